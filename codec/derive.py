@@ -1,7 +1,7 @@
 """From a declaration to everything else that knows the layout: struct, column dtype, opcodes, documentation table.
 
-A declaration is a Construct tree in `codec.layout`.  What cannot be derived exactly raises at import; there is no silent
-fallback to a slower or laxer reading.
+A declaration is a Construct tree in `codec.layout`.  What cannot be derived exactly raises at import; there is no
+silent fallback to a slower or laxer reading.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class RawRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """The first thing wrong among the records of a batch; `position` counts from the first (decompressed) record byte."""
+    """The first thing wrong among the records of a batch; `position` counts from the first decompressed byte."""
 
     code: FindingCode
     position: int

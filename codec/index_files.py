@@ -132,7 +132,9 @@ def decode_producer_snapshot(
     try:
         version, crc, count = _SNAPSHOT_HEADER.struct.unpack_from(view)
     except struct.error:
-        raise FormatError("a producer snapshot is too short", position=0, source=source, code="snapshot_invalid") from None
+        raise FormatError(
+            "a producer snapshot is too short", position=0, source=source, code="snapshot_invalid"
+        ) from None
     if version != PRODUCER_SNAPSHOT_VERSION:
         raise FormatError(
             f"producer snapshot version {version}", position=0, field="version", source=source, code="snapshot_invalid"
@@ -159,9 +161,7 @@ def decode_producer_snapshot(
 
 def encode_producer_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
     """The bytes of a `.snapshot`, entries in the given order."""
-    body = b"".join(
-        _PRODUCER.struct.pack(*(getattr(entry, name) for name in _PRODUCER.names)) for entry in entries
-    )
+    body = b"".join(_PRODUCER.struct.pack(*(getattr(entry, name) for name in _PRODUCER.names)) for entry in entries)
     counted = len(entries).to_bytes(4, "big") + body
     header = _SNAPSHOT_HEADER.struct.pack(PRODUCER_SNAPSHOT_VERSION, crc32c(counted), len(entries))
     return header + body

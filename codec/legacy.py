@@ -116,9 +116,7 @@ def _record(header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeade
     return Record(offset, timestamp, outer.timestamp_type, key, value)
 
 
-def read_legacy(
-    batch: RecordBatch, limits: Limits, execution: Execution
-) -> tuple[tuple[Record, ...], Finding | None]:
+def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tuple[tuple[Record, ...], Finding | None]:
     """The record of a bare message, or the records of a wrapper; those before the first fault, and the fault."""
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -130,7 +128,7 @@ def read_legacy(
         inner = _inner_set(header, batch.data, limits, execution)
         base = _base_of_wrapper(header, inner[-1][0])
         for message, data in inner:
-            records.append(_record(message, data, base + message.offset, header))  # noqa: PERF401 - keep those before a fault
+            records.append(_record(message, data, base + message.offset, header))
     except _InvalidMessageError as error:
         return tuple(records), Finding(error.code, Severity.ERROR, batch.position, header.offset, error.detail)
     return tuple(records), None

@@ -52,9 +52,7 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
     return decompress(batch.header.codec, batch.payload, limits)
 
 
-def decode_batch(
-    batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
-) -> DecodedBatch:
+def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
     """All records of a batch, control records included; never raises for bad data."""
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))

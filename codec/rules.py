@@ -66,7 +66,9 @@ class Continuity:
         if self._base is not None and last - self._base > MAX_RELATIVE_OFFSET:
             yield found(FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {self._base}")
         if self._next_segment is not None and last >= self._next_segment:
-            yield found(FindingCode.SEGMENT_OVERLAP, f"offset {last}, but the next segment begins at {self._next_segment}")
+            yield found(
+                FindingCode.SEGMENT_OVERLAP, f"offset {last}, but the next segment begins at {self._next_segment}"
+            )
         if self._last_offset is not None:
             if first <= self._last_offset:
                 yield found(FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {self._last_offset}")

@@ -24,10 +24,10 @@ __all__ = [
     "VARINT_TOO_LONG",
     "LayoutError",
     "UnsignedVarint",
+    "Varint",
     "VarintArray",
     "VarintBytes",
     "VarintString",
-    "Varint",
     "Varlong",
 ]
 

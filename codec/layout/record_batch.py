@@ -6,7 +6,7 @@ Decided by `org.apache.kafka.common.record.DefaultRecordBatch`, `DefaultRecord`,
 
 from construct import Int8sb, Int16sb, Int32sb, Int32ub, Int64sb, Struct
 
-from kafkalog.codec.layout.primitives import VarintArray, VarintBytes, Varint, VarintString, Varlong
+from kafkalog.codec.layout.primitives import Varint, VarintArray, VarintBytes, VarintString, Varlong
 
 __all__ = ["BATCH_HEADER", "CONTROL_RECORD_KEY", "END_TRANSACTION_MARKER", "LOG_OVERHEAD", "RECORD", "RECORD_HEADER"]
 
@@ -48,7 +48,9 @@ RECORD = Struct(
 
 CONTROL_RECORD_KEY = Struct(
     "version" / Int16sb * "0",
-    "type" / Int16sb * "0 abort, 1 commit, 2 leader change, 3 snapshot header, 4 snapshot footer, 5 kraft version, 6 voters",
+    "type"
+    / Int16sb
+    * "0 abort, 1 commit, 2 leader change, 3 snapshot header, 4 snapshot footer, 5 kraft version, 6 voters",
 )
 
 END_TRANSACTION_MARKER = Struct(
