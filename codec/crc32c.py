@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import crc32c as _crc32c
 
 __all__ = ["crc32c"]
@@ -13,4 +11,4 @@ Buffer = bytes | bytearray | memoryview
 
 def crc32c(data: Buffer, value: int = 0) -> int:
     """Checksum of `data` as an unsigned 32-bit number, continuing from `value`."""
-    return cast("int", _crc32c.crc32c(data, value))
+    return _crc32c.crc32c(data, value)

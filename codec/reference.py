@@ -1,4 +1,4 @@
-"""The readable reader and builder: it runs the declarations themselves.  Slow, and the truth for every other execution."""
+"""The readable reader and builder: it runs the declarations themselves.  Slow, and the truth for all others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Bytes = bytes | memoryview
 
 
 def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | None = None) -> Container:
-    """Parse one structure at `position`; what Construct raises becomes a `FormatError` with file, position and field."""
+    """Parse one structure; what Construct raises becomes a `FormatError` with file, position and field."""
     try:
         return layout.parse(bytes(data[position:]))
     except LayoutError as error:

@@ -95,40 +95,48 @@ class Scanner:
             self.stop = StopReason.END
             return None
         if left <= MAGIC_END:
-            return self._tail(position, FindingCode.TORN_TAIL, f"{left} bytes that cannot hold a batch header")
+            self._tail(position, FindingCode.TORN_TAIL, f"{left} bytes that cannot hold a batch header")
+            return None
         start = self._view(position, MAGIC_END)
         if len(start) < MAGIC_END:
-            return self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
+            self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
+            return None
         length = _UNPACK_SIZE(start, 0)
         if length < SMALLEST_MESSAGE:
-            return self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a size field of {length}")
+            self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a size field of {length}")
+            return None
         size = length + LOG_OVERHEAD.size
         if size > left:
-            return self._tail(position, FindingCode.TORN_TAIL, f"a batch of {size} bytes with {left} bytes left")
+            self._tail(position, FindingCode.TORN_TAIL, f"a batch of {size} bytes with {left} bytes left")
+            return None
         if size > self._limits.batch_bytes:
             self.stop = StopReason.LIMIT
             self._found(FindingCode.LIMIT_EXCEEDED, position, f"a batch of {size} bytes is above batch_bytes")
             return None
         data = self._view(position, size)
         if len(data) < size:
-            return self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
+            self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
+            return None
         return self._batch(position, data)
 
     def _batch(self, position: int, data: memoryview) -> RecordBatch | None:
         header: AnyHeader
         if data[MAGIC_POSITION] in (0, 1):
             if len(data) < (MESSAGE_V0.size, MESSAGE_V1.size)[data[MAGIC_POSITION]]:
-                return self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a message of {len(data)} bytes")
+                self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a message of {len(data)} bytes")
+                return None
             header = self._execution.legacy_header(data, 0)
             computed = zlib.crc32(data[LEGACY_CRC_START:]) if self._check_crc else header.crc
         else:
             if len(data) < BATCH.size:
-                return self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a batch of {len(data)} bytes")
+                self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a batch of {len(data)} bytes")
+                return None
             header = self._execution.batch_header(data, 0)
             computed = crc32c(data[BATCH_CRC_START:]) if self._check_crc else header.crc
         if computed != header.crc:
             detail = f"stored checksum {header.crc:#010x}, computed {computed:#010x}"
-            return self._tail(position, FindingCode.CRC_MISMATCH, detail, offset=header.last_offset)
+            self._tail(position, FindingCode.CRC_MISMATCH, detail, offset=header.last_offset)
+            return None
         return RecordBatch(header, position, data)
 
     def _tail(self, position: int, code: FindingCode, detail: str, offset: int | None = None) -> None:

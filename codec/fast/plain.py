@@ -23,7 +23,7 @@ Reader = Callable[[bytes, int, int, int], tuple[Any, int]]
 """(bytes, position, end, largest count) -> (value, position behind it)"""
 
 
-class _Fault(Exception):  # noqa: N818 - never leaves this module
+class _Fault(Exception):
     def __init__(self, code: FindingCode, position: int) -> None:
         self.fault = RecordFault(code, position)
 

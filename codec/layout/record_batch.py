@@ -48,9 +48,7 @@ RECORD = Struct(
 
 CONTROL_RECORD_KEY = Struct(
     "version" / Int16sb * "0",
-    "type"
-    / Int16sb
-    * "0 abort, 1 commit, 2 leader change, 3 snapshot header, 4 snapshot footer, 5 kraft version, 6 voters",
+    "type" / Int16sb * "0 abort, 1 commit, 2 leader change, 3, 4 snapshot header, footer, 5 kraft version, 6 voters",
 )
 
 END_TRANSACTION_MARKER = Struct(
