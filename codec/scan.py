@@ -18,7 +18,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity
-from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.source import BufferSource, Source, Window
 
 __all__ = ["ScanResult", "Scanner", "scan"]
 
@@ -61,14 +61,11 @@ class Scanner:
         limits: Limits = DEFAULT_LIMITS,
         execution: Execution = PLAIN,
     ) -> None:
-        self._source = source
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
         self._execution = execution
-        self._window: bytes | memoryview = b""
-        self._window_start = 0
-        self._window_end = 0
+        self._window = Window(source, limits.read_window_bytes)
         self.valid_bytes = position
         self.stop: StopReason | None = None
         self.findings: list[Finding] = []
@@ -77,16 +74,6 @@ class Scanner:
         while (batch := self._next()) is not None:
             self.valid_bytes = batch.position + batch.size
             yield batch
-
-    def _view(self, position: int, length: int) -> memoryview:
-        """Bytes that are known to lie before the end, from the window or from a new one."""
-        if position < self._window_start or position + length > self._window_end:
-            want = min(max(length, self._limits.read_window_bytes), self._end - position)
-            self._window = self._source.read(position, want)
-            self._window_start = position
-            self._window_end = position + len(self._window)
-        start = position - self._window_start
-        return memoryview(self._window)[start : start + length]
 
     def _next(self) -> RecordBatch | None:
         position = self.valid_bytes
@@ -97,7 +84,7 @@ class Scanner:
         if left <= MAGIC_END:
             self._tail(position, FindingCode.TORN_TAIL, f"{left} bytes that cannot hold a batch header")
             return None
-        start = self._view(position, MAGIC_END)
+        start = self._window.view(position, MAGIC_END)
         if len(start) < MAGIC_END:
             self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
             return None
@@ -113,7 +100,7 @@ class Scanner:
             self.stop = StopReason.LIMIT
             self._found(FindingCode.LIMIT_EXCEEDED, position, f"a batch of {size} bytes is above batch_bytes")
             return None
-        data = self._view(position, size)
+        data = self._window.view(position, size)
         if len(data) < size:
             self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
             return None
@@ -154,7 +141,7 @@ class Scanner:
 
     def _all_zero(self, position: int) -> bool:
         while position < self._end:
-            piece = self._view(position, min(self._limits.read_window_bytes, self._end - position))
+            piece = self._window.view(position, min(self._limits.read_window_bytes, self._end - position))
             if len(piece) == 0 or any(piece[:64]) or bytes(piece).count(0) != len(piece):
                 return False
             position += len(piece)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["BufferSource", "Source"]
+__all__ = ["BufferSource", "Source", "Window"]
 
 Bytes = bytes | memoryview
 
@@ -34,3 +34,22 @@ class BufferSource:
     def read(self, position: int, length: int) -> memoryview:
         """A view of `length` bytes from `position`; fewer only at the end."""
         return self._view[position : position + length]
+
+
+class Window:
+    """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own."""
+
+    def __init__(self, source: Source, piece_bytes: int) -> None:
+        self._source = source
+        self._piece_bytes = piece_bytes
+        self._piece = memoryview(b"")
+        self._start = 0
+
+    def view(self, position: int, length: int) -> memoryview:
+        """`length` bytes from `position`; fewer only where the source ends."""
+        start = position - self._start
+        if start < 0 or start + length > len(self._piece):
+            self._piece = memoryview(self._source.read(position, max(length, self._piece_bytes)))
+            self._start = position
+            start = 0
+        return self._piece[start : start + length]
