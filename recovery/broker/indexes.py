@@ -55,6 +55,7 @@ class _SlotFile:
         self.max_size = max_size
         self._entry_size = entry_size
         self._written = bytearray()
+        self._dirty = False
         if path not in tree.files:
             if max_size < entry_size:
                 raise IllegalArgumentError(f"Invalid max index size: {max_size}")
@@ -87,10 +88,13 @@ class _SlotFile:
             self._written += kept.ljust(position - len(self._written), b"\0")
         self._written[position:] = data
         self.entries += 1
-        self._store()
+        self._dirty = True
 
-    def _store(self) -> None:
-        """The tree's content: what was written, what was there, zeros."""
+    def store(self) -> None:
+        """Bring the tree up to date: what was written, what was there, zeros."""
+        if not self._dirty:
+            return
+        self._dirty = False
         written = bytes(self._written[: self.length])
         rest = self._tree.files[self.path].slice(len(written), max(self.length, len(written)))
         self._tree.files[self.path] = join([Literal(written), *rest.parts])
@@ -100,13 +104,15 @@ class _SlotFile:
         """Set the file's length; entries stay where they are."""
         size = size // self._entry_size * self._entry_size
         if size == self.length:
+            self.store()
             return False
         if self.entries * self._entry_size > size:
             raise IllegalArgumentError(f"newPosition > limit: ({self.entries * self._entry_size} > {size})")
         del self._written[size:]
         self.length = size
         self._tree.files[self.path] = self._tree.files[self.path].slice(0, size)
-        self._store()
+        self._dirty = True
+        self.store()
         return True
 
     def trim(self) -> None:
@@ -115,6 +121,7 @@ class _SlotFile:
 
     def renamed(self, path: str) -> None:
         """The file stands under another name now."""
+        self.store()
         self.path = path
         self._source = self._tree.source(path)
 
@@ -251,10 +258,12 @@ class TransactionIndex:
         self._base_offset = base_offset
         self._last_offset: int | None = None
         self._open = path in tree.files
+        self._appended = bytearray()
 
     def _entries(self) -> list[AbortedTransaction]:
         if not self._open:
             return []
+        self.store()
         data = self._tree.read(self.path)
         layout = ABORTED_TRANSACTION
         entries = []
@@ -275,15 +284,21 @@ class TransactionIndex:
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")
         self._last_offset = entry.last_offset
-        old = self._tree.read(self.path) if self._open else b""
-        self._open = True
-        packed = ABORTED_TRANSACTION.struct.pack(
+        self._appended += ABORTED_TRANSACTION.struct.pack(
             entry.version, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
         )
-        self._tree.write(self.path, old + packed)
+
+    def store(self) -> None:
+        """Bring the tree up to date."""
+        if self._appended:
+            old = self._tree.files[self.path].parts if self._open else ()
+            self._tree.files[self.path] = join([*old, Literal(bytes(self._appended))])
+            self._appended.clear()
+            self._open = True
 
     def reset(self) -> None:
         """Empty the file if it is there."""
+        self._appended.clear()
         if self._open:
             self._tree.write(self.path, b"")
         self._last_offset = None

@@ -135,6 +135,8 @@ class PartitionLoader:
         log_start = max(log_start, min(self._segments))
         self._touch_first_unstable(log_start)
         segments = [self._segments[base] for base in self._bases()]
+        for segment in segments:
+            segment.store()
         return LoadedLog(log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at)
 
     def _touch_first_unstable(self, log_start: int) -> None:

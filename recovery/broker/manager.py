@@ -41,6 +41,8 @@ from kafkalog.recovery.broker.tree import Tree
 
 __all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory"]
 
+_Offsets = dict[tuple[str, int], int]
+
 _COLON = re.compile(r":[ \t\n\x0b\f\r]+")
 _MAX_UUID_TEXT = 24
 _LONGEST_NAME = 255
@@ -171,13 +173,7 @@ class _Directory:
         except JavaError:
             return {}
 
-    def load(
-        self,
-        directory: str,
-        name: PartitionName,
-        points: dict[tuple[str, int], int],
-        starts: dict[tuple[str, int], int],
-    ) -> None:
+    def load(self, directory: str, name: PartitionName, points: _Offsets, starts: _Offsets) -> None:
         """`LogManager.loadLog`."""
         key = (name.topic, name.partition)
         request = LoadRequest(
@@ -218,7 +214,7 @@ class _Directory:
         self.live[key] = directory
 
     def close(self) -> None:
-        """Flush epochs, close what the broker closes (of a replica and its future copy the latter only), rename strays."""
+        """Flush epochs, close (of a replica and its future copy the latter only, as the broker), rename strays."""
         closing = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         for result, (name, loader, loaded) in zip(self.results, self.loaded, strict=True):
             if result.stray is None:

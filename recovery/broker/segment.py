@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
@@ -11,6 +13,7 @@ from kafkalog.recovery.broker.java import (
     CorruptRecordError,
     IllegalArgumentError,
     InvalidRecordError,
+    JavaError,
     JavaIOError,
     NoSuchFileError,
     OffsetOverflowError,
@@ -123,6 +126,7 @@ class LogSegment:
         offset_index.trim()
         time_index.maybe_append(*largest, skip_full_check=True)
         time_index.trim()
+        self.transaction_index.store()
         return truncated
 
     def _epoch_and_producer(self, batch: LogBatch, producers: ProducerStateManager, epochs: LeaderEpochCache) -> None:
@@ -210,17 +214,23 @@ class LogSegment:
         """Flushing opens the indexes."""
         _ = self.offset_index, self.time_index
 
+    def store(self) -> None:
+        """Bring the tree up to date with what open indexes hold."""
+        self.transaction_index.store()
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.store()
+
     def close(self) -> None:
         """Write the last time index entry and trim what is open."""
         if self._max is not None:
-            try:
+            with contextlib.suppress(JavaError):  # the broker swallows whatever happens here
                 self.time_index.maybe_append(*self._max, skip_full_check=True)
-            except Exception:  # noqa: BLE001, S110 - the broker swallows whatever happens here
-                pass
         if self._offset_index is not None:
             self._offset_index.trim()
         if self._time_index is not None:
             self._time_index.trim()
+        self.store()
 
     def become_inactive(self) -> None:
         """What rolling does to the segment that is left."""
@@ -234,7 +244,8 @@ class LogSegment:
             self._tree.delete(self.path(kind))
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename the segment's files; the two indexes are created if they were never there and are open."""
+        """Rename the segment's files."""
+        self.store()
         for kind in _ALL_KINDS:
             old = self.path(kind)
             new = f"{self._directory}/{segment_file(self.base_offset, kind)}{suffix}"

@@ -6,7 +6,7 @@ splitting a gigabyte segment costs nothing, and the difference to the original i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 
 from kafkalog.codec.source import Source
@@ -86,18 +86,23 @@ def join(parts: Iterable[Part]) -> Content:
         last = joined[-1] if joined else None
         if part.length == 0:
             continue
-        if isinstance(part, Slice) and isinstance(last, Slice) and last.origin == part.origin:
-            if last.start + last.length == part.start:
-                joined[-1] = Slice(last.origin, last.start, last.length + part.length)
-                continue
-        if isinstance(part, Literal) and isinstance(last, Literal):
-            joined[-1] = Literal(last.data + part.data)
-            continue
-        if isinstance(part, Zeros) and isinstance(last, Zeros):
-            joined[-1] = Zeros(last.length + part.length)
-            continue
-        joined.append(part)
+        merged = _merge(last, part)
+        if merged is None:
+            joined.append(part)
+        else:
+            joined[-1] = merged
     return Content(tuple(joined))
+
+
+def _merge(last: Part | None, part: Part) -> Part | None:
+    match last, part:
+        case Slice(), Slice() if last.origin == part.origin and last.start + last.length == part.start:
+            return Slice(last.origin, last.start, last.length + part.length)
+        case Literal(), Literal():
+            return Literal(last.data + part.data)
+        case Zeros(), Zeros():
+            return Zeros(last.length + part.length)
+    return None
 
 
 class ContentSource:
@@ -127,6 +132,43 @@ class ContentSource:
         return part.data if isinstance(part, Literal) else bytes(part.length)
 
 
+class _Files(MutableMapping[str, Content]):
+    """Contents by path, with the names of every directory at hand."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, dict[str, Content]] = {}
+
+    def __getitem__(self, path: str) -> Content:
+        directory, _, name = path.rpartition("/")
+        try:
+            return self._directories[directory][name]
+        except KeyError:
+            raise KeyError(path) from None
+
+    def __setitem__(self, path: str, content: Content) -> None:
+        directory, _, name = path.rpartition("/")
+        self._directories.setdefault(directory, {})[name] = content
+
+    def __delitem__(self, path: str) -> None:
+        directory, _, name = path.rpartition("/")
+        try:
+            del self._directories[directory][name]
+        except KeyError:
+            raise KeyError(path) from None
+
+    def __iter__(self) -> Iterator[str]:
+        for directory, names in self._directories.items():
+            for name in names:
+                yield f"{directory}/{name}" if directory else name
+
+    def __len__(self) -> int:
+        return sum(len(names) for names in self._directories.values())
+
+    def names(self, directory: str) -> list[str]:
+        """Names directly in a directory, sorted."""
+        return sorted(self._directories.get(directory, ()))
+
+
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
@@ -135,7 +177,8 @@ class Tree:
     """
 
     def __init__(self, files: dict[str, int], directories: Iterable[str], origin: Callable[[str], Source]) -> None:
-        self.files = {path: join([Slice(path, 0, size)]) for path, size in files.items()}
+        self.files = _Files()
+        self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = set(directories)
         self._origin = origin
 
@@ -154,9 +197,7 @@ class Tree:
 
     def names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory, sorted."""
-        prefix = f"{directory}/" if directory else ""
-        start = len(prefix)
-        return sorted(path[start:] for path in self.files if path.startswith(prefix) and "/" not in path[start:])
+        return self.files.names(directory)
 
     def subdirectories(self) -> list[str]:
         """Names of the directories directly below the root, sorted."""
