@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+_SPARK_TESTS = Path(__file__).resolve().parent / "spark"
 _SHOWN = 5
 
 
@@ -32,3 +33,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             + "; ".join(problems[:_SHOWN])
             + more
         )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``."""
+    for item in items:
+        if _SPARK_TESTS in item.path.parents:
+            item.add_marker(pytest.mark.java)
