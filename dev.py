@@ -18,7 +18,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -406,7 +406,7 @@ def _java_candidates(variables: Mapping[str, str]) -> list[Path]:
     return [candidate.resolve() for candidate in candidates if candidate.is_file()]
 
 
-@cache
+@lru_cache(maxsize=8)
 def _java_version(java: Path) -> int | None:
     try:
         answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
