@@ -139,17 +139,17 @@ def test_unpack_recovered_gives_the_hashes_listed(tmp_path: Path) -> None:
     assert unpacked <= hashes
 
 
-@pytest.mark.parametrize(
-    "case_id", ["bit_flip/length", "undamaged/crash-gzip", "foreign_files/file-notes.txt", "log_dir/dir-backup"]
-)
-def test_a_recovery_case_plus_its_changes_is_the_expected_state(case_id: str, tmp_path: Path) -> None:
-    case = recovery_case(case_id)
-    before = _state(case.unpack_before(tmp_path / "before"))
-    changed = _state(case.unpack_after(tmp_path / "after"))
-    expected = case.expected_after()
-    assert expected
-    for path, want in expected.items():
-        assert changed.get(path, before.get(path)) == want, path
+@pytest.mark.parametrize("family", recovery_families())
+def test_each_recovery_case_plus_its_changes_is_the_expected_state(family: str, tmp_path: Path) -> None:
+    for case in recovery_cases([family]):
+        before = _state(case.unpack_before(tmp_path / case.name / "before"))
+        changed = _state(case.unpack_after(tmp_path / case.name / "after"))
+        # What Kafka set aside under a random name is listed, but not stored (see the provenance).
+        expected = {path: want for path, want in case.expected_after().items() if "-stray/" not in path}
+        assert before, case.id
+        assert expected, case.id
+        assert {path: changed.get(path, before.get(path)) for path in expected} == expected, case.id
+        assert changed.keys() <= expected.keys(), case.id
 
 
 def _state(top: Path) -> dict[str, tuple[int, str]]:

@@ -54,13 +54,13 @@ class BrokerCase:
     def unpack(self, target: Path) -> Path:
         """Unpack the whole archive into ``target`` (made if missing) and return it."""
         with _open_tar(self.archive) as archive:
-            _extract(archive, target)
+            _extract(_entries(archive), target)
         return target
 
     def unpack_recovered(self, target: Path) -> Path:
         """Unpack the files that the broker's own recovery changed or added (crash and torn cases only)."""
         with _open_tar(self.path / "expected" / "recovered.tar.gz") as archive:
-            _extract(archive, target)
+            _extract(_entries(archive), target)
         return target
 
     def has(self, stem: str) -> bool:
@@ -104,15 +104,15 @@ class RecoveryCase:
 
     def unpack_before(self, target: Path) -> Path:
         """Unpack the log directory as the broker found it into ``target`` (made if missing) and return it."""
-        with _family_tar(self.family) as archive:
-            _extract(archive, target, below=f"{self.name}/before")
-        return target
+        return self._unpack("before", target)
 
     def unpack_after(self, target: Path) -> Path:
         """Unpack only those files that Kafka changed or created: there may be none."""
-        target.mkdir(parents=True, exist_ok=True)
-        with _family_tar(self.family) as archive:
-            _extract(archive, target, below=f"{self.name}/after")
+        return self._unpack("after", target)
+
+    def _unpack(self, part: str, target: Path) -> Path:
+        stored = _family(self.family)[self.name]
+        _extract(((member, io.BytesIO(content)) for member, content in stored), target, below=f"{self.name}/{part}")
         return target
 
     def expected_after(self, *, with_deleted: bool = False) -> dict[str, tuple[int, str]]:
@@ -171,25 +171,21 @@ def recovery_case(case_id: str) -> RecoveryCase:
 @cache
 def _cases_of(family: str) -> tuple[RecoveryCase, ...]:
     found = []
-    with _family_tar(family) as archive:
-        for member in archive:
-            name, _, rest = member.name.partition("/")
-            if rest == "case.json":
-                case = json.loads(_content(archive, member).read())
-                found.append(RecoveryCase(str(case["id"]), family, name, case))
+    for name, entries in _family(family).items():
+        (description,) = (content for member, content in entries if member.name == f"{name}/case.json")
+        case = json.loads(description)
+        found.append(RecoveryCase(str(case["id"]), family, name, case))
     return tuple(found)
 
 
-# The largest family is a few megabytes unpacked; a run over one family reads its archive once.
+# Entries by case, so that a test over a whole family reads its archive once; the largest is a few megabytes.
 @lru_cache(maxsize=3)
-def _family_bytes(family: str) -> bytes:
-    return gzip.decompress((RECOVERY / f"{family}.tar.gz").read_bytes())
-
-
-@contextmanager
-def _family_tar(family: str) -> Iterator[tarfile.TarFile]:
-    with tarfile.open(fileobj=io.BytesIO(_family_bytes(family)), mode="r:") as archive:
-        yield archive
+def _family(family: str) -> dict[str, list[tuple[tarfile.TarInfo, bytes]]]:
+    cases: dict[str, list[tuple[tarfile.TarInfo, bytes]]] = {}
+    with _open_tar(RECOVERY / f"{family}.tar.gz") as archive:
+        for member, content in _entries(archive):
+            cases.setdefault(member.name.partition("/")[0], []).append((member, content.read()))
+    return cases
 
 
 @contextmanager
@@ -206,11 +202,16 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
         yield archive
 
 
-def _extract(archive: tarfile.TarFile, target: Path, below: str = "") -> None:
+def _entries(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+    for member in archive:
+        yield member, (archive.extractfile(member) if member.isreg() else None) or io.BytesIO()
+
+
+def _extract(entries: Iterable[tuple[tarfile.TarInfo, IO[bytes]]], target: Path, below: str = "") -> None:
     target.mkdir(parents=True, exist_ok=True)
     folders: list[tuple[Path, tarfile.TarInfo]] = []
     prefix = PurePosixPath(below)
-    for member in archive:
+    for member, content in entries:
         name = PurePosixPath(member.name)
         if not name.is_relative_to(prefix) or name == prefix:
             continue
@@ -226,7 +227,7 @@ def _extract(archive: tarfile.TarFile, target: Path, below: str = "") -> None:
         if member.issym():
             path.symlink_to(member.linkname)
         elif member.isreg():
-            _write(_content(archive, member), path, member.size)
+            _write(content, path, member.size)
             path.chmod(member.mode)
         else:
             raise ValueError(f"neither file, folder nor symbolic link: {member.name}")
@@ -234,13 +235,6 @@ def _extract(archive: tarfile.TarFile, target: Path, below: str = "") -> None:
     for path, member in reversed(folders):  # last, because filling a folder changes its time
         path.chmod(member.mode)
         _set_mtime(path, member)
-
-
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    stream = archive.extractfile(member)
-    if stream is None:
-        raise ValueError(f"not a regular file: {member.name}")
-    return stream
 
 
 def _write(source: IO[bytes], path: Path, size: int) -> None:
