@@ -180,6 +180,7 @@ class Tree:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = set(directories)
+        self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
 
     def source(self, path: str) -> ContentSource:
@@ -217,6 +218,7 @@ class Tree:
 
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""
+        self.renamed_directories.append((old, new))
         moved = {path: new + path[len(old) :] for path in self.files if path.startswith(old + "/")}
         for path, target in moved.items():
             self.files[target] = self.files.pop(path)
