@@ -19,6 +19,7 @@ __all__ = ["Action", "ActionKind", "difference"]
 
 _WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; recovery leaves them as they are."""
+_HIDDEN_MARKER = CLEAN_SHUTDOWN_FILE + ".kafkalog-tmp"
 _PIECE = 1 << 20
 
 
@@ -109,7 +110,8 @@ class _Difference:
 def difference(before: Survey, after: Tree) -> list[Action]:
     """The actions, in the order in which they are to be done.
 
-    The clean-shutdown marker goes first if anything else changes: whatever happens then, a broker looks for itself.
+    A clean-shutdown marker is hidden while anything else changes: if that is cut short, a broker looks for itself.
+    It comes back at the end, for what is left then is what a broker leaves that trusted it and stopped in order.
     Later segments go before earlier ones, and all of them before a log is cut, so that no crash leaves a hole.
     """
     old_name = {new: old for old, new in after.renamed_directories}
@@ -132,5 +134,8 @@ def difference(before: Survey, after: Tree) -> list[Action]:
     for kind in (ActionKind.TRUNCATE, ActionKind.RENAME, ActionKind.WRITE, ActionKind.RENAME_DIRECTORY):
         actions += found.actions[kind]
     if actions and CLEAN_SHUTDOWN_FILE in before.files:
-        actions.insert(0, Action(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE))
+        size = before.files[CLEAN_SHUTDOWN_FILE].size
+        hide = Action(ActionKind.RENAME, CLEAN_SHUTDOWN_FILE, target=_HIDDEN_MARKER, size=size)
+        show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
+        actions = [hide, *actions, show]
     return actions

@@ -70,6 +70,8 @@ class _Run:
         if action.kind is ActionKind.TRUNCATE:
             return self._truncation(path, action.size or 0)
         before = self.state(path)
+        if action.kind is ActionKind.RENAME and before is None:  # a name that an earlier step gives
+            before = FileState(action.size or 0, "")
         match action.kind:
             case ActionKind.REMOVE:
                 return Step(action.kind, path, None, before, None, saved)
@@ -384,7 +386,9 @@ def roll_forward(
 
 
 def _verify(run: _Run, step: Step, journal: Journal) -> None:
-    """The file is on disk what the step says."""
+    """The file is on disk what the step says, unless a later step moves it on."""
+    if step.target is not None and any(other.path == step.target for other in journal.steps):
+        return
     renamed = {each.path: each.target for each in journal.steps if each.kind is ActionKind.RENAME_DIRECTORY}
     path = step.target if step.kind is ActionKind.RENAME else step.path
     if step.kind is ActionKind.RENAME_DIRECTORY or path is None:
