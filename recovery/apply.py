@@ -266,6 +266,11 @@ class _Run:
         if not step.after.size <= size <= step.before.size:
             raise self._changed(step.path)
         if size < step.before.size:
+            begun = size - step.after.size  # an undo that was cut short; anything else was appended by somebody
+            if self.root.sha256(step.path, step.after.size, size) != self.quarantine.sha256(
+                self._saved(step), 0, begun
+            ):
+                raise self._changed(step.path)
             self.root.truncate(step.path, step.after.size)
             self.root.append(step.path, self.quarantine.read(self._saved(step)))
         if not self._has_tail(step):

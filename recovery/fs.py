@@ -93,6 +93,11 @@ class FileSystem:
             except FileNotFoundError:
                 return None
 
+    def mtime(self, path: str) -> int:
+        """Modification time of a directory, in ns."""
+        with self._wrapped("look at the directory", path):
+            return os.fstat(self._directory(path)).st_mtime_ns
+
     def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes of a file in pieces."""
         with self._wrapped("read the file", path):

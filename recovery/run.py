@@ -219,11 +219,12 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
     root = os.path.realpath(given)
     if not is_log_dir(root) and is_partition_dir(root):
         root = os.path.dirname(root)
+    runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
+    runs.undoable(run_id)
     with ExitStack() as stack:
         fs = FileSystem(root)
         stack.callback(fs.close)
         stack.enter_context(BrokerLock(fs))
-        runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
         journal, name = runs.undoable(run_id)
         place = runs.create()
         stack.callback(place.close)
