@@ -1,8 +1,9 @@
 """Kafka's published jars, and our Java harness compiled against them, kept in the checkout's cache.
 
-The versions are a table, ``tests/interop/kafka/versions.toml``. Each version has a directory ``.cache/kafka/<version>`` (``KAFKALOG_CACHE``
-moves the whole cache) with ``lib/`` (what Maven resolved) and ``classes/`` (the harness). Setting up is idempotent and holds a file lock, so
-that several test processes may start at once. What is there is reused without Maven, and without a compiler.
+The versions are a table, ``tests/interop/kafka/versions.toml``. Each version has a directory ``.cache/kafka/<version>``
+(``KAFKALOG_CACHE`` moves the whole cache) with ``lib/`` (what Maven resolved) and ``classes/`` (the harness). Setting
+up is idempotent and holds a file lock, so that several test processes may start at once. What is there is reused
+without Maven, and without a compiler.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def holds(version: str, condition: str) -> bool:
 def fit(source: str, version: str) -> str | None:
     """A Java source as it reads for one Kafka version, or None if it is not for it.
 
-    Lines that end in ``//@ >=4.3`` and blocks between ``//@begin >=4.3`` and ``//@end`` are kept where the condition holds;
-    ``//@file >=4.0`` in the first line decides about the whole file. Lines left out stay as empty lines: positions are kept.
+    Lines that end in ``//@ >=4.3`` and blocks between ``//@begin >=4.3`` and ``//@end`` are kept where the condition
+    holds; ``//@file >=4.0`` in the first line decides about the whole file. Lines left out stay as empty lines.
     """
     lines: list[str] = []
     kept = [True]
@@ -166,7 +167,9 @@ def available(version: str = "4.1.0") -> str | None:
     if "lib" in missing and shutil.which("mvn") is None:
         return f"Kafka itself was not asked: the jars of {version} are not in the cache and there is no mvn on the path"
     if "classes" in missing and shutil.which("javac") is None:
-        return f"Kafka itself was not asked: the harness for {version} is not compiled and there is no javac on the path"
+        return (
+            f"Kafka itself was not asked: the harness for {version} is not compiled and there is no javac on the path"
+        )
     return None
 
 

@@ -1,16 +1,18 @@
 """Kafka itself as a function: one JVM per version that answers many requests.
 
     with KafkaOracle("4.1.0") as kafka:
-        kafka.recover(directory, {"segment.index.bytes": 1536})   # changes the directory, as a broker's start and stop do
-        kafka.check(directory)["accepted"]                        # on a copy: would Kafka leave it exactly as it is?
-        kafka.read(directory)                                     # on a copy: batches, records, aborted transactions, look-ups
+        kafka.recover(directory, {"segment.index.bytes": 1536})  # changes it, as a broker's start and stop do
+        kafka.check(directory)["accepted"]                       # on a copy: would Kafka leave it exactly as it is?
+        kafka.read(directory)                                    # on a copy: batches, records, look-ups
 
-``params`` are those of the harness's ``LogDirectory`` and ``Recover``: log settings by Kafka's names, ``now_ms`` (the clock stands still),
-``close=0`` (stop after loading), ``load_copy`` (keep the state between load and close), ``force_unclean=1`` (check: drop the marker first).
+``params`` are those of the harness's ``LogDirectory`` and ``Recover``: log settings by Kafka's names, ``now_ms`` (the
+clock stands still), ``close=0`` (stop after loading), ``load_copy`` (a directory for the state between load and close),
+``force_unclean=1`` (check: drop the marker first).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -36,7 +38,9 @@ class OracleError(Exception):
     """Kafka, or the harness around it, threw while answering; ``failure`` is the exception as JSON."""
 
     def __init__(self, op: str, failure: Json) -> None:
-        super().__init__(f"{op}: {failure.get('class')}: {failure.get('message')} at {', '.join(failure.get('at', []))}")
+        super().__init__(
+            f"{op}: {failure.get('class')}: {failure.get('message')} at {', '.join(failure.get('at', []))}"
+        )
         self.failure = failure
 
 
@@ -83,7 +87,7 @@ class KafkaOracle:
         return self._errors.read().decode(errors="replace").strip()
 
     def ask(self, op: str, *, timeout: float | None = None, **fields: Any) -> Json:
-        """One request. Raises OracleError if Kafka threw, OracleTimeoutError or OracleDiedError if there is no answer."""
+        """One request. OracleError: Kafka threw. OracleTimeoutError, OracleDiedError: there is no answer."""
         seconds = timeout or self.timeout
         self._id += 1
         request = {"id": self._id, "op": op, "timeout_s": max(1, round(seconds)), **fields}
@@ -156,7 +160,8 @@ class KafkaOracle:
     def assign(self, assignor: str, rounds: Sequence[Mapping[str, Any]]) -> list[Json]:
         """One or several rebalances with range, roundrobin, sticky or cooperative-sticky.
 
-        A round is ``{"partitions": {topic: count}, "members": [{"id", "topics", "instance", "rack", "owned", "user_data"}]}``.
+        A round is ``{"partitions": {topic: count}, "members": [member, ...]}`` with members
+        ``{"id", "topics", "instance", "rack", "owned", "user_data"}``; all but the first two may be left out.
         """
         rounds_made: list[Json] = self.ask("assign", assignor=assignor, rounds=[dict(r) for r in rounds])["rounds"]
         return rounds_made
@@ -187,9 +192,7 @@ class KafkaOracle:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):  # what was still to be sent to a dead process
                     stream.close()
-                except BrokenPipeError:
-                    pass  # what was still to be sent to a dead process
         self._errors.close()
         self._process = None
