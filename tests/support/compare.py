@@ -1,14 +1,13 @@
 """Compare two log directories file by file, and say what the first differing byte means.
 
-The first tree is what Kafka left (expected), the second what is being judged (actual). ``*.deleted`` files (the next start
-removes them) and the broker's ``.lock`` are never compared; random ids in the names of stray directories are leveled.
+The first tree is what Kafka left (expected), the second what is judged (actual). ``*.deleted`` files (the next start
+removes them) and the broker's ``.lock`` are never compared; random ids in names of stray directories are leveled.
 The decoding here is on purpose a second, tiny one: it must not depend on the code it judges.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -174,7 +173,14 @@ def first_difference(expected: bytes, actual: bytes) -> int | None:
     """The first position at which two byte strings differ, or None."""
     if expected == actual:
         return None
-    return len(os.path.commonprefix([expected, actual]))
+    equal, different = 0, min(len(expected), len(actual)) + 1  # prefixes of these lengths are equal, are different
+    while different - equal > 1:
+        middle = (equal + different) // 2
+        if expected[equal:middle] == actual[equal:middle]:
+            equal = middle
+        else:
+            different = middle
+    return equal
 
 
 def compare_bytes(name: str, expected: bytes, actual: bytes) -> Difference | None:

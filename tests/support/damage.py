@@ -382,7 +382,7 @@ class Tree:
         return [(at, data[at : at + n]) for at, n in walk(data)]
 
     def end_offset(self) -> int:
-        """One past the last offset in the last segment that holds a batch; kept in reason where damage made it absurd."""
+        """One past the last offset in the last segment that holds a batch; within reason if damage made it absurd."""
         for base in reversed(self.bases()):
             found = self.batches(self.file(base))
             if found:
