@@ -1,4 +1,31 @@
-"""kafkalog.log."""
+"""Log directories: find, open and read them as a consumer would, without a broker and without trusting a byte."""
 
 if __name__ != "kafkalog.log":
     raise ImportError("this folder is kafkalog.log; import that name")
+
+from kafkalog.log.directory import LogDir, open_log_dir
+from kafkalog.log.files import FileSource, read_small
+from kafkalog.log.inventory import Inventory, open_all
+from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
+from kafkalog.log.records import ISOLATION_LEVELS, RecordReader
+from kafkalog.log.segment import Segment
+from kafkalog.log.transactions import Transactions
+from kafkalog.log.walk import BatchReader
+
+__all__ = [
+    "ISOLATION_LEVELS",
+    "BatchReader",
+    "FileSource",
+    "Inventory",
+    "LogDir",
+    "OffsetAndTimestamp",
+    "Partition",
+    "RecordReader",
+    "Segment",
+    "Transactions",
+    "open_all",
+    "open_log_dir",
+    "open_partition",
+    "open_segment",
+    "read_small",
+]

@@ -1,1 +1,137 @@
-"""kafkalog."""
+"""Read, write, check, repair and query Apache Kafka's log directories without a broker.
+
+The public names.  Each is imported when it is first asked for, so that `import kafkalog` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kafkalog.codec.errors import (
+        FormatError,
+        KafkaLogError,
+        LimitExceeded,
+        RecoveryRefused,
+        StorageError,
+        UsageError,
+    )
+    from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+    from kafkalog.codec.limits import Limits
+    from kafkalog.codec.model import (
+        AbortedTransaction,
+        BatchHeader,
+        Codec,
+        ControlType,
+        EndTransactionMarker,
+        Header,
+        LegacyHeader,
+        ProducerEntry,
+        Record,
+        RecordBatch,
+        TimestampType,
+    )
+    from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
+    from kafkalog.codec.scan import ScanResult, scan
+    from kafkalog.log.directory import LogDir
+    from kafkalog.log.directory import open_log_dir as open
+    from kafkalog.log.inventory import Inventory, open_all
+    from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
+    from kafkalog.log.segment import Segment
+
+_HOMES = {
+    "AbortedTransaction": "kafkalog.codec.model",
+    "BatchHeader": "kafkalog.codec.model",
+    "Codec": "kafkalog.codec.model",
+    "ControlType": "kafkalog.codec.model",
+    "DecodedBatch": "kafkalog.codec.records",
+    "EndTransactionMarker": "kafkalog.codec.model",
+    "Finding": "kafkalog.codec.findings",
+    "FindingCode": "kafkalog.codec.findings",
+    "FormatError": "kafkalog.codec.errors",
+    "Header": "kafkalog.codec.model",
+    "Inventory": "kafkalog.log.inventory",
+    "KafkaLogError": "kafkalog.codec.errors",
+    "LegacyHeader": "kafkalog.codec.model",
+    "LimitExceeded": "kafkalog.codec.errors",
+    "Limits": "kafkalog.codec.limits",
+    "LogDir": "kafkalog.log.directory",
+    "OffsetAndTimestamp": "kafkalog.log.partition",
+    "Partition": "kafkalog.log.partition",
+    "ProducerEntry": "kafkalog.codec.model",
+    "Record": "kafkalog.codec.model",
+    "RecordBatch": "kafkalog.codec.model",
+    "RecoveryRefused": "kafkalog.codec.errors",
+    "ScanResult": "kafkalog.codec.scan",
+    "Segment": "kafkalog.log.segment",
+    "Severity": "kafkalog.codec.findings",
+    "StopReason": "kafkalog.codec.findings",
+    "StorageError": "kafkalog.codec.errors",
+    "TimestampType": "kafkalog.codec.model",
+    "UsageError": "kafkalog.codec.errors",
+    "decode_batch": "kafkalog.codec.records",
+    "iter_records": "kafkalog.codec.records",
+    "open": "kafkalog.log.directory:open_log_dir",
+    "open_all": "kafkalog.log.inventory",
+    "open_partition": "kafkalog.log.partition",
+    "open_segment": "kafkalog.log.partition",
+    "scan": "kafkalog.codec.scan",
+}
+"""Public name -> module, with `:name` where it is called otherwise there."""
+
+__all__ = [
+    "AbortedTransaction",
+    "BatchHeader",
+    "Codec",
+    "ControlType",
+    "DecodedBatch",
+    "EndTransactionMarker",
+    "Finding",
+    "FindingCode",
+    "FormatError",
+    "Header",
+    "Inventory",
+    "KafkaLogError",
+    "LegacyHeader",
+    "LimitExceeded",
+    "Limits",
+    "LogDir",
+    "OffsetAndTimestamp",
+    "Partition",
+    "ProducerEntry",
+    "Record",
+    "RecordBatch",
+    "RecoveryRefused",
+    "ScanResult",
+    "Segment",
+    "Severity",
+    "StopReason",
+    "StorageError",
+    "TimestampType",
+    "UsageError",
+    "__version__",
+    "decode_batch",
+    "iter_records",
+    "open",
+    "open_all",
+    "open_partition",
+    "open_segment",
+    "scan",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = home.partition(":")
+    value: object = getattr(import_module(module), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,140 @@
+"""LZ4 frames as Kafka reads and writes them (`Lz4BlockInputStream`, `Lz4BlockOutputStream`).
+
+Kafka's own frame code differs from the standard library: the header checksum of magic-0 wrappers is computed over
+the frame magic too (a bug kept for compatibility), the content checksum is skipped unread, and whatever follows the
+end mark is ignored.  So the frame is walked here and only blocks go to the library.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import lz4.block as _block
+
+from kafkalog.codec.compression._errors import bad_stream, too_large
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["compress", "decompress", "xxh32"]
+
+MAGIC = b"\x04\x22\x4d\x18"
+VERSION_FLAG = 0x40
+BLOCK_INDEPENDENT = 0x20
+BLOCK_CHECKSUM = 0x10
+CONTENT_SIZE = 0x08
+RESERVED_FLAGS = 0x03
+STORED_BLOCK = 0x80000000
+BLOCK_SIZE = 64 * 1024
+_WRITER_FLG = VERSION_FLAG | BLOCK_INDEPENDENT
+_WRITER_BD = 0x40
+_DEFAULT_LEVEL = 9
+_SIZE = struct.Struct("<I")
+
+_P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+_MASK = 0xFFFFFFFF
+
+
+def _rotate(value: int, by: int) -> int:
+    return (value << by | value >> (32 - by)) & _MASK
+
+
+def xxh32(data: bytes) -> int:
+    """xxHash32 with seed 0; used on frame descriptors and, where a stream has them, block checksums."""
+    position, length = 0, len(data)
+    if length >= 16:
+        lanes = [(_P1 + _P2) & _MASK, _P2, 0, -_P1 & _MASK]
+        while position + 16 <= length:
+            for lane, word in enumerate(struct.unpack_from("<4I", data, position)):
+                lanes[lane] = _rotate((lanes[lane] + word * _P2) & _MASK, 13) * _P1 & _MASK
+            position += 16
+        value = sum(_rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+    else:
+        value = _P5
+    value = (value + length) & _MASK
+    while position + 4 <= length:
+        value = _rotate((value + _SIZE.unpack_from(data, position)[0] * _P3) & _MASK, 17) * _P4 & _MASK
+        position += 4
+    for byte in data[position:]:
+        value = _rotate((value + byte * _P5) & _MASK, 11) * _P1 & _MASK
+    value = (value ^ value >> 15) * _P2 & _MASK
+    value = (value ^ value >> 13) * _P3 & _MASK
+    return value ^ value >> 16
+
+
+def _header_checksum(descriptor: bytes) -> int:
+    return xxh32(descriptor) >> 8 & 0xFF
+
+
+def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool]:
+    """Position behind the frame header, largest block, and whether blocks carry checksums."""
+    if len(data) < len(MAGIC) + 3:
+        raise bad_stream("lz4", "it ends inside the frame header")
+    if bytes(data[: len(MAGIC)]) != MAGIC:
+        raise bad_stream("lz4", "the frame magic is missing")
+    flg, bd = data[len(MAGIC)], data[len(MAGIC) + 1]
+    if flg & RESERVED_FLAGS or flg & 0xC0 != VERSION_FLAG or not flg & BLOCK_INDEPENDENT:
+        raise bad_stream("lz4", f"frame flags {flg:#04x} are not supported")
+    block_code = bd >> 4 & 0x07
+    if bd & 0x8F or block_code < 4:
+        raise bad_stream("lz4", f"block descriptor {bd:#04x} is not supported")
+    position = len(MAGIC) + 2 + (8 if flg & CONTENT_SIZE else 0)
+    if position >= len(data):
+        raise bad_stream("lz4", "it ends inside the frame header")
+    if check_header and data[position] != _header_checksum(bytes(data[len(MAGIC) : position])):
+        raise bad_stream("lz4", "the header checksum does not fit")
+    return position + 1, 1 << (2 * block_code + 8), bool(flg & BLOCK_CHECKSUM)
+
+
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, check_header: bool = True) -> bytes:
+    """The content of one frame.  `check_header` is off for magic-0 wrappers, as in Kafka."""
+    position, max_block, with_checksums = _read_header(data, check_header)
+    parts: list[bytes] = []
+    used = 0
+    while True:
+        if position + _SIZE.size > len(data):
+            raise bad_stream("lz4", "it ends without an end mark")
+        (word,) = _SIZE.unpack_from(data, position)
+        position += _SIZE.size
+        if word == 0:
+            return b"".join(parts)
+        size = word & ~STORED_BLOCK
+        if size > max_block:
+            raise bad_stream("lz4", f"a block of {size} bytes is larger than the frame allows")
+        if size > len(data) - position:
+            raise bad_stream("lz4", "it ends inside a block")
+        block = bytes(data[position : position + size])
+        position += size
+        if with_checksums:
+            if position + _SIZE.size > len(data) or _SIZE.unpack_from(data, position)[0] != xxh32(block):
+                raise bad_stream("lz4", "a block checksum does not fit")
+            position += _SIZE.size
+        if not word & STORED_BLOCK:
+            try:
+                block = bytes(_block.decompress(block, uncompressed_size=max_block))
+            except _block.LZ4BlockError as error:
+                raise bad_stream("lz4", error) from None
+        used += len(block)
+        if used > limits.decompressed_batch_bytes:
+            raise too_large("lz4", limits)
+        parts.append(block)
+
+
+def compress(data: bytes | memoryview, level: int | None = None, *, broken_header_checksum: bool = False) -> bytes:
+    """One frame of independent 64 KiB blocks without checksums, as Kafka writes it.
+
+    `broken_header_checksum` gives the header of magic-0 wrappers.
+    """
+    descriptor = bytes([_WRITER_FLG, _WRITER_BD])
+    checksum = _header_checksum(MAGIC + descriptor if broken_header_checksum else descriptor)
+    stream = [MAGIC, descriptor, bytes([checksum])]
+    for start in range(0, len(data), BLOCK_SIZE):
+        raw = bytes(data[start : start + BLOCK_SIZE])
+        if level is None or level == _DEFAULT_LEVEL:
+            block = _block.compress(raw, store_size=False)
+        else:
+            block = _block.compress(raw, mode="high_compression", compression=level, store_size=False)
+        if len(block) < len(raw):
+            stream += [_SIZE.pack(len(block)), block]
+        else:
+            stream += [_SIZE.pack(len(raw) | STORED_BLOCK), raw]
+    stream.append(_SIZE.pack(0))
+    return b"".join(stream)

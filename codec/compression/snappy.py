@@ -1,0 +1,74 @@
+"""Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block.
+
+The stream is a 16-byte header and blocks, each behind its big-endian length.  Input without that header is one raw
+block.  A length field that equals the start of a header begins another stream.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import snappy as _snappy
+
+from kafkalog.codec.compression._errors import bad_stream, check_size
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["compress", "decompress"]
+
+MAGIC = b"\x82SNAPPY\x00"
+HEADER = MAGIC + struct.pack(">ii", 1, 1)
+BLOCK_SIZE = 32 * 1024
+_LENGTH = struct.Struct(">i")
+_NEXT_HEADER = _LENGTH.unpack(MAGIC[: _LENGTH.size])[0]
+_MAX_PREAMBLE = 5
+
+
+def _declared_size(block: bytes | memoryview) -> int:
+    size = 0
+    for index, byte in enumerate(block[:_MAX_PREAMBLE]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return size
+    raise bad_stream("snappy", "a block does not begin with its size")
+
+
+def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> bytes:
+    check_size("snappy", used + _declared_size(block), limits)
+    try:
+        return bytes(_snappy.uncompress(bytes(block)))
+    except Exception as error:  # noqa: BLE001 - the binding's own class differs between its versions
+        raise bad_stream("snappy", error) from None
+
+
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """The uncompressed bytes of a framed stream or of one raw block."""
+    if len(data) == 0:
+        raise bad_stream("snappy", "it is empty")
+    if len(data) < len(HEADER) or bytes(data[: len(MAGIC)]) != MAGIC:
+        return _decompress_block(data, 0, limits)
+    parts: list[bytes] = []
+    used = 0
+    position = len(HEADER)
+    while position + _LENGTH.size <= len(data):
+        (length,) = _LENGTH.unpack_from(data, position)
+        if length == _NEXT_HEADER:
+            if bytes(data[position : position + len(MAGIC)]) != MAGIC or position + len(HEADER) > len(data):
+                raise bad_stream("snappy", "a second header is incomplete")
+            position += len(HEADER)
+            continue
+        position += _LENGTH.size
+        if not 0 <= length <= len(data) - position:
+            raise bad_stream("snappy", f"a block of {length} bytes runs past the end")
+        parts.append(_decompress_block(data[position : position + length], used, limits))
+        used += len(parts[-1])
+        position += length
+    return b"".join(parts)
+
+
+def compress(data: bytes | memoryview) -> bytes:
+    """The framed stream with 32 KiB blocks that Kafka's producer writes."""
+    stream = [HEADER]
+    for start in range(0, len(data), BLOCK_SIZE):
+        block = bytes(_snappy.compress(bytes(data[start : start + BLOCK_SIZE])))
+        stream += [_LENGTH.pack(len(block)), block]
+    return b"".join(stream)

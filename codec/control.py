@@ -1,0 +1,40 @@
+"""Control records: what their keys and values say (`ControlRecordType`, `EndTransactionMarker`)."""
+
+from __future__ import annotations
+
+from kafkalog.codec import derive
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.layout import record_batch
+from kafkalog.codec.model import ControlRecordType, ControlType, EndTransactionMarker, Record
+
+__all__ = ["end_transaction_marker", "parse_control_key", "parse_end_transaction_marker"]
+
+_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY)
+_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
+_MARKERS = frozenset({ControlType.ABORT, ControlType.COMMIT})
+
+
+def parse_control_key(key: bytes | None) -> ControlRecordType:
+    """Version and type from a control record's key; longer keys are tolerated, negative versions are not."""
+    if key is None or len(key) < _KEY.size:
+        raise FormatError("a control record's key is too short", field="key", code="control_record_invalid")
+    version, kind = _KEY.struct.unpack_from(key)
+    if version < 0:
+        raise FormatError(f"control record version {version}", field="key.version", code="control_record_invalid")
+    return ControlRecordType(version, kind)
+
+
+def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
+    """The marker in a COMMIT or ABORT record's value; longer values are tolerated."""
+    if value is None or len(value) < _MARKER.size:
+        raise FormatError("a transaction marker's value is too short", field="value", code="control_record_invalid")
+    version, coordinator_epoch = _MARKER.struct.unpack_from(value)
+    if version < 0:
+        raise FormatError(f"transaction marker version {version}", field="value", code="control_record_invalid")
+    return EndTransactionMarker(ControlType(kind.type), coordinator_epoch)
+
+
+def end_transaction_marker(record: Record) -> EndTransactionMarker | None:
+    """The marker that a control record is, or None for another type."""
+    kind = parse_control_key(record.key)
+    return parse_end_transaction_marker(kind, record.value) if kind.type in _MARKERS else None

@@ -1,0 +1,164 @@
+"""From a declaration to everything else that knows the layout: struct, column dtype, opcodes, documentation table.
+
+A declaration is a Construct tree in `codec.layout`.  What cannot be derived exactly raises at import; there is no
+silent fallback to a slower or laxer reading.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from construct import Construct, FormatField, Renamed, Struct
+
+from kafkalog.codec.layout import primitives
+
+if TYPE_CHECKING:
+    import numpy
+
+__all__ = ["DerivationError", "Field", "FixedLayout", "OpKind", "Opcode", "fixed", "opcodes"]
+
+
+class DerivationError(TypeError):
+    """A declaration holds something that has no exact counterpart in the derived form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a fixed layout: where it lies and how it is read."""
+
+    name: str
+    format: str
+    position: int
+    size: int
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLayout:
+    """A layout in which every field has a fixed size: one big-endian `struct` and its fields in order."""
+
+    struct: struct.Struct
+    fields: tuple[Field, ...]
+
+    @property
+    def size(self) -> int:
+        """Size of one structure, in bytes."""
+        return self.struct.size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Field names in order."""
+        return tuple(field.name for field in self.fields)
+
+    def __getitem__(self, name: str) -> Field:
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
+
+    def position(self, name: str) -> int:
+        """Byte position of a field from the start of the structure."""
+        return self[name].position
+
+    def end(self, name: str) -> int:
+        """Byte position behind a field."""
+        field = self[name]
+        return field.position + field.size
+
+    def reader(self, name: str) -> Callable[[Any, int], int]:
+        """A function (buffer, start of structure) -> value that reads this one field."""
+        field = self[name]
+        unpack_from = struct.Struct(">" + field.format).unpack_from
+        offset = field.position
+
+        def read(buffer: Any, start: int) -> int:
+            value: int = unpack_from(buffer, start + offset)[0]
+            return value
+
+        return read
+
+    def dtype(self) -> numpy.dtype[Any]:
+        """The same layout as a packed numpy structured type, for many structures as columns."""
+        import numpy as np
+
+        return np.dtype([(field.name, np.dtype(">" + field.format)) for field in self.fields])
+
+
+def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
+    if not isinstance(tree, Struct):
+        raise DerivationError(f"a Struct is needed, not {tree!r}")
+    found: list[tuple[str, str, Construct]] = []
+    for subcon in tree.subcons:
+        if not isinstance(subcon, Renamed) or not subcon.name:
+            raise DerivationError(f"every field needs a name: {subcon!r}")
+        inner: Construct = subcon
+        while isinstance(inner, Renamed):
+            inner = inner.subcon
+        found.append((subcon.name, subcon.docs or "", inner))
+    return found
+
+
+def fixed(tree: Construct) -> FixedLayout:
+    """Derive a layout whose fields are all fixed-size big-endian numbers; anything else raises."""
+    fields: list[Field] = []
+    position = 0
+    for name, doc, leaf in _named(tree):
+        if type(leaf) is not FormatField or not leaf.fmtstr.startswith(">"):
+            raise DerivationError(f"field {name} is not a fixed-size big-endian number: {leaf!r}")
+        fields.append(Field(name, leaf.fmtstr[1:], position, leaf.length, doc))
+        position += leaf.length
+    layout = struct.Struct(">" + "".join(field.format for field in fields))
+    if layout.size != position:
+        raise DerivationError("the derived struct has padding")
+    return FixedLayout(layout, tuple(fields))
+
+
+class OpKind(enum.IntEnum):
+    """What one step of a variable layout reads."""
+
+    INT8 = 0
+    VARINT = 1
+    VARLONG = 2
+    BYTES = 3
+    """varint length, bytes; negative is null"""
+    STRING = 4
+    """varint length, bytes; negative is an error"""
+    ARRAY = 5
+    """varint count, then that many times `children`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """One step: what to read, under which name; for an array also the element's steps and smallest size."""
+
+    kind: OpKind
+    name: str
+    children: tuple[Opcode, ...] = ()
+    smallest: int = 0
+
+
+_LEAVES: dict[int, OpKind] = {
+    id(primitives.Varint): OpKind.VARINT,
+    id(primitives.Varlong): OpKind.VARLONG,
+    id(primitives.VarintBytes): OpKind.BYTES,
+    id(primitives.VarintString): OpKind.STRING,
+}
+
+
+def opcodes(tree: Construct) -> tuple[Opcode, ...]:
+    """Derive the steps of a layout with variable-length fields; accepts exactly our own leaves and int8."""
+    steps: list[Opcode] = []
+    for name, _doc, leaf in _named(tree):
+        if type(leaf) is FormatField and leaf.fmtstr == ">b":
+            steps.append(Opcode(OpKind.INT8, name))
+        elif id(leaf) in _LEAVES:
+            steps.append(Opcode(_LEAVES[id(leaf)], name))
+        elif type(leaf) is primitives.VarintArray:
+            steps.append(Opcode(OpKind.ARRAY, name, opcodes(leaf.element), leaf.smallest))
+        else:
+            raise DerivationError(f"field {name} has no opcode: {leaf!r}")
+    return tuple(steps)

@@ -1,0 +1,72 @@
+"""The few exceptions of the library.  Bad data under examination is a `Finding`, not an exception (see `findings`)."""
+
+from __future__ import annotations
+
+__all__ = ["FormatError", "KafkaLogError", "LimitExceeded", "RecoveryRefused", "StorageError", "UsageError"]
+
+
+class KafkaLogError(Exception):
+    """The root: nothing else escapes the library."""
+
+
+class UsageError(KafkaLogError, ValueError):
+    """The caller's mistake: an option, an argument or a path that cannot be meant."""
+
+
+class FormatError(KafkaLogError):
+    """Bytes that the caller asked to parse are not that thing.
+
+    `position` counts bytes from the start of `source` (a file name, or None for a buffer); `field` is the path of the
+    field in the declaration; `code` is the finding code that a scan would report for the same bytes.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        field: str | None = None,
+        source: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        self.message = message
+        self.position = position
+        self.field = field
+        self.source = source
+        self.code = code
+        where = "".join(
+            [
+                f"{source}: " if source else "",
+                message,
+                f" (field {field})" if field else "",
+                f" at byte {position}" if position is not None else "",
+            ]
+        )
+        super().__init__(where)
+
+
+class LimitExceeded(FormatError):
+    """A cap of `Limits` was hit; `limit` names the cap."""
+
+    def __init__(self, message: str, *, limit: str, position: int | None = None, source: str | None = None) -> None:
+        self.limit = limit
+        super().__init__(message, position=position, source=source, code="limit_exceeded")
+
+
+class StorageError(KafkaLogError, OSError):
+    """An I/O error; `errno`, `strerror` and `filename` are those of the operating system."""
+
+    @classmethod
+    def wrap(cls, error: OSError, doing: str) -> StorageError:
+        """Keep errno and file of `error` and say what was being done."""
+        wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
+        wrapped.__cause__ = error
+        return wrapped
+
+
+class RecoveryRefused(KafkaLogError):
+    """Recovery declined to act; the message says why and what would allow it."""
+
+    def __init__(self, message: str, *, reason: str = "refused") -> None:
+        self.reason = reason
+        super().__init__(message)

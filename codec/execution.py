@@ -1,0 +1,63 @@
+"""What an execution of the declarations offers: one header, or the records of one batch.
+
+There are several (`reference` runs the Construct trees, `fast` runs what is derived from them) and every caller may
+choose.  They must agree on every input, on values, fault and position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.layout import primitives
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import BatchHeader, LegacyHeader
+
+__all__ = ["FAULT_OF_LEAF", "Execution", "RawRecord", "RecordFault"]
+
+
+class RawRecord(NamedTuple):
+    """The fields of one record as they are stored."""
+
+    attributes: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFault:
+    """The first thing wrong among the records of a batch; `position` counts from the first decompressed byte."""
+
+    code: FindingCode
+    position: int
+
+
+FAULT_OF_LEAF = {
+    primitives.TRUNCATED: FindingCode.RECORD_TRUNCATED,
+    primitives.LENGTH_INVALID: FindingCode.RECORD_TRUNCATED,
+    primitives.VARINT_TOO_LONG: FindingCode.VARINT_TOO_LONG,
+    primitives.NULL_NOT_ALLOWED: FindingCode.HEADER_KEY_INVALID,
+    primitives.COUNT_INVALID: FindingCode.HEADER_COUNT_INVALID,
+    primitives.COUNT_LIMIT: FindingCode.LIMIT_EXCEEDED,
+}
+
+
+class Execution(Protocol):
+    """One way to run the declarations."""
+
+    name: str
+
+    def batch_header(self, buffer: bytes | memoryview, position: int) -> BatchHeader:
+        """The v2 header at `position`; the caller has made sure that it lies inside the buffer."""
+
+    def legacy_header(self, buffer: bytes | memoryview, position: int) -> LegacyHeader:
+        """The v0 or v1 header at `position`; the caller has made sure that it lies inside the buffer."""
+
+    def records(
+        self, payload: bytes | memoryview, count: int, limits: Limits
+    ) -> tuple[list[RawRecord], RecordFault | None]:
+        """The declared `count` of records from decompressed bytes: those before the first fault, and the fault."""

@@ -1,0 +1,1 @@
+"""Executions derived from the declarations: plain Python everywhere, kernels where numba is installed."""

@@ -1,0 +1,176 @@
+"""Findings: what is wrong with bytes under examination, with stable codes.
+
+A reader never raises for bad data; it reports findings.  Codes are part of the public interface: scripts match on them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+__all__ = ["Finding", "FindingCode", "Severity", "StopReason"]
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is."""
+
+    INFO = "info"
+    """worth knowing; normal after a crash or in compacted data"""
+    WARNING = "warning"
+    """a reader copes, but something disagrees"""
+    ERROR = "error"
+    """data is damaged or lost, or the broker would not accept it"""
+
+
+class StopReason(enum.StrEnum):
+    """Why a walk over a segment ended."""
+
+    END = "end"
+    """the last batch ends where the file ends"""
+    TORN_TAIL = "torn_tail"
+    """the file ends inside a batch"""
+    ZERO_TAIL = "zero_tail"
+    """nothing but zeros to the end of the file: space that was allocated and never written"""
+    CORRUPT = "corrupt"
+    """bytes that are not a valid batch, and are neither a torn nor a zero tail"""
+    LIMIT = "limit"
+    """a cap of `Limits` or the caller's own end was reached"""
+
+
+class FindingCode(enum.StrEnum):
+    """Stable names of everything that can be found; the comment says what it means."""
+
+    # how a walk over a segment can end
+    TORN_TAIL = "torn_tail"
+    """the file ends inside a batch"""
+    ZERO_TAIL = "zero_tail"
+    """zeros from the last batch to the end of the file"""
+    BATCH_SIZE_INVALID = "batch_size_invalid"
+    """the size field is below the smallest message or batch"""
+    CRC_MISMATCH = "crc_mismatch"
+    """the checksum does not fit the bytes"""
+    LIMIT_EXCEEDED = "limit_exceeded"
+    """a cap of Limits was hit"""
+
+    # batch headers: structural nonsense behind a valid checksum
+    MAGIC_UNKNOWN = "magic_unknown"
+    """a magic byte that no Kafka version writes"""
+    CODEC_UNKNOWN = "codec_unknown"
+    """a compression id that no Kafka version writes, or that this magic must not use"""
+    RECORDS_COUNT_INVALID = "records_count_invalid"
+    """a negative or impossible record count"""
+    LAST_OFFSET_DELTA_INVALID = "last_offset_delta_invalid"
+    """a last offset below the base offset"""
+
+    # continuity: batches that do not belong where they stand
+    OFFSET_BELOW_SEGMENT = "offset_below_segment"
+    """an offset below the segment's base offset"""
+    OFFSET_ABOVE_SEGMENT = "offset_above_segment"
+    """an offset more than 2^31 - 1 above the segment's base offset"""
+    OFFSET_NOT_INCREASING = "offset_not_increasing"
+    """an offset at or below the one before"""
+    OFFSET_GAP = "offset_gap"
+    """offsets are missing; normal in compacted topics"""
+    SEGMENT_OVERLAP = "segment_overlap"
+    """a segment reaches into the next one's offsets"""
+    LEADER_EPOCH_DECREASES = "leader_epoch_decreases"
+    """a leader epoch below the one before"""
+    LEADER_EPOCH_MISMATCH = "leader_epoch_mismatch"
+    """a batch's leader epoch is not the one of leader-epoch-checkpoint"""
+    MAX_TIMESTAMP_MISMATCH = "max_timestamp_mismatch"
+    """the header's largest timestamp is not the records'"""
+
+    # inside a batch
+    DECOMPRESSION_FAILED = "decompression_failed"
+    """the compressed stream cannot be read"""
+    RECORD_TRUNCATED = "record_truncated"
+    """a record runs past the end of its batch, or a field past the end of its record"""
+    RECORD_LENGTH_MISMATCH = "record_length_mismatch"
+    """a record's fields take fewer bytes than its length says"""
+    VARINT_TOO_LONG = "varint_too_long"
+    """a variable-length integer longer than its type allows"""
+    HEADER_COUNT_INVALID = "header_count_invalid"
+    """a record header count that is negative or larger than the bytes left allow"""
+    HEADER_KEY_INVALID = "header_key_invalid"
+    """a record header without a key"""
+    RECORDS_TRAILING_BYTES = "records_trailing_bytes"
+    """bytes behind the last declared record of a batch"""
+    CONTROL_RECORD_INVALID = "control_record_invalid"
+    """a control record whose key or value cannot be read"""
+    MESSAGE_INVALID = "message_invalid"
+    """a v0 or v1 message whose inner structure cannot be read"""
+
+    # indexes, snapshots, checkpoints
+    INDEX_MISSING = "index_missing"
+    """a segment without its offset or time index"""
+    INDEX_SIZE_INVALID = "index_size_invalid"
+    """an index whose size is not a multiple of its entry size"""
+    INDEX_NOT_INCREASING = "index_not_increasing"
+    """index entries that do not increase"""
+    INDEX_ENTRY_MISMATCH = "index_entry_mismatch"
+    """an index entry that does not describe a batch of the log"""
+    INDEX_PREALLOCATED = "index_preallocated"
+    """zeros behind the entries: the index of a broker that did not close it"""
+    TXN_INDEX_MISMATCH = "txn_index_mismatch"
+    """the aborted transactions listed are not those of the log"""
+    SNAPSHOT_INVALID = "snapshot_invalid"
+    """a producer snapshot that cannot be read"""
+    CHECKPOINT_INVALID = "checkpoint_invalid"
+    """a text checkpoint that cannot be read"""
+    PARTITION_METADATA_INVALID = "partition_metadata_invalid"
+    """partition.metadata is missing where it is needed, or cannot be read"""
+    META_PROPERTIES_INVALID = "meta_properties_invalid"
+    """meta.properties cannot be read"""
+
+    # directories
+    FOREIGN_FILE = "foreign_file"
+    """a file that no Kafka version writes"""
+    FOREIGN_DIRECTORY = "foreign_directory"
+    """a directory that stops a broker from starting"""
+    TEMPORARY_FILE = "temporary_file"
+    """.deleted, .cleaned or .swap: an operation that was not finished"""
+    DUPLICATE_PARTITION = "duplicate_partition"
+    """a topic-partition that stands in two directories"""
+    OFFSETS_BELOW_LOG_START = "offsets_below_log_start"
+    """records below the log start offset: deleted, but still in the files"""
+    LOG_END_BELOW_LOG_START = "log_end_below_log_start"
+    """the log ends below its log start offset; a broker deletes all of it"""
+    LOG_END_BELOW_HIGH_WATERMARK = "log_end_below_high_watermark"
+    """the log ends below the last known high watermark"""
+    BROKER_REFUSES = "broker_refuses"
+    """a broker would not start on this, or take the directory offline"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what, how bad, where, and in words.
+
+    `position` is a byte position in `file` (from the start of the buffer if `file` is None); `offset` a Kafka offset.
+    """
+
+    code: FindingCode
+    severity: Severity
+    position: int | None = None
+    offset: int | None = None
+    detail: str = ""
+    file: str | None = None
+
+    def in_file(self, file: str) -> Finding:
+        """The same finding with its file named."""
+        return replace(self, file=file)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "code": str(self.code),
+            "severity": str(self.severity),
+            "file": self.file,
+            "position": self.position,
+            "offset": self.offset,
+            "detail": self.detail,
+        }
+
+    def __str__(self) -> str:
+        where = [part for part in (self.file, f"byte {self.position}" if self.position is not None else "") if part]
+        at = f" ({', '.join(where)})" if where else ""
+        return f"{self.severity}: {self.code}{at}: {self.detail}"

@@ -1,0 +1,146 @@
+"""Messages of magic 0 and 1, and the compressed sets of them that wrapper messages hold.
+
+Decided by `AbstractLegacyRecordBatch` and `LegacyRecord`: absolute inner offsets in magic 0, relative ones in magic 1
+(the wrapper stores the last), one level of nesting, the wrapper's timestamp for all where the type is LogAppendTime.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafkalog.codec.compression import decompress
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.execution import Execution
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import (
+    LOG_OVERHEAD,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    NO_TIMESTAMP,
+    Codec,
+    LegacyHeader,
+    Record,
+    RecordBatch,
+    TimestampType,
+)
+
+__all__ = ["first_offset", "read_legacy"]
+
+Bytes = bytes | memoryview
+_LENGTH = struct.Struct(">i")
+_SMALLEST = MESSAGE_V0.size - LOG_OVERHEAD.size + 2 * _LENGTH.size
+_HEADER_SIZE = {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}
+
+
+class _InvalidMessageError(Exception):
+    def __init__(self, detail: str, code: FindingCode = FindingCode.MESSAGE_INVALID) -> None:
+        self.detail = detail
+        self.code = code
+
+
+def _field(data: Bytes, position: int) -> tuple[bytes | None, int]:
+    """A length-prefixed field; any negative length is null."""
+    if position + _LENGTH.size > len(data):
+        raise _InvalidMessageError("a message ends inside a length")
+    (length,) = _LENGTH.unpack_from(data, position)
+    position += _LENGTH.size
+    if length < 0:
+        return None, position
+    if length > len(data) - position:
+        raise _InvalidMessageError(f"a field of {length} bytes runs past the end of its message")
+    return bytes(data[position : position + length]), position + length
+
+
+def _key_and_value(header: LegacyHeader, data: Bytes) -> tuple[bytes | None, bytes | None]:
+    key, position = _field(data, _HEADER_SIZE[header.magic])
+    value, _ = _field(data, position)
+    return key, value
+
+
+def _message(execution: Execution, data: Bytes) -> LegacyHeader:
+    magic = data[MESSAGE_V0.position("magic")]
+    if magic not in _HEADER_SIZE or len(data) < _HEADER_SIZE[magic]:
+        raise _InvalidMessageError(f"an inner message of magic {magic} and {len(data)} bytes")
+    return execution.legacy_header(data, 0)
+
+
+def _inner_set(
+    header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
+) -> list[tuple[LegacyHeader, Bytes]]:
+    """Header and bytes of every message in a wrapper."""
+    _key, value = _key_and_value(header, data)
+    if value is None:
+        raise _InvalidMessageError("a compressed message without a value")
+    try:
+        unpacked = memoryview(decompress(header.codec, value, limits, magic=header.magic))
+    except FormatError as error:
+        code = FindingCode(error.code or FindingCode.DECOMPRESSION_FAILED)
+        raise _InvalidMessageError(error.message, code) from None
+    found: list[tuple[LegacyHeader, Bytes]] = []
+    position = 0
+    while position + LOG_OVERHEAD.size <= len(unpacked):
+        _, length = LOG_OVERHEAD.struct.unpack_from(unpacked, position)
+        if length < _SMALLEST:
+            raise _InvalidMessageError(f"an inner message with a size field of {length}")
+        end = position + LOG_OVERHEAD.size + length
+        if end > len(unpacked):
+            break
+        inner = _message(execution, unpacked[position:end])
+        if inner.codec != Codec.NONE:
+            raise _InvalidMessageError("a compressed message inside a compressed message")
+        if len(found) >= limits.records_per_batch:
+            raise _InvalidMessageError("too many inner messages", FindingCode.LIMIT_EXCEEDED)
+        found.append((inner, unpacked[position:end]))
+        position = end
+    if not found:
+        raise _InvalidMessageError("a compressed message that holds no message")
+    return found
+
+
+def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
+    """What is added to inner offsets; a wrapper offset of 0 was written by old clients and means absolute."""
+    if header.magic == 0 or header.offset == 0:
+        return 0
+    if header.offset < last_inner.offset:
+        raise _InvalidMessageError(f"wrapper offset {header.offset} below inner offset {last_inner.offset}")
+    return header.offset - last_inner.offset
+
+
+def _record(header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeader | None) -> Record:
+    key, value = _key_and_value(header, data)
+    outer = wrapper or header
+    timestamp = header.timestamp if header.magic > 0 else NO_TIMESTAMP
+    if outer.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        timestamp = outer.timestamp
+    return Record(offset, timestamp, outer.timestamp_type, key, value)
+
+
+def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tuple[tuple[Record, ...], Finding | None]:
+    """The record of a bare message, or the records of a wrapper; those before the first fault, and the fault."""
+    header = batch.header
+    if not isinstance(header, LegacyHeader):
+        raise TypeError("a v0 or v1 entry is needed")
+    records: list[Record] = []
+    try:
+        if header.codec == Codec.NONE:
+            return (_record(header, batch.data, header.offset, None),), None
+        inner = _inner_set(header, batch.data, limits, execution)
+        base = _base_of_wrapper(header, inner[-1][0])
+        for message, data in inner:
+            records.append(_record(message, data, base + message.offset, header))
+    except _InvalidMessageError as error:
+        return tuple(records), Finding(error.code, Severity.ERROR, batch.position, header.offset, error.detail)
+    return tuple(records), None
+
+
+def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
+    """Base offset of an entry: its own, or that of a wrapper's first inner message; `FormatError` if unreadable."""
+    header = batch.header
+    if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
+        return header.last_offset
+    try:
+        inner = _inner_set(header, batch.data, limits, execution)
+        return _base_of_wrapper(header, inner[-1][0]) + inner[0][0].offset
+    except _InvalidMessageError as error:
+        raise FormatError(error.detail, position=batch.position, code=error.code) from None

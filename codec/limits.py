@@ -1,0 +1,49 @@
+"""The caps that keep hostile bytes from costing memory or time.
+
+Every size, count, ratio and depth that a file can declare is compared with one of these (or with the bytes that are
+left) before anything is allocated.  Kafka itself has no such caps on read; where it has one on write, it is named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "Limits"]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Upper bounds for one batch; raise a field with `dataclasses.replace` when data legitimately needs it.
+
+    All sizes are bytes.  Hitting a cap gives `LimitExceeded` or a finding that names the field.
+    """
+
+    batch_bytes: int = 2**31 - 1 + 12
+    """One whole batch, header included.  The format's own maximum: an int32 length behind 12 bytes."""
+
+    decompressed_batch_bytes: int = 128 * MIB
+    """The records of one batch after decompression.  Brokers accept about 1 MiB compressed by default."""
+
+    records_per_batch: int = 16 * MIB
+    """Records in one batch; each takes at least 7 bytes."""
+
+    headers_per_record: int = MIB
+    """Headers of one record; each takes at least 2 bytes."""
+
+    zstd_window_bytes: int = 8 * MIB
+    """Window that a zstd frame may ask for; Kafka's own levels stay at or below 8 MiB."""
+
+    read_window_bytes: int = 4 * MIB
+    """How much of a file is held at once while walking it, unless one batch is larger."""
+
+    checkpoint_bytes: int = 64 * MIB
+    """A text checkpoint, `meta.properties` or another small file that is read whole."""
+
+    snapshot_bytes: int = 512 * MIB
+    """A producer snapshot: 46 bytes a producer."""
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,383 @@
+"""What the bytes mean: frozen values in Kafka's words.
+
+Field names and order are those of the declarations in `codec.layout` (a test compares them); derived facts are
+properties.  Sentinels have names.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.codec import derive
+from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batch, transaction_index
+
+__all__ = [
+    "BATCH",
+    "LOG_OVERHEAD",
+    "NO_OFFSET",
+    "NO_PARTITION_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "AbortedTransaction",
+    "BatchHeader",
+    "Codec",
+    "ControlRecordType",
+    "ControlType",
+    "EndTransactionMarker",
+    "Header",
+    "LegacyHeader",
+    "ProducerEntry",
+    "Record",
+    "RecordBatch",
+    "TimestampType",
+]
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_PARTITION_LEADER_EPOCH = -1
+NO_OFFSET = -1
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+MAX_SEQUENCE = 2**31 - 1
+
+LOG_OVERHEAD = derive.fixed(record_batch.LOG_OVERHEAD)
+BATCH = derive.fixed(record_batch.BATCH_HEADER)
+MESSAGE_V0 = derive.fixed(legacy_message.MESSAGE_V0_HEADER)
+MESSAGE_V1 = derive.fixed(legacy_message.MESSAGE_V1_HEADER)
+
+Bytes = bytes | memoryview
+
+
+class Codec(enum.IntEnum):
+    """Compression of a batch, bits 0-2 of its attributes (`CompressionType`)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def label(self) -> str:
+        """Kafka's name in lower case."""
+        return self.name.lower()
+
+
+class TimestampType(enum.IntEnum):
+    """Who set the timestamps (`TimestampType`); the numbers are those of Spark's Kafka source."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def label(self) -> str:
+        """Kafka's name, as its tools print it."""
+        return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
+
+
+class ControlType(enum.IntEnum):
+    """Types of control records (`ControlRecordType`)."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+_CODECS = frozenset(Codec)
+_CONTROL_TYPES = frozenset(ControlType)
+
+
+def codec_label(codec: int) -> str:
+    """Name of a codec id; an unknown id stays a number."""
+    return Codec(codec).label if codec in _CODECS else str(codec)
+
+
+def increment_sequence(sequence: int, by: int) -> int:
+    """Sequence numbers wrap from 2^31 - 1 to 0 (`DefaultRecordBatch.incrementSequence`)."""
+    return sequence + by if sequence <= MAX_SEQUENCE - by else by - (MAX_SEQUENCE - sequence) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """Header of a v2 record batch (`DefaultRecordBatch`); also of what claims a higher magic."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LOG_OVERHEAD.size
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record of the batch as it was produced."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset that the batch behind this one starts at."""
+        return self.last_offset + 1
+
+    @property
+    def codec(self) -> int:
+        """Compression id; see `Codec`, but an unknown id stays a number."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """CreateTime or LogAppendTime."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        """Holds control records, which no consumer sees."""
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop this batch's tombstones or marker, ms; None if not set."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Written by an idempotent or transactional producer, or a marker for one."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; -1 none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyHeader:
+    """Header of a v0 or v1 message or wrapper (`AbstractLegacyRecordBatch`), with the words of a v2 header."""
+
+    offset: int
+    batch_length: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int = NO_TIMESTAMP
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole entry."""
+        return self.batch_length + LOG_OVERHEAD.size
+
+    @property
+    def last_offset(self) -> int:
+        """The stored offset: of the message, or of a wrapper's last inner message."""
+        return self.offset
+
+    @property
+    def next_offset(self) -> int:
+        """Offset that the entry behind this one starts at, or more."""
+        return self.offset + 1
+
+    @property
+    def codec(self) -> int:
+        """Compression id; see `Codec`, but an unknown id stays a number."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """None in v0, else CreateTime or LogAppendTime."""
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
+
+    @property
+    def max_timestamp(self) -> int:
+        """The message's or wrapper's timestamp; -1 in v0."""
+        return self.timestamp if self.magic > 0 else NO_TIMESTAMP
+
+    @property
+    def partition_leader_epoch(self) -> int:
+        """Always -1: unknown before v2."""
+        return NO_PARTITION_LEADER_EPOCH
+
+    @property
+    def producer_id(self) -> int:
+        """Always -1."""
+        return NO_PRODUCER_ID
+
+    @property
+    def producer_epoch(self) -> int:
+        """Always -1."""
+        return NO_PRODUCER_EPOCH
+
+    @property
+    def base_sequence(self) -> int:
+        """Always -1."""
+        return NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        """Always -1."""
+        return NO_SEQUENCE
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def is_transactional(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def is_control(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """Never set."""
+        return None
+
+
+AnyHeader = BatchHeader | LegacyHeader
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """A v2 batch, or a v0/v1 entry, where it stands: its header, its byte position and its bytes."""
+
+    header: AnyHeader
+    position: int
+    data: Bytes = field(repr=False)
+
+    @property
+    def magic(self) -> int:
+        """Message format: 0, 1 or 2."""
+        return self.header.magic
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.header.size
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.header.last_offset
+
+    @property
+    def payload(self) -> Bytes:
+        """What lies behind a v2 header: the records, or one compressed stream of them."""
+        return self.data[BATCH.size :]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One record header; keys may repeat.  `key` is UTF-8; bytes that are not survive as surrogate escapes."""
+
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a consumer sees of one record.  `timestamp` is in ms; `key` and `value` may be None (null)."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()
+    sequence: int = NO_SEQUENCE
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecordType:
+    """Key of a control record; an unknown type stays a number."""
+
+    version: int
+    type: int
+
+    @property
+    def label(self) -> str:
+        """Kafka's name of the type, or UNKNOWN."""
+        return ControlType(self.type).name if self.type in _CONTROL_TYPES else "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionMarker:
+    """A COMMIT or ABORT marker (`EndTransactionMarker`)."""
+
+    type: ControlType
+    coordinator_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """One entry of a `.txnindex`."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerEntry:
+    """One producer of a `.snapshot`."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+_MIRRORED = (
+    (BatchHeader, BATCH.names),
+    (AbortedTransaction, derive.fixed(transaction_index.ABORTED_TRANSACTION).names),
+    (ProducerEntry, derive.fixed(producer_snapshot.PRODUCER_ENTRY).names),
+)
+for _type, _names in _MIRRORED:
+    if tuple(_type.__dataclass_fields__) != _names:
+        raise derive.DerivationError(f"{_type.__name__} does not mirror its declaration: {_names}")

@@ -1,0 +1,137 @@
+"""Names in a log directory: what a directory or a file is, from its name alone.
+
+Decided by `UnifiedLog.parseTopicPartitionName` and `LogFileUtils`.  Names are never joined to a path here, and a topic
+read from a file's content is not a name.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "CLEANER_OFFSET_CHECKPOINT",
+    "CLEAN_SHUTDOWN_FILE",
+    "CLUSTER_METADATA_TOPIC",
+    "LEADER_EPOCH_CHECKPOINT",
+    "LOCK_FILE",
+    "LOG_START_OFFSET_CHECKPOINT",
+    "META_PROPERTIES",
+    "PARTITION_METADATA",
+    "RECOVERY_POINT_CHECKPOINT",
+    "REMOTE_INDEX_CACHE",
+    "REPLICATION_OFFSET_CHECKPOINT",
+    "DirectoryState",
+    "FileKind",
+    "PartitionName",
+    "SegmentFileName",
+    "parse_java_long",
+    "parse_partition_directory",
+    "parse_segment_file",
+    "segment_file",
+]
+
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+_JAVA_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z")
+_OFFSET_DIGITS = 20
+
+
+class DirectoryState(enum.StrEnum):
+    """What the suffix of a partition directory says."""
+
+    LIVE = ""
+    DELETE = "delete"
+    FUTURE = "future"
+    STRAY = "stray"
+
+
+class FileKind(enum.StrEnum):
+    """Files of a partition directory, by the suffix of their name."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TRANSACTION_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    KRAFT_SNAPSHOT = ".checkpoint"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionName:
+    """What a partition directory is called."""
+
+    topic: str
+    partition: int
+    state: DirectoryState = DirectoryState.LIVE
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFileName:
+    """A file that belongs to a base offset; `pending` is `.deleted`, `.cleaned`, `.swap` or empty."""
+
+    base_offset: int
+    kind: FileKind
+    pending: str = ""
+
+
+def parse_java_long(text: str, bits: int = 64) -> int | None:
+    """What Java's `Long.parseLong` (or, with 32 bits, `Integer.parseInt`) makes of ASCII text; None if it refuses."""
+    if not _JAVA_INTEGER.match(text) or len(text) > 64:
+        return None
+    value = int(text)
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def parse_partition_directory(name: str) -> PartitionName | None:
+    """Topic, partition and state from a directory name; None where the broker would refuse to start."""
+    state = DirectoryState.LIVE
+    for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
+        if name.endswith("-" + suffix.value):
+            if not _STATEFUL.match(name):
+                return None
+            state = suffix
+            name = name[: name.rindex(".")]
+            break
+    if not name or "-" not in name:
+        return None
+    topic, _, number = name.rpartition("-")
+    partition = parse_java_long(number, 32)
+    if not topic or partition is None:
+        return None
+    return PartitionName(topic, partition, state)
+
+
+def segment_file(base_offset: int, kind: FileKind) -> str:
+    """The canonical name of a segment's file, `NNNNNNNNNNNNNNNNNNNN.log` and so on."""
+    return f"{base_offset:0{_OFFSET_DIGITS}d}{kind.value}"
+
+
+def parse_segment_file(name: str) -> SegmentFileName | None:
+    """Base offset and kind from a file name; None for files that do not belong to a base offset."""
+    pending = ""
+    for suffix in (".deleted", ".cleaned", ".swap"):
+        if name.endswith(suffix):
+            pending = suffix
+            name = name[: -len(suffix)]
+            break
+    for kind in FileKind:
+        if name.endswith(kind.value) and kind is not FileKind.KRAFT_SNAPSHOT:
+            base = parse_java_long(name.split(".", 1)[0])
+            return None if base is None else SegmentFileName(base, kind, pending)
+    return None

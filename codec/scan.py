@@ -1,0 +1,183 @@
+"""The walk over a segment: which batches there are, where the last valid one ends, and why the walk stopped there.
+
+The rules are those of Kafka's file iterator and of `RecordBatch.ensureValid` (`FileLogInputStream`,
+`DefaultRecordBatch`, `LegacyRecord`), which is what the broker's recovery applies: size, then checksum.  What is
+wrong behind a valid checksum does not end a walk; `rules` finds it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.execution import Execution
+from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, AnyHeader, RecordBatch
+from kafkalog.codec.rules import Continuity
+from kafkalog.codec.source import BufferSource, Source, Window
+
+__all__ = ["ScanResult", "Scanner", "scan"]
+
+MAGIC_POSITION = BATCH.position("magic")
+MAGIC_END = BATCH.end("magic")
+"""A header can be looked at only where more bytes than this are left."""
+BATCH_CRC_START = BATCH.end("crc")
+LEGACY_CRC_START = MESSAGE_V0.end("crc")
+SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + 8
+"""Bytes behind the size field in the smallest v0 message: its header and two lengths."""
+
+_UNPACK_SIZE = LOG_OVERHEAD.reader("size")
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """What a whole walk found."""
+
+    batches: tuple[RecordBatch, ...]
+    valid_bytes: int
+    """where the last valid batch ends"""
+    stop: StopReason
+    findings: tuple[Finding, ...]
+
+
+class Scanner:
+    """Iterates over the valid batches from `position`; afterwards `valid_bytes`, `stop` and `findings` tell the rest.
+
+    Reads in windows of `limits.read_window_bytes`, or of one batch where that is larger; a declared size is compared
+    with the bytes that are left before anything is read.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        position: int = 0,
+        end: int | None = None,
+        check_crc: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+        execution: Execution = PLAIN,
+    ) -> None:
+        self._end = source.size if end is None else min(end, source.size)
+        self._check_crc = check_crc
+        self._limits = limits
+        self._execution = execution
+        self._window = Window(source, limits.read_window_bytes)
+        self.valid_bytes = position
+        self.stop: StopReason | None = None
+        self.findings: list[Finding] = []
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        while (batch := self._next()) is not None:
+            self.valid_bytes = batch.position + batch.size
+            yield batch
+
+    def _next(self) -> RecordBatch | None:
+        position = self.valid_bytes
+        left = self._end - position
+        if left == 0:
+            self.stop = StopReason.END
+            return None
+        if left <= MAGIC_END:
+            self._tail(position, FindingCode.TORN_TAIL, f"{left} bytes that cannot hold a batch header")
+            return None
+        start = self._window.view(position, MAGIC_END)
+        if len(start) < MAGIC_END:
+            self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
+            return None
+        length = _UNPACK_SIZE(start, 0)
+        if length < SMALLEST_MESSAGE:
+            self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a size field of {length}")
+            return None
+        size = length + LOG_OVERHEAD.size
+        if size > left:
+            self._tail(position, FindingCode.TORN_TAIL, f"a batch of {size} bytes with {left} bytes left")
+            return None
+        if size > self._limits.batch_bytes:
+            self.stop = StopReason.LIMIT
+            self._found(FindingCode.LIMIT_EXCEEDED, position, f"a batch of {size} bytes is above batch_bytes")
+            return None
+        data = self._window.view(position, size)
+        if len(data) < size:
+            self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
+            return None
+        return self._batch(position, data)
+
+    def _batch(self, position: int, data: memoryview) -> RecordBatch | None:
+        header: AnyHeader
+        if data[MAGIC_POSITION] in (0, 1):
+            if len(data) < (MESSAGE_V0.size, MESSAGE_V1.size)[data[MAGIC_POSITION]]:
+                self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a message of {len(data)} bytes")
+                return None
+            header = self._execution.legacy_header(data, 0)
+            computed = zlib.crc32(data[LEGACY_CRC_START:]) if self._check_crc else header.crc
+        else:
+            if len(data) < BATCH.size:
+                self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a batch of {len(data)} bytes")
+                return None
+            header = self._execution.batch_header(data, 0)
+            computed = crc32c(data[BATCH_CRC_START:]) if self._check_crc else header.crc
+        if computed != header.crc:
+            detail = f"stored checksum {header.crc:#010x}, computed {computed:#010x}"
+            self._tail(position, FindingCode.CRC_MISMATCH, detail, offset=header.last_offset)
+            return None
+        return RecordBatch(header, position, data)
+
+    def _tail(self, position: int, code: FindingCode, detail: str, offset: int | None = None) -> None:
+        """End the walk: what follows `position` is no valid batch."""
+        if self._all_zero(position):
+            zeros = self._end - position
+            self.stop = StopReason.ZERO_TAIL
+            self._found(FindingCode.ZERO_TAIL, position, f"{zeros} zero bytes to the end", severity=Severity.WARNING)
+        elif code is FindingCode.TORN_TAIL:
+            self.stop = StopReason.TORN_TAIL
+            self._found(code, position, detail, severity=Severity.WARNING)
+        else:
+            self.stop = StopReason.CORRUPT
+            self._found(code, position, detail, offset=offset)
+
+    def _all_zero(self, position: int) -> bool:
+        while position < self._end:
+            piece = self._window.view(position, min(self._limits.read_window_bytes, self._end - position))
+            if len(piece) == 0 or any(piece[:64]) or bytes(piece).count(0) != len(piece):
+                return False
+            position += len(piece)
+        return True
+
+    def _found(
+        self,
+        code: FindingCode,
+        position: int,
+        detail: str,
+        *,
+        offset: int | None = None,
+        severity: Severity = Severity.ERROR,
+    ) -> None:
+        self.findings.append(Finding(code, severity, position, offset, detail))
+
+
+def scan(
+    buffer: bytes | bytearray | memoryview | Source,
+    *,
+    base_offset: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    execution: Execution = PLAIN,
+) -> ScanResult:
+    """Walk the bytes of a whole segment held in memory (or behind a `Source`).
+
+    `base_offset` is the segment's, from its file name; with it offsets out of the segment's range are findings too.
+    Never raises for bad data.
+    """
+    source = BufferSource(buffer) if isinstance(buffer, bytes | bytearray | memoryview) else buffer
+    scanner = Scanner(source, limits=limits, execution=execution)
+    continuity = Continuity(base_offset)
+    batches: list[RecordBatch] = []
+    findings: list[Finding] = []
+    for batch in scanner:
+        batches.append(batch)
+        findings.extend(continuity.check(batch))
+    stop = scanner.stop or StopReason.END
+    return ScanResult(tuple(batches), scanner.valid_bytes, stop, (*findings, *scanner.findings))

@@ -1,0 +1,55 @@
+"""Bytes at positions: what a walk reads from.  Files implement this elsewhere; here is the one over a buffer."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["BufferSource", "Source", "Window"]
+
+Bytes = bytes | memoryview
+
+
+class Source(Protocol):
+    """A sequence of `size` bytes that can be read in pieces."""
+
+    @property
+    def size(self) -> int:
+        """Bytes there are."""
+
+    def read(self, position: int, length: int) -> Bytes:
+        """`length` bytes from `position`; fewer only where the source ends."""
+
+
+class BufferSource:
+    """A source over bytes that are already in memory (or mapped); reads are views, not copies."""
+
+    def __init__(self, buffer: bytes | bytearray | memoryview) -> None:
+        self._view = memoryview(buffer).cast("B") if not isinstance(buffer, memoryview) else buffer
+
+    @property
+    def size(self) -> int:
+        """Bytes there are."""
+        return len(self._view)
+
+    def read(self, position: int, length: int) -> memoryview:
+        """A view of `length` bytes from `position`; fewer only at the end."""
+        return self._view[position : position + length]
+
+
+class Window:
+    """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own."""
+
+    def __init__(self, source: Source, piece_bytes: int) -> None:
+        self._source = source
+        self._piece_bytes = piece_bytes
+        self._piece = memoryview(b"")
+        self._start = 0
+
+    def view(self, position: int, length: int) -> memoryview:
+        """`length` bytes from `position`; fewer only where the source ends."""
+        start = position - self._start
+        if start < 0 or start + length > len(self._piece):
+            self._piece = memoryview(self._source.read(position, max(length, self._piece_bytes)))
+            self._start = position
+            start = 0
+        return self._piece[start : start + length]

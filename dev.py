@@ -1,0 +1,483 @@
+"""Everything a developer of kafkalog does, in one program that needs nothing but Python 3.11 or later.
+
+``python3 dev.py help`` lists the commands. The Makefile says the same words for those who have make. What a command
+needs it sets up first: the virtual environment ``.venv`` from the pinned, hash-checked files in ``requirements/``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+CACHE = ROOT / ".cache"
+REQUIREMENTS = ROOT / "requirements"
+OLDEST_PYTHON = (3, 11)
+OLDEST_JAVA = 17
+ROOMS = ("codec", "log", "recovery", "cluster", "spark")
+
+# Beside the package itself, what mypy reads: the tests' helpers and the programs that are not part of the package.
+TYPED_PROGRAMS = ("dev.py", "fixtures/check.py", "tests/conftest.py", "tests/test_fixtures.py", "tests/support",
+                  "tests/house", "examples")  # fmt: skip
+
+_REFRESH_SECONDS = 1.0
+_PLAIN_REFRESH_SECONDS = 20.0
+_NOTHING_COLLECTED = 5
+
+
+class DevError(Exception):
+    """Ends the program with this sentence and exit code 1."""
+
+
+# --- the commands ---------------------------------------------------------------------------------------------------
+
+
+def setup() -> None:
+    """Make .venv from the pinned, hash-checked requirements; instant when nothing changed"""
+    _ensure_venv()
+    for sentence in missing_tools(os.environ):
+        print(f"setup: {sentence}")
+
+
+def demo() -> None:
+    """Run examples/demo.py"""
+    program = ROOT / "examples" / "demo.py"
+    if not program.is_file():
+        raise DevError("there is no examples/demo.py to run")
+    _ensure_venv()
+    _run_all({"demo": lambda: _call([_python(), str(program)])})
+
+
+def test() -> None:
+    """Set up, then lint, types and every test that is neither sweep nor interop; goes on without Java"""
+    setup()
+    _run_all({"lint": _lint, "types": _types, "pytest": _pytest})
+    for sentence in missing_tools(os.environ):
+        print(f"not checked: {sentence}")
+
+
+def lint() -> None:
+    """Run ruff and check the import contracts"""
+    _ensure_venv()
+    _run_all({"lint": _lint})
+
+
+def types() -> None:
+    """Run mypy --strict on the package, the tests' helpers and the programs"""
+    _ensure_venv()
+    _run_all({"types": _types})
+
+
+def sweep() -> None:
+    """Run the long searches (KAFKALOG_SWEEP=ci bounds them)"""
+    _ensure_venv()
+    _run_all({"sweep": _sweep})
+
+
+def interop() -> None:
+    """Run the tests against real Kafka; needs a JDK and Maven"""
+    _ensure_venv()
+    _run_all({"interop": _interop})
+
+
+def bench() -> None:
+    """Run benchmarks/run.py"""
+    program = ROOT / "benchmarks" / "run.py"
+    if not program.is_file():
+        raise DevError("there is no benchmarks/run.py to run")
+    _ensure_venv()
+    _run_all({"bench": lambda: _call([_python(), str(program)])})
+
+
+def wheel() -> None:
+    """Build sdist and wheel, check what they hold, and run the wheel alone outside the checkout"""
+    _ensure_venv()
+    _run_all({"wheel": _wheel})
+
+
+def ci() -> None:
+    """Run test, wheel, a bounded sweep and interop; fails when a JDK or Maven is missing"""
+    setup()
+    os.environ["KAFKALOG_SWEEP"] = "ci"
+    _run_all({
+        "lint": _lint, "types": _types, "pytest": _pytest, "wheel": _wheel, "sweep": _sweep, "interop": _interop,
+    })  # fmt: skip
+
+
+COMMANDS: dict[str, Callable[[], None]] = {
+    command.__name__: command for command in (setup, demo, test, lint, types, sweep, interop, bench, wheel, ci)
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; return the exit code."""
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        found = ".".join(str(part) for part in sys.version_info[:3])
+        print(f"kafkalog needs Python 3.11 or later; this is {found}: run dev.py with a newer one", file=sys.stderr)
+        return 1
+    if list(arguments) in ([], ["help"], ["-h"], ["--help"]):
+        print("python3 dev.py COMMAND\n")
+        for name, command in COMMANDS.items():
+            print(f"  {name:<8} {command.__doc__}")
+        return 0
+    if len(arguments) != 1 or arguments[0] not in COMMANDS:
+        print(f"dev.py: no such command: {' '.join(arguments)}; see python3 dev.py help", file=sys.stderr)
+        return 64
+    try:
+        COMMANDS[arguments[0]]()
+    except DevError as stop:
+        print(f"dev.py {arguments[0]}: {stop}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+
+
+def _lint() -> None:
+    _call([_tool("ruff"), "check", "."])
+    _call([_tool("lint-imports"), "--no-logo"])
+
+
+def _types() -> None:
+    _call([_python(), "-m", "mypy"])
+    _call([_python(), "-m", "mypy", *(path for path in TYPED_PROGRAMS if _has_python(ROOT / path))])
+
+
+def _pytest() -> None:
+    expression = "not sweep and not interop"
+    if find_java(os.environ) is None:
+        expression += " and not java"
+    _call([_python(), "-m", "pytest", "-n", "2", "-m", expression])
+
+
+def _sweep() -> None:
+    _call_marked("sweep", "-n", "2")
+
+
+def _interop() -> None:
+    sentences = missing_tools(os.environ)
+    if sentences:
+        raise DevError("; ".join(sentences))
+    _call_marked("interop")
+
+
+def _call_marked(marker: str, *options: str) -> None:
+    code = _code([_python(), "-m", "pytest", *options, "-m", marker])
+    if code == _NOTHING_COLLECTED:
+        raise DevError(f"no test is marked {marker}, so nothing was checked")
+    if code != 0:
+        raise DevError(f"pytest -m {marker} ended with {code}")
+
+
+def _has_python(path: Path) -> bool:
+    return path.is_file() or next(path.glob("*.py"), None) is not None
+
+
+def _run_all(steps: Mapping[str, Callable[[], None]]) -> None:
+    """Run every step even after one has failed, then say which failed."""
+    failed = []
+    for name, step in steps.items():
+        print(f"--- {name}", flush=True)
+        try:
+            step()
+        except DevError as stop:
+            print(f"{name}: {stop}", file=sys.stderr, flush=True)
+            failed.append(name)
+    if failed:
+        raise DevError(f"failed: {', '.join(failed)}")
+
+
+# --- the wheel ------------------------------------------------------------------------------------------------------
+
+
+def _wheel() -> None:
+    dist = ROOT / "dist"
+    with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
+        built = Path(temporary) / "dist"
+        build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
+        _step("building sdist and wheel", build)
+        (sdist,) = built.glob("*.tar.gz")
+        (archive,) = built.glob("*.whl")
+        problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
+        if problems:
+            raise DevError("; ".join(problems))
+        _try_alone(archive, Path(temporary))
+        dist.mkdir(exist_ok=True)
+        for path in (sdist, archive):
+            shutil.copy(path, dist / path.name)
+            print(f"dist/{path.name}: {path.stat().st_size} bytes")
+
+
+def package_sources(root: Path) -> dict[str, Path]:
+    """Return the path inside the package -> file, for every Python file that an installation must hold."""
+    sources = {"kafkalog/py.typed": root / "src" / "kafkalog" / "py.typed"}
+    folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
+    folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
+    for name, folder in folders:
+        for path in folder.rglob("*.py"):
+            sources[f"{name}/{path.relative_to(folder).as_posix()}"] = path
+    return sources
+
+
+def wheel_problems(archive: Path, root: Path) -> list[str]:
+    """Return what is wrong with a wheel: a source file missing or different, or anything else at its top."""
+    with zipfile.ZipFile(archive) as stored:
+        names = set(stored.namelist())
+        contents = {name: stored.read(name) for name in names if name.endswith(".py")}
+    problems = _source_problems("the wheel", contents, names, root, prefix="")
+    tops = {name.partition("/")[0] for name in names}
+    wanted = {name.partition("/")[0] for name in package_sources(root)}
+    for top in sorted(tops - wanted):
+        if not top.endswith(".dist-info"):
+            problems.append(f"the wheel holds {top} at its top")
+    return problems
+
+
+def sdist_problems(archive: Path, root: Path) -> list[str]:
+    """Return what is wrong with a source distribution: a source file missing, different, or only a link."""
+    top = archive.name.removesuffix(".tar.gz")
+    names = set()
+    contents = {}
+    with tarfile.open(archive) as stored:
+        for member in stored:
+            stream = stored.extractfile(member) if member.isreg() else None
+            if stream is not None:
+                names.add(member.name)
+                contents[member.name] = stream.read()
+    return _source_problems("the sdist", contents, names, root, prefix=f"{top}/src/")
+
+
+def _source_problems(what: str, contents: Mapping[str, bytes], names: set[str], root: Path, prefix: str) -> list[str]:
+    problems = []
+    for name, path in sorted(package_sources(root).items()):
+        if prefix + name not in names:
+            problems.append(f"{what} lacks {name}")
+        elif contents.get(prefix + name, path.read_bytes()) != path.read_bytes():
+            problems.append(f"{what} holds another {name}")
+    return problems
+
+
+def _try_alone(archive: Path, temporary: Path) -> None:
+    """Install nothing but the wheel and its own dependencies into a new environment, and run the command there."""
+    environment = temporary / "alone"
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    wanted = temporary / "alone.txt"
+    wanted.write_text(f"kafkalog @ {archive.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
+    _step("making an environment outside the checkout", [_python(), "-m", "venv", "--without-pip", str(environment)])
+    _step("installing the wheel alone", [
+        _python(), "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--require-hashes",
+        "--constraint", str(REQUIREMENTS / "dev.txt"), "--requirement", str(wanted),
+    ])  # fmt: skip
+    where = "import kafkalog, sys; sys.exit(not kafkalog.__file__.startswith(sys.prefix))"
+    command = str(environment / "bin" / "kafkalog")
+    for arguments in ([str(environment / "bin" / "python"), "-c", where], [command, "--version"], [command, "--help"]):
+        _step(f"running {Path(arguments[0]).name} {arguments[1]}", arguments, folder=elsewhere)
+
+
+# --- the environment ------------------------------------------------------------------------------------------------
+
+
+def _ensure_venv() -> None:
+    stamp = VENV / "kafkalog-stamp"
+    wanted = _stamp()
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted and Path(_python()).exists():
+        print(f"setup: .venv is up to date (Python {sys.version.split()[0]})")
+        return
+    uv = shutil.which("uv")
+    stamp.unlink(missing_ok=True)
+    print(f"setup: making .venv with {'uv' if uv else 'venv and pip'}; the first time takes about a minute", flush=True)
+    if not _venv_works():
+        _make_venv(uv)
+    install = [uv, "pip", "install", "--quiet", "--python", _python()] if uv else [_python(), "-m", "pip", "install"]
+    build, dev = str(REQUIREMENTS / "build.txt"), str(REQUIREMENTS / "dev.txt")
+    _step("installing the build tools", [*install, "--require-hashes", "-r", build])
+    _step("installing what kafkalog uses (1 GB unpacked, most of it pyspark)",
+          [*install, "--no-build-isolation", "--require-hashes", "-r", dev])  # fmt: skip
+    _step("installing kafkalog itself", [*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT)])
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def _stamp() -> str:
+    digest = hashlib.sha256(f"{VENV} {sys.version}".encode())
+    for path in (REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt", ROOT / "pyproject.toml"):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest() + "\n"
+
+
+def _venv_works() -> bool:
+    """Tell whether .venv has a Python of this version that starts."""
+    if not Path(_python()).exists():
+        return False
+    show = "import sys; print(sys.version_info[:3] , sys.prefix)"
+    answer = subprocess.run([_python(), "-c", show], capture_output=True, text=True, env=environment(), check=False)
+    return answer.returncode == 0 and answer.stdout.split() == f"{sys.version_info[:3]} {VENV}".split()
+
+
+def _make_venv(uv: str | None) -> None:
+    if uv is None:
+        why_not = venv_sentence()
+        if why_not is not None:
+            raise DevError(why_not)
+    if VENV.exists():
+        if not (VENV / "pyvenv.cfg").is_file():
+            raise DevError(".venv is in the way and is no virtual environment; move it aside")
+        shutil.rmtree(VENV)
+    command = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    _step("making .venv", [*command, str(VENV)])
+
+
+def venv_sentence() -> str | None:
+    """Return what to install when this Python cannot make a virtual environment, else None."""
+    if importlib.util.find_spec("venv") is not None and importlib.util.find_spec("ensurepip") is not None:
+        return None
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return (
+        "this Python lacks the modules that make a virtual environment; "
+        f"on Debian and Ubuntu install the package python{version}-venv (elsewhere, putting uv on PATH will do)"
+    )
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of every program started here: the virtual environment's own, caches in ``.cache``."""
+    values = dict(os.environ)
+    for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):
+        values.pop(name, None)
+    values["VIRTUAL_ENV"] = str(VENV)
+    values["PATH"] = os.pathsep.join([str(VENV / "bin"), values.get("PATH", os.defpath)])
+    values["PYSPARK_PYTHON"] = values["PYSPARK_DRIVER_PYTHON"] = _python()
+    values["NUMBA_CACHE_DIR"] = str(CACHE / "numba")
+    java = find_java(os.environ)
+    if java is not None and (java.parents[1] / "release").is_file():
+        values["JAVA_HOME"] = str(java.parents[1])
+    return values
+
+
+def _python() -> str:
+    return _tool("python")
+
+
+def _tool(name: str) -> str:
+    return str(VENV / "bin" / name)
+
+
+# --- Java and Maven -------------------------------------------------------------------------------------------------
+
+
+def parse_java_version(text: str) -> int | None:
+    """Return the major version from what ``java -version`` prints (8 for 1.8), or None if it says none."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match.group(1)) if match else None
+
+
+def find_java(variables: Mapping[str, str]) -> Path | None:
+    """Return the first java of JAVA_HOME and PATH that is new enough, links resolved."""
+    for candidate in _java_candidates(variables):
+        version = _java_version(candidate)
+        if version is not None and version >= OLDEST_JAVA:
+            return candidate
+    return None
+
+
+def _java_candidates(variables: Mapping[str, str]) -> list[Path]:
+    candidates = []
+    if variables.get("JAVA_HOME"):
+        candidates.append(Path(variables["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java", path=variables.get("PATH", ""))
+    if on_path is not None:
+        candidates.append(Path(on_path))
+    return [candidate.resolve() for candidate in candidates if candidate.is_file()]
+
+
+@lru_cache(maxsize=8)
+def _java_version(java: Path) -> int | None:
+    try:
+        answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_java_version(answer.stderr + answer.stdout)
+
+
+def missing_tools(variables: Mapping[str, str]) -> list[str]:
+    """Return one sentence for each tool that is missing, with what is then not run."""
+    sentences = []
+    java = find_java(variables)
+    if java is None:
+        older = [version for version in map(_java_version, _java_candidates(variables)) if version is not None]
+        found = f"only Java {older[0]} was found, a JDK {OLDEST_JAVA}" if older else f"a JDK {OLDEST_JAVA}"
+        sentences.append(f"{found} or later is missing (JAVA_HOME, PATH): Spark and real Kafka are not run")
+    elif not (java.parent / "javac").exists():
+        sentences.append(f"the Java found has no compiler, a JDK {OLDEST_JAVA} is missing: real Kafka is not run")
+    if shutil.which("mvn", path=variables.get("PATH", "")) is None:
+        sentences.append("Maven (mvn) is missing from PATH: real Kafka is not run")
+    return sentences
+
+
+# --- running programs -----------------------------------------------------------------------------------------------
+
+
+def _call(command: Sequence[str]) -> None:
+    """Run a program at the top of the checkout, its output shown."""
+    code = _code(command)
+    if code != 0:
+        raise DevError(f"{Path(command[0]).name} {' '.join(command[1:3])} ended with {code}")
+
+
+def _code(command: Sequence[str]) -> int:
+    sys.stdout.flush()
+    try:
+        return subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
+    except OSError as error:
+        raise DevError(f"{command[0]} cannot be started: {error}") from error
+
+
+def _step(label: str, command: Sequence[str], folder: Path = ROOT) -> None:
+    """Run a program quietly, say that it goes on, and show its output only if it fails."""
+    terminal = sys.stdout.isatty()
+    started = shown = time.monotonic()
+    print(f"  {label} ...", end="" if terminal else "\n", flush=True)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+        try:
+            while True:
+                try:
+                    process.wait(_REFRESH_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
+                now = time.monotonic()
+                if terminal:
+                    print(f"\r  {label} ... {now - started:.0f} s", end="", flush=True)
+                elif now - shown >= _PLAIN_REFRESH_SECONDS:
+                    shown = now
+                    print(f"  {label} ... {now - started:.0f} s so far", flush=True)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        print(f"{chr(13) if terminal else ''}  {label}: {time.monotonic() - started:.1f} s", flush=True)
+        if process.returncode != 0:
+            output.seek(0)
+            sys.stderr.write(output.read().decode("utf-8", "replace"))
+            raise DevError(f"{label} failed with exit code {process.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

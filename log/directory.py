@@ -1,0 +1,228 @@
+"""A log directory: one entry of `log.dirs`, with its partitions and the files that speak about them.
+
+Kafka's `LogManager`, for reading.  Nothing is assumed about names: what is in the way is reported, never followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.text import (
+    CleanShutdown,
+    MetaProperties,
+    decode_clean_shutdown,
+    decode_meta_properties,
+    decode_offset_checkpoint,
+)
+from kafkalog.log.files import NotRegularFileError, PathLike, read_small, scan_directory, what_it_is
+from kafkalog.log.partition import Partition, read_partition
+
+__all__ = ["LogDir", "is_log_dir", "is_partition_dir", "open_log_dir"]
+
+OFFSET_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+_OF_A_LOG_DIR = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN_FILE, *OFFSET_CHECKPOINTS})
+_TOLERATED = frozenset({*_OF_A_LOG_DIR, LOCK_FILE, "bootstrap.checkpoint", REMOTE_INDEX_CACHE})
+
+Offsets = Mapping[tuple[str, int], int]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """What one entry of `log.dirs` holds; listed once, never written to.  The offsets are by (topic, partition)."""
+
+    path: str
+    partitions: tuple[Partition, ...]
+    """by topic, partition and state; deleted, future and stray ones too"""
+    recovery_points: Offsets
+    log_start_offsets: Offsets
+    high_watermarks: Offsets
+    cleaner_offsets: Offsets
+    meta_properties: MetaProperties | None
+    clean_shutdown: CleanShutdown | None
+    """None if the broker did not stop cleanly"""
+    findings: tuple[Finding, ...] = field(repr=False)
+    """about the directory itself; each partition has its own"""
+
+    def live(self, topic: str, partition: int) -> list[Partition]:
+        """The live directories of a topic-partition: one, none, or by mistake several."""
+        key = PartitionName(topic, partition)
+        return [found for found in self.partitions if found.name == key]
+
+    def __getitem__(self, key: tuple[str, int]) -> Partition:
+        """The live directory of (topic, partition); `KeyError` if there is none, `UsageError` if there are several."""
+        found = self.live(*key)
+        if not found:
+            raise KeyError(key)
+        if len(found) > 1:
+            paths = " and ".join(each.path for each in found)
+            raise UsageError(f"{key[0]}-{key[1]} stands in two directories: {paths}")
+        return found[0]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and len(key) == 2 and bool(self.live(*key))
+
+
+def is_partition_dir(path: PathLike) -> bool:
+    """Whether a directory holds what only partition directories hold; its name proves nothing (`broker-1`)."""
+    for entry in scan_directory(path):
+        if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
+            return True
+    return False
+
+
+def _directories(path: PathLike) -> list[os.DirEntry[str]]:
+    return [entry for entry in scan_directory(path) if entry.is_dir(follow_symlinks=False)]
+
+
+def is_log_dir(path: PathLike) -> bool:
+    """Whether a directory is an entry of `log.dirs`: it holds such a file, or a partition directory."""
+    entries = scan_directory(path)
+    if any(entry.name in _OF_A_LOG_DIR and not entry.is_dir(follow_symlinks=False) for entry in entries):
+        return True
+    return any(
+        parse_partition_directory(entry.name) is not None and _readable_partition(entry.path)
+        for entry in entries
+        if entry.is_dir(follow_symlinks=False)
+    )
+
+
+def _readable_partition(path: str) -> bool:
+    try:
+        return is_partition_dir(path)
+    except StorageError:
+        return False
+
+
+class _Reader:
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.path = path
+        self.limits = limits
+        self.findings: list[Finding] = []
+
+    def found(self, code: FindingCode, path: str, detail: str, severity: Severity) -> None:
+        self.findings.append(Finding(code, severity, None, None, detail, path))
+
+    def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
+        """A file of the log directory decoded; None if it is missing, or unreadable with a finding."""
+        path = os.path.join(self.path, name)
+        try:
+            return decode(read_small(path, self.limits.checkpoint_bytes), path)
+        except FileNotFoundError:
+            return None
+        except NotRegularFileError as error:
+            self.found(code, path, str(error.strerror), Severity.ERROR)
+        except FormatError as error:
+            self.found(code, path, error.message, Severity.ERROR)
+        return None
+
+    def checkpoint(self, name: str) -> Offsets:
+        def decode(data: bytes, path: str) -> Offsets:
+            entries = decode_offset_checkpoint(data, source=path, limits=self.limits)
+            return {(topic, partition): offset for topic, partition, offset in entries}
+
+        return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
+
+    def partitions(self, starts: Offsets) -> list[Partition]:
+        found = []
+        for entry in scan_directory(self.path):
+            status = entry.stat(follow_symlinks=False)
+            name = parse_partition_directory(entry.name)
+            if stat.S_ISDIR(status.st_mode):
+                if name is not None:
+                    start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
+                    found.append(read_partition(entry.path, name, start, limits=self.limits))
+                elif entry.name not in _TOLERATED:
+                    detail = "not a partition directory; a broker refuses to start beside it"
+                    self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
+            elif stat.S_ISREG(status.st_mode):
+                if entry.name not in _TOLERATED and not entry.name.endswith(".tmp"):
+                    detail = "a file that no Kafka version writes"
+                    self.found(FindingCode.FOREIGN_FILE, entry.path, detail, Severity.WARNING)
+            elif entry.name not in _TOLERATED:
+                code = FindingCode.FOREIGN_FILE if name is None else FindingCode.FOREIGN_DIRECTORY
+                detail = f"{what_it_is(status.st_mode)}; left out"
+                self.found(code, entry.path, detail, Severity.WARNING if name is None else Severity.ERROR)
+        return found
+
+
+def _duplicates(partitions: list[Partition]) -> list[Finding]:
+    first: dict[PartitionName, str] = {}
+    found = []
+    for partition in partitions:
+        if partition.name is None or partition.state is not DirectoryState.LIVE:
+            continue
+        other = first.setdefault(partition.name, partition.path)
+        if other != partition.path:
+            detail = f"{partition.name} stands in {other} too"
+            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, partition.path))
+    return found
+
+
+def open_log_dir(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> LogDir:
+    """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
+    text = os.fspath(path)
+    if not os.path.lexists(text):
+        raise UsageError(f"{text} does not exist")
+    if not os.path.isdir(text):
+        raise UsageError(f"{text} is not a directory")
+    if is_partition_dir(text):
+        raise UsageError(f"{text} is a partition directory, not a log directory")
+    if not is_log_dir(text):
+        inside = [entry.name for entry in _directories(text) if _is_log_dir_inside(entry.path)]
+        if inside:
+            raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is none itself")
+        raise UsageError(f"{text} holds no Kafka log directory, no partition and no segment")
+    reader = _Reader(text, limits)
+    recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
+    meta = reader.small(
+        META_PROPERTIES,
+        FindingCode.META_PROPERTIES_INVALID,
+        lambda data, source: decode_meta_properties(data, source=source, limits=limits),
+    )
+    clean = reader.small(
+        CLEAN_SHUTDOWN_FILE, FindingCode.CHECKPOINT_INVALID, lambda data, _: decode_clean_shutdown(data)
+    )
+    partitions = sorted(reader.partitions(starts), key=lambda found: (found.name or PartitionName("", 0), found.path))
+    findings = (*reader.findings, *_duplicates(partitions))
+    return LogDir(text, tuple(partitions), recovery, starts, replication, cleaner, meta, clean, findings)
+
+
+def _is_log_dir_inside(path: str) -> bool:
+    try:
+        return is_log_dir(path) and not is_partition_dir(path)
+    except StorageError:
+        return False
+
+
+def log_dirs_inside(path: PathLike) -> list[str]:
+    """Sub-directories that are themselves log directories: the volumes or brokers of a root."""
+    return [entry.path for entry in _directories(path) if _is_log_dir_inside(entry.path)]

@@ -1,0 +1,121 @@
+"""Opening and reading files of a log directory without trusting it.
+
+Nothing here follows a symbolic link, waits for a FIFO or believes a size: a file is opened without blocking, must be a
+regular one, and is read in pieces at positions (`pread`), so that walking a segment never holds more than a window.
+Kafka's own reader is `FileRecords`, which maps to the same positional reads.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from types import TracebackType
+from typing import Self
+
+from kafkalog.codec.errors import LimitExceeded, StorageError
+
+__all__ = ["FileSource", "NotRegularFileError", "PathLike", "read_small", "scan_directory"]
+
+PathLike = str | os.PathLike[str]
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link, which is not followed"),
+    (stat.S_ISDIR, "a directory, not a file"),
+    (stat.S_ISFIFO, "a FIFO, not a file"),
+    (stat.S_ISSOCK, "a socket, not a file"),
+)
+
+
+class NotRegularFileError(StorageError):
+    """What stands under a name is a link, a directory, a FIFO or a device."""
+
+
+def what_it_is(mode: int) -> str:
+    """One phrase for a file type that is not a regular file."""
+    for matches, phrase in _KINDS:
+        if matches(mode):
+            return phrase
+    return "a device, not a file"
+
+
+def _open(path: str) -> tuple[int, os.stat_result]:
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotRegularFileError(errno.ELOOP, what_it_is(stat.S_IFLNK), path) from None
+        if error.errno == errno.ENXIO:
+            raise NotRegularFileError(errno.ENXIO, what_it_is(stat.S_IFSOCK), path) from None
+        raise StorageError.wrap(error, "cannot open the file") from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotRegularFileError(errno.EINVAL, what_it_is(status.st_mode), path)
+    return descriptor, status
+
+
+class FileSource:
+    """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
+
+    A context manager; raises `StorageError` when opening or reading fails.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = os.fspath(path)
+        self._descriptor, status = _open(self.path)
+        self._size = status.st_size
+
+    @property
+    def size(self) -> int:
+        """Bytes there were when the file was opened."""
+        return self._size
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ends."""
+        pieces: list[bytes] = []
+        while length > 0:
+            try:
+                piece = os.pread(self._descriptor, length, position)
+            except OSError as error:
+                raise StorageError(
+                    error.errno, f"cannot read at byte {position}: {error.strerror}", self.path
+                ) from error
+            if not piece:
+                break
+            pieces.append(piece)
+            position += len(piece)
+            length -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_small(path: PathLike, limit: int) -> bytes:
+    """A whole file of at most `limit` bytes; `LimitExceeded` if it is larger, `StorageError` if it cannot be read."""
+    with FileSource(path) as source:
+        if source.size > limit:
+            raise LimitExceeded(f"{source.size} bytes, more than {limit}", limit="bytes", source=source.path)
+        return source.read(0, limit)
+
+
+def scan_directory(path: PathLike) -> list[os.DirEntry[str]]:
+    """The entries of a directory, ordered by name."""
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot list the directory") from error

@@ -1,0 +1,68 @@
+"""From an offset to a position, through the offset index: a hint that is checked, never believed.
+
+The lookup is that of `OffsetIndex.lookup`: the greatest entry at or below the target.  An index has no checksum, may
+end in zeros or belong to another log, so the batch at the position must be valid and must begin at or below both the
+target and the entry's own offset; else earlier entries are tried, and at last the walk starts at the first byte.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+
+from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+
+__all__ = ["start_position"]
+
+_TRIES = 4
+"""Entries looked at before giving up: a wrapper message needs the one before, a damaged index rarely any."""
+_PROBE_BYTES = 64 * KIB
+_BEYOND = 1 << 64
+"""Key of a slot that was never written: above every offset."""
+
+
+def _entry(index: Source, slot: int) -> OffsetEntry:
+    data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
+    return OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)) if len(data) == OFFSET_ENTRY.size else OffsetEntry(0, 0)
+
+
+def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits) -> bool:
+    """Whether a valid batch begins at the entry's position, at or below both the entry's offset and the target."""
+    if not 0 < entry.position < log.size:
+        return False
+    probe = Scanner(log, position=entry.position, limits=limits)
+    batch = next(iter(probe), None)
+    if batch is None or batch.magic not in (0, 1, 2):
+        return False
+    header = batch.header
+    first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+    return base_offset <= first <= min(target, base_offset + entry.relative_offset)
+
+
+def start_position(
+    log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
+) -> int:
+    """A byte position from which a walk meets every batch that reaches `target`; 0 where the index does not help.
+
+    In a log whose offsets increase, every batch before the position ends below `target`.
+    """
+    if index is None or target <= base_offset:
+        return 0
+    relative = target - base_offset
+
+    def key(slot: int) -> int:
+        entry = _entry(index, slot)
+        return _BEYOND if entry.position <= 0 else entry.relative_offset
+
+    slots = index.size // OFFSET_ENTRY.size
+    found = bisect_right(range(slots), relative, key=key)
+    probing = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
+    for slot in range(found - 1, max(found - 1 - _TRIES, -1), -1):
+        entry = _entry(index, slot)
+        if _fits(log, entry, base_offset, target, probing):
+            return entry.position
+    return 0

@@ -1,0 +1,364 @@
+"""One partition directory: its segments in order, and the small files that say more about them.
+
+Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment file that stands anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.text import (
+    LeaderEpoch,
+    PartitionMetadata,
+    decode_leader_epochs,
+    decode_offset_checkpoint,
+    decode_partition_metadata,
+)
+from kafkalog.log.files import NotRegularFileError, PathLike, read_small, scan_directory, what_it_is
+from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
+from kafkalog.log.segment import Segment
+from kafkalog.log.transactions import Transactions, TransactionTracker
+from kafkalog.log.walk import BatchReader
+
+__all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
+
+_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state", "remote_log_snapshot"})
+_UNFINISHED = (".tmp", ".part", ".deleted", ".cleaned", ".swap")
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Answer of a lookup by time; `timestamp` in ms, `leader_epoch` -1 where it is unknown."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What one directory holds; listed once, never written to."""
+
+    path: str
+    name: PartitionName | None
+    """None for a segment file that stands outside of a partition directory"""
+    segments: tuple[Segment, ...]
+    """by base offset"""
+    checkpointed_log_start_offset: int | None = None
+    """from log-start-offset-checkpoint of the directory above"""
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    metadata: PartitionMetadata | None = None
+    snapshots: tuple[str, ...] = ()
+    """paths of the producer snapshots, by offset"""
+    kraft_snapshots: tuple[str, ...] = ()
+    """paths of the metadata snapshots of a `__cluster_metadata` partition"""
+    unfinished: tuple[str, ...] = ()
+    """paths of `.deleted`, `.cleaned`, `.swap` and other temporary files"""
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
+    """what listing the directory found"""
+
+    @property
+    def topic(self) -> str | None:
+        """Topic of the directory's name."""
+        return self.name.topic if self.name is not None else None
+
+    @property
+    def partition(self) -> int | None:
+        """Partition number of the directory's name."""
+        return self.name.partition if self.name is not None else None
+
+    @property
+    def state(self) -> DirectoryState:
+        """Live, or waiting for deletion, moving, stray."""
+        return self.name.state if self.name is not None else DirectoryState.LIVE
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a consumer may read: the checkpointed one, or the first segment's base if that is larger."""
+        base = self.segments[0].base_offset if self.segments else 0
+        return max(base, self.checkpointed_log_start_offset or 0)
+
+    def batches(
+        self, *, start_offset: int | None = None, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS
+    ) -> BatchReader:
+        """The batches of all segments, from the one that reaches `start_offset`."""
+        return BatchReader(self.segments, start_offset=start_offset, through_damage=through_damage, limits=limits)
+
+    def records(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        isolation_level: str = READ_UNCOMMITTED,
+        include_control: bool = False,
+        all: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> RecordReader:
+        """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`."""
+        return RecordReader(
+            self,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            isolation_level=isolation_level,
+            include_control=include_control,
+            all_records=all,
+            limits=limits,
+            on_bytes=on_bytes,
+        )
+
+    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+        """Aborted and open transactions, from a walk over the whole log up to where a consumer gets."""
+        if limits == DEFAULT_LIMITS:
+            return self._transactions
+        return self._derive_transactions(limits)
+
+    @cached_property
+    def _transactions(self) -> Transactions:
+        return self._derive_transactions(DEFAULT_LIMITS)
+
+    def _derive_transactions(self, limits: Limits) -> Transactions:
+        tracker = TransactionTracker(limits)
+        end = self.segments[0].base_offset if self.segments else 0
+        reader = self.batches(limits=limits)
+        for batch in reader:
+            tracker.feed(batch)
+            end = max(end, batch.header.next_offset)
+        if self.segments and reader.stop is StopReason.END:
+            end = max(end, self.segments[-1].base_offset)
+        return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end)
+
+    def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
+        """Every aborted transaction, in the order of the markers, as the log itself says."""
+        return self.transactions().aborted
+
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the log end offset."""
+        return self.transactions().last_stable_offset
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record would get: behind the last valid batch of the last segment."""
+        if not self.segments:
+            return self.checkpointed_log_start_offset or 0
+        last = self.segments[-1]
+        end = last.base_offset
+        for batch in last.batches(limits=limits):
+            end = max(end, batch.header.next_offset)
+        return end
+
+    def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
+        """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
+
+        Reads the batch headers and only those batches that can hold the answer: no time index is believed.
+        """
+        start = self.log_start_offset
+        for batch in self.batches(start_offset=start, limits=limits):
+            header = batch.header
+            # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
+            if header.max_timestamp < timestamp or header.is_control:
+                continue
+            for record in decode_batch(batch, limits=limits).records:
+                if record.timestamp >= timestamp and record.offset >= start:
+                    epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else -1
+                    return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
+        return None
+
+
+class _Listing:
+    """What is learned while the entries of a partition directory are looked at once."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.path = path
+        self.limits = limits
+        self.files: dict[int, dict[FileKind, str]] = {}
+        self.status: dict[str, os.stat_result] = {}
+        self.snapshots: list[str] = []
+        self.kraft_snapshots: list[str] = []
+        self.unfinished: list[str] = []
+        self.findings: list[Finding] = []
+        self.leader_epochs: tuple[LeaderEpoch, ...] = ()
+        self.metadata: PartitionMetadata | None = None
+
+    def found(self, code: FindingCode, path: str, detail: str, severity: Severity = Severity.WARNING) -> None:
+        self.findings.append(Finding(code, severity, None, None, detail, path))
+
+    def look_at(self, entry: os.DirEntry[str]) -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        parsed = parse_segment_file(entry.name)
+        if not stat.S_ISREG(status.st_mode):
+            matters = parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending
+            severity = Severity.ERROR if matters else Severity.WARNING
+            detail = f"{what_it_is(status.st_mode)}; left out"
+            self.found(FindingCode.FOREIGN_FILE, entry.path, detail, severity)
+            return
+        self.status[entry.path] = status
+        if entry.name.endswith(_UNFINISHED):
+            self.unfinished.append(entry.path)
+        elif parsed is not None:
+            self._segment_file(entry, parsed.base_offset, parsed.kind)
+        elif entry.name.endswith(FileKind.KRAFT_SNAPSHOT.value):
+            self.kraft_snapshots.append(entry.path)
+        elif entry.name == LEADER_EPOCH_CHECKPOINT:
+            self._leader_epochs(entry.path)
+        elif entry.name == PARTITION_METADATA:
+            self._metadata(entry.path)
+        elif entry.name not in _KNOWN_FILES:
+            self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
+
+    def _segment_file(self, entry: os.DirEntry[str], base_offset: int, kind: FileKind) -> None:
+        if entry.name != segment_file(base_offset, kind):
+            detail = "not the name that Kafka gives this file; a broker would not read it as it stands"
+            self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
+        elif kind is FileKind.PRODUCER_SNAPSHOT:
+            self.snapshots.append(entry.path)
+        else:
+            self.files.setdefault(base_offset, {})[kind] = entry.path
+
+    def _leader_epochs(self, path: str) -> None:
+        try:
+            data = read_small(path, self.limits.checkpoint_bytes)
+            self.leader_epochs = tuple(decode_leader_epochs(data, source=path, limits=self.limits))
+        except (FormatError, NotRegularFileError) as error:
+            self.found(FindingCode.CHECKPOINT_INVALID, path, _reason(error), Severity.ERROR)
+
+    def _metadata(self, path: str) -> None:
+        try:
+            self.metadata = decode_partition_metadata(read_small(path, self.limits.checkpoint_bytes), source=path)
+        except (FormatError, NotRegularFileError) as error:
+            self.found(FindingCode.PARTITION_METADATA_INVALID, path, _reason(error), Severity.ERROR)
+
+    def segments(self) -> tuple[Segment, ...]:
+        found = []
+        for base_offset in sorted(self.files):
+            files = self.files[base_offset]
+            log = files.get(FileKind.LOG)
+            if log is None:
+                for path in files.values():
+                    self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
+                continue
+            sizes = {kind: self.status[path].st_size for kind, path in files.items()}
+            modified = self.status[log].st_mtime_ns
+            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes))
+        return tuple(found)
+
+
+def _reason(error: FormatError | NotRegularFileError) -> str:
+    return error.message if isinstance(error, FormatError) else str(error.strerror)
+
+
+def read_partition(
+    path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
+) -> Partition:
+    """List a directory whose name is known; raises `StorageError`."""
+    listing = _Listing(path, limits)
+    for entry in scan_directory(path):
+        listing.look_at(entry)
+    segments = listing.segments()
+    return Partition(
+        path=path,
+        name=name,
+        segments=segments,
+        checkpointed_log_start_offset=log_start_offset,
+        leader_epochs=listing.leader_epochs,
+        metadata=listing.metadata,
+        snapshots=tuple(listing.snapshots),
+        kraft_snapshots=tuple(listing.kraft_snapshots),
+        unfinished=tuple(listing.unfinished),
+        findings=tuple(listing.findings),
+    )
+
+
+def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
+    """Log start offset of a partition that stands alone, from the directory around it."""
+    checkpoint = os.path.join(os.path.dirname(os.path.abspath(path)), LOG_START_OFFSET_CHECKPOINT)
+    try:
+        entries = decode_offset_checkpoint(read_small(checkpoint, limits.checkpoint_bytes), source=checkpoint)
+    except FileNotFoundError:
+        return None, None
+    except (FormatError, NotRegularFileError) as error:
+        return None, Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, _reason(error), checkpoint)
+    for topic, partition, offset in entries:
+        if (topic, partition) == (name.topic, name.partition):
+            return offset, None
+    return None, None
+
+
+def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
+    """The partition directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
+    directory = os.path.abspath(os.fspath(path))
+    if not os.path.isdir(directory):
+        raise UsageError(f"{os.fspath(path)} is not a directory" if os.path.lexists(directory) else
+                         f"{os.fspath(path)} does not exist")  # fmt: skip
+    name = parse_partition_directory(os.path.basename(directory))
+    if name is None:
+        raise UsageError(
+            f"{os.fspath(path)} is not named like a partition directory (<topic>-<partition>): its topic is unknown"
+        )
+    start, finding = None, None
+    if name.state is DirectoryState.LIVE:
+        start, finding = _checkpointed_start(directory, name, limits)
+    partition = read_partition(os.fspath(path), name, start, limits=limits)
+    if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
+        raise UsageError(f"{os.fspath(path)} holds no segment")
+    return partition if finding is None else _with_finding(partition, finding)
+
+
+def _with_finding(partition: Partition, finding: Finding) -> Partition:
+    values = {name: getattr(partition, name) for name in partition.__dataclass_fields__}
+    return Partition(**{**values, "findings": (*partition.findings, finding)})
+
+
+def open_segment(path: PathLike) -> Partition:
+    """A single log file, wherever it stands, as a partition of one segment; raises `UsageError` if it is none.
+
+    `NNN.log` with any of Kafka's suffixes behind it will do, and so will a KRaft snapshot.
+    """
+    text = os.fspath(path)
+    parsed = parse_segment_file(os.path.basename(text))
+    snapshot = text.endswith(FileKind.KRAFT_SNAPSHOT.value)
+    if not snapshot and (parsed is None or parsed.kind is not FileKind.LOG):
+        raise UsageError(f"{text} is not a segment: its name is not <base offset>.log")
+    try:
+        status = os.lstat(text)
+    except FileNotFoundError:
+        raise UsageError(f"{text} does not exist") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{text} is {what_it_is(status.st_mode)}")
+    base_offset = 0 if parsed is None else parsed.base_offset
+    files = {FileKind.LOG: text}
+    stem = text.removesuffix(FileKind.LOG.value)
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX):
+        if stem != text and os.path.isfile(stem + kind.value) and not os.path.islink(stem + kind.value):
+            files[kind] = stem + kind.value
+    sizes = {kind: os.lstat(file).st_size for kind, file in files.items()}
+    segment = Segment(base_offset, text, status.st_size, status.st_mtime_ns, files, sizes)
+    name = parse_partition_directory(os.path.basename(os.path.dirname(os.path.abspath(text))))
+    return Partition(path=text, name=name, segments=(segment,))

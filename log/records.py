@@ -1,0 +1,150 @@
+"""The records of a partition as a consumer sees them, from the files alone.
+
+From the log start offset on, control records left out; with `read_committed` also without the records of aborted
+transactions and with nothing at or above the last stable offset.  Decided by the consumer's `CompletedFetch` and the
+broker's `UnifiedLog`.  What stops a consumer stops this reader: records before damage are yielded, the finding is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, Record, RecordBatch
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.segment import Segment
+from kafkalog.log.transactions import AbortedFilter
+from kafkalog.log.walk import BatchReader
+
+if TYPE_CHECKING:
+    from kafkalog.log.partition import Partition
+
+__all__ = ["ISOLATION_LEVELS", "RecordReader"]
+
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+
+
+class RecordReader:
+    """Iterates over records; afterwards `findings` and `stop` tell whether that was all.
+
+    `start_offset` is inclusive, `end_offset` exclusive.  `all_records` gives everything in the files: control records,
+    what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        isolation_level: str = READ_UNCOMMITTED,
+        include_control: bool = False,
+        all_records: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        if isolation_level not in ISOLATION_LEVELS:
+            raise UsageError(f"isolation level {isolation_level!r} is none of {', '.join(ISOLATION_LEVELS)}")
+        self._partition = partition
+        self._limits = limits
+        self._control = include_control or all_records
+        self._all = all_records
+        self._committed = isolation_level == READ_COMMITTED and not all_records
+        self._end_offset = end_offset
+        self._next_offset: int | None = start_offset
+        if not all_records:
+            self._next_offset = max(partition.log_start_offset, start_offset or 0)
+        self._start_offset = self._next_offset
+        self._batches = BatchReader(
+            partition.segments,
+            start_offset=self._next_offset,
+            through_damage=all_records,
+            limits=limits,
+            on_bytes=on_bytes,
+        )
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was wrong so far; file and position say where."""
+        return self._batches.findings
+
+    @property
+    def stop(self) -> StopReason | None:
+        """Why the reading ended; None before that, or if `end_offset` ended it."""
+        return self._batches.stop
+
+    @property
+    def segment(self) -> Segment | None:
+        """Where the latest record stands."""
+        return self._batches.segment
+
+    def __iter__(self) -> Iterator[Record]:
+        for _batch, records in self.by_batch():
+            yield from records
+
+    def by_batch(self) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
+        """The records batch by batch, each with its batch; batches without any are left out."""
+        aborted: AbortedFilter | None = None
+        end = self._end_offset
+        if self._committed:
+            transactions = self._partition.transactions(limits=self._limits)
+            aborted = AbortedFilter(transactions.aborted)
+            stable = transactions.last_stable_offset
+            end = stable if end is None else min(end, stable)
+        met = False
+        for batch in self._batches:
+            met = True
+            first = batch.header.base_offset if isinstance(batch.header, BatchHeader) else None
+            if end is not None and first is not None and first >= end and not self._all:
+                return
+            records: Sequence[Record] = ()
+            finding = None
+            unwanted = batch.header.is_control and not self._control
+            if not unwanted and not (aborted is not None and aborted.rejects(batch)):
+                decoded = decode_batch(batch, limits=self._limits)
+                finding = decoded.finding
+                records = self._wanted(decoded.records, end)
+            if records:
+                yield batch, records
+            if finding is not None:
+                segment = self._batches.segment
+                if segment is not None:
+                    finding = finding.in_file(segment.path)
+                self._batches.stop_at(finding, batch)
+                if not self._all:
+                    return
+            if self._next_offset is not None:
+                self._next_offset = max(self._next_offset, batch.header.next_offset)
+            if not self._all and end is not None and self._next_offset is not None and self._next_offset >= end:
+                return
+        if not met:
+            self._nothing_met()
+
+    def _wanted(self, records: tuple[Record, ...], end: int | None) -> Sequence[Record]:
+        low = self._start_offset if self._all else self._next_offset
+        if not records:
+            return records
+        if (low is None or records[0].offset >= low) and (end is None or records[-1].offset < end) and not self._all:
+            return records
+        return [
+            record
+            for record in records
+            if (low is None or record.offset >= low) and (end is None or record.offset < end)
+        ]
+
+    def _nothing_met(self) -> None:
+        """Say so where a log start offset beyond the end hides everything that is in the files."""
+        partition = self._partition
+        start = partition.log_start_offset
+        if self._all or not any(segment.size for segment in partition.segments):
+            return
+        end = partition.log_end_offset(limits=self._limits)
+        if end < start:
+            detail = f"the log start offset {start} lies above the log end offset {end}: nothing is left to a consumer"
+            code = FindingCode.LOG_END_BELOW_LOG_START
+            self.findings.append(Finding(code, Severity.ERROR, None, end, detail, partition.path))

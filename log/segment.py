@@ -1,0 +1,66 @@
+"""One segment: the files that share a base offset.  Kafka's `LogSegment`, for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.files import FileSource, NotRegularFileError
+from kafkalog.log.lookup import start_position
+
+__all__ = ["Segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A log file and what stands beside it; sizes are bytes at the moment of listing."""
+
+    base_offset: int
+    path: str
+    """of the log file"""
+    size: int
+    """of the log file"""
+    modified_ns: int
+    """of the log file, nanoseconds since 1970"""
+    files: Mapping[FileKind, str]
+    """paths of all its files, the log included"""
+    sizes: Mapping[FileKind, int]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(self.sizes.values())
+
+    def open(self) -> FileSource:
+        """The log file, for reading; raises `StorageError`."""
+        return FileSource(self.path)
+
+    @contextmanager
+    def scanner(
+        self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
+    ) -> Iterator[Scanner]:
+        """A walk over the segment; afterwards it knows `valid_bytes`, `stop` and `findings`."""
+        with self.open() as source:
+            yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
+
+    def batches(self, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[RecordBatch]:
+        """The valid batches up to the first damage; use `scanner` to learn why the walk ended."""
+        with self.scanner(limits=limits) as scanner:
+            yield from scanner
+
+    def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Where in `source`, the opened log, to start reading for `offset`: the index where it proves right, else 0."""
+        path = self.files.get(FileKind.OFFSET_INDEX)
+        if path is None or offset <= self.base_offset:
+            return 0
+        try:
+            index = FileSource(path)
+        except (FileNotFoundError, NotRegularFileError):
+            return 0
+        with index:
+            return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)

@@ -1,0 +1,120 @@
+"""Which transactions the log itself says were aborted, and which are still open.
+
+Derived from data batches and markers as `ProducerStateManager` does while it rebuilds its state: a producer's first
+transactional batch opens a transaction, its next COMMIT or ABORT marker ends it.  A `.txnindex` says the same, but may
+be missing, old or foreign; the log decides.  A batch that compaction has emptied opens nothing: its transaction ended
+before it was cleaned, and the marker may be gone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkalog.codec.control import end_transaction_marker
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
+from kafkalog.codec.records import decode_batch
+
+__all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "marker_of"]
+
+_VERSION = 0
+
+
+def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> EndTransactionMarker | None:
+    """The COMMIT or ABORT marker that a control batch holds, or None; raises `FormatError` if it cannot be read."""
+    decoded = decode_batch(batch, limits=limits)
+    if decoded.records:
+        return end_transaction_marker(decoded.records[0])
+    if decoded.finding is not None:
+        raise FormatError(decoded.finding.detail, position=batch.position, code=decoded.finding.code)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """What a whole walk found; `aborted` in the order of the markers, as the `.txnindex` files list them."""
+
+    aborted: tuple[AbortedTransaction, ...]
+    open_first_offsets: dict[int, int]
+    """producer id -> first offset of its transaction without a marker"""
+    log_end_offset: int
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the log end offset."""
+        return min(self.open_first_offsets.values(), default=self.log_end_offset)
+
+
+class TransactionTracker:
+    """Fed with the batches of a partition in order; memory grows with open and aborted transactions only."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._open: dict[int, int] = {}
+        self._earliest: list[tuple[int, int]] = []
+        self.aborted: list[AbortedTransaction] = []
+        self.findings: list[Finding] = []
+
+    @property
+    def open_first_offsets(self) -> dict[int, int]:
+        """Producer id -> first offset of its open transaction."""
+        return dict(self._open)
+
+    def feed(self, batch: RecordBatch) -> None:
+        """Take note of one batch."""
+        header = batch.header
+        if not isinstance(header, BatchHeader) or not header.has_producer_id:
+            return
+        if not header.is_control:
+            if header.is_transactional and header.records_count != 0 and header.producer_id not in self._open:
+                self._open[header.producer_id] = header.base_offset
+                heapq.heappush(self._earliest, (header.base_offset, header.producer_id))
+            return
+        try:
+            marker = marker_of(batch, self._limits)
+        except FormatError as error:
+            detail = f"a transaction marker cannot be read: {error.message}"
+            code = FindingCode.CONTROL_RECORD_INVALID
+            self.findings.append(Finding(code, Severity.ERROR, batch.position, header.base_offset, detail))
+            return
+        first = self._open.pop(header.producer_id, None) if marker is not None else None
+        if first is not None and marker is not None and marker.type is ControlType.ABORT:
+            last = header.base_offset
+            stable = self._earliest_open(last + 1)
+            self.aborted.append(AbortedTransaction(_VERSION, header.producer_id, first, last, stable))
+
+    def _earliest_open(self, default: int) -> int:
+        while self._earliest:
+            first, producer_id = self._earliest[0]
+            if self._open.get(producer_id) == first:
+                return first
+            heapq.heappop(self._earliest)
+        return default
+
+
+class AbortedFilter:
+    """Tells for batch after batch whether it belongs to an aborted transaction (`CompletedFetch`, the consumer's)."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._waiting = sorted(((txn.first_offset, txn.last_offset, txn.producer_id) for txn in aborted), reverse=True)
+        self._aborting: dict[int, int] = {}
+
+    def rejects(self, batch: RecordBatch) -> bool:
+        """Whether a consumer that reads committed data skips this batch."""
+        header = batch.header
+        if not header.has_producer_id:
+            return False
+        while self._waiting and self._waiting[-1][0] <= header.last_offset:
+            _, last, producer_id = self._waiting.pop()
+            self._aborting[producer_id] = last
+        marker = self._aborting.get(header.producer_id)
+        if marker is None:
+            return False
+        if header.last_offset > marker:
+            del self._aborting[header.producer_id]
+            return False
+        return header.is_transactional and not header.is_control

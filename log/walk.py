@@ -1,0 +1,104 @@
+"""The walk over the batches of several segments, and where damage ends it.
+
+A torn or zero tail in the last segment is the end of the log.  Anywhere else damage is a hole that a consumer cannot
+cross: the walk stops there with a finding, unless it is told to go on with the next segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.rules import Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.segment import Segment
+
+__all__ = ["BatchReader"]
+
+_STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
+"""What a batch with a valid checksum can have wrong that no consumer reads past."""
+
+
+class BatchReader:
+    """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
+
+    `start_offset` skips what ends below it, through the offset index.  With `through_damage` the walk goes on behind
+    damage with the next segment.  `on_bytes` is told how many bytes of log were passed.  Raises `StorageError` only.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        *,
+        start_offset: int | None = None,
+        through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        first = 0
+        if start_offset is not None:
+            at_or_below = [number for number, found in enumerate(segments) if found.base_offset <= start_offset]
+            first = at_or_below[-1] if at_or_below else 0
+        self._segments = tuple(segments[first:])
+        self._start_offset = start_offset
+        self._through_damage = through_damage
+        self._limits = limits
+        self._on_bytes = on_bytes
+        self.segment: Segment | None = None
+        self.findings: list[Finding] = []
+        self.stop: StopReason | None = None
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the walk met damage that is not simply the end of the log."""
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        for number, segment in enumerate(self._segments):
+            later = self._segments[number + 1 :]
+            self.segment = segment
+            yield from self._one(segment, later, self._start_offset if number == 0 else None)
+            if self.stop is not StopReason.END and later and not self._through_damage:
+                return
+
+    def _one(self, segment: Segment, later: Sequence[Segment], start_offset: int | None) -> Iterator[RecordBatch]:
+        continuity = Continuity(segment.base_offset, next_segment=later[0].base_offset if later else None)
+        with segment.open() as source:
+            position = 0
+            if start_offset is not None:
+                position = segment.position_of(start_offset, source, limits=self._limits)
+            scanner = Scanner(source, position=position, limits=self._limits)
+            for batch in scanner:
+                found = [finding for finding in continuity.check(batch) if finding.severity is not Severity.INFO]
+                self.findings.extend(finding.in_file(segment.path) for finding in found)
+                if any(finding.code in _STOPPING for finding in found) and not self._through_damage:
+                    self._stop(StopReason.CORRUPT, segment, batch.position, later)
+                    return
+                if start_offset is not None and batch.last_offset < start_offset:
+                    continue
+                yield batch
+                if self._on_bytes is not None:
+                    self._on_bytes(batch.size)
+            for finding in scanner.findings:
+                # a tail that was never written is no loss at the end of the log, and a hole anywhere else
+                severity = Severity.ERROR if later else finding.severity
+                self.findings.append(replace(finding, severity=severity, file=segment.path))
+            self._stop(scanner.stop or StopReason.END, segment, scanner.valid_bytes, later)
+
+    def stop_at(self, finding: Finding, batch: RecordBatch) -> None:
+        """Note that nobody can read on behind `batch`, the latest one; for those who look into the batches."""
+        self.findings.append(finding)
+        if self.segment is not None:
+            later = self._segments[self._segments.index(self.segment) + 1 :]
+            self._stop(StopReason.CORRUPT, self.segment, batch.position, later)
+
+    def _stop(self, reason: StopReason, segment: Segment, position: int, later: Sequence[Segment]) -> None:
+        self.stop = reason
+        if reason is StopReason.END or not later or self._through_damage or not self.findings:
+            return
+        size = sum(each.size for each in later)
+        more = f"; {segment.size - position} bytes here and {len(later)} segments ({size} bytes) behind were not read"
+        self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)

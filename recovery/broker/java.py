@@ -1,0 +1,223 @@
+"""The parts of Java that decide outcomes: exception classes, fixed-width arithmetic, hash order, number parsing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from kafkalog.codec.names import parse_java_long
+
+__all__ = [
+    "BufferUnderflowError",
+    "CorruptIndexError",
+    "CorruptRecordError",
+    "IllegalArgumentError",
+    "IllegalStateError",
+    "IndexOffsetOverflowError",
+    "InvalidOffsetError",
+    "InvalidRecordError",
+    "InvalidTxnStateError",
+    "JavaError",
+    "JavaHashMap",
+    "JavaIOError",
+    "KafkaError",
+    "KafkaStorageError",
+    "NoSuchFileError",
+    "NullPointerError",
+    "NumberFormatError",
+    "OffsetOverflowError",
+    "int32",
+    "int64",
+    "parse_int",
+    "parse_long",
+    "split_on",
+]
+
+
+class JavaError(Exception):
+    """An exception of the broker; `java_class` is its class there."""
+
+    java_class = "java.lang.Exception"
+
+
+class JavaIOError(JavaError):
+    """Takes the log directory offline."""
+
+    java_class = "java.io.IOException"
+
+
+class NoSuchFileError(JavaIOError):
+    """A file is missing."""
+
+    java_class = "java.nio.file.NoSuchFileException"
+
+
+class KafkaError(JavaError):
+    """Kafka's general error; ends the broker's start."""
+
+    java_class = "org.apache.kafka.common.KafkaException"
+
+
+class KafkaStorageError(JavaError):
+    """Wraps an I/O error; takes the log directory offline."""
+
+    java_class = "org.apache.kafka.common.errors.KafkaStorageException"
+
+
+class CorruptRecordError(JavaError):
+    """A batch whose size or checksum is wrong."""
+
+    java_class = "org.apache.kafka.common.errors.CorruptRecordException"
+
+
+class InvalidRecordError(JavaError):
+    """A record that cannot be read."""
+
+    java_class = "org.apache.kafka.common.InvalidRecordException"
+
+
+class InvalidOffsetError(JavaError):
+    """An index entry that would not increase."""
+
+    java_class = "org.apache.kafka.common.errors.InvalidOffsetException"
+
+
+class InvalidTxnStateError(JavaError):
+    """A write outside of the transaction that its producer has open."""
+
+    java_class = "org.apache.kafka.common.errors.InvalidTxnStateException"
+
+
+class OffsetOverflowError(JavaError):
+    """An offset that the segment's indexes cannot hold; `segment` is to be split."""
+
+    java_class = "org.apache.kafka.common.errors.LogSegmentOffsetOverflowException"
+
+    def __init__(self, segment: object, offset: int) -> None:
+        self.segment = segment
+        super().__init__(f"offset {offset} does not fit into its segment")
+
+
+class IndexOffsetOverflowError(JavaError):
+    """A relative offset that does not fit into int32."""
+
+    java_class = "org.apache.kafka.storage.internals.log.IndexOffsetOverflowException"
+
+
+class CorruptIndexError(JavaError):
+    """An index that fails its sanity check; the segment is recovered."""
+
+    java_class = "org.apache.kafka.storage.internals.log.CorruptIndexException"
+
+
+class IllegalArgumentError(JavaError):
+    """Ends the broker's start."""
+
+    java_class = "java.lang.IllegalArgumentException"
+
+
+class NumberFormatError(IllegalArgumentError):
+    """Ends the broker's start."""
+
+    java_class = "java.lang.NumberFormatException"
+
+
+class IllegalStateError(JavaError):
+    """Ends the broker's start."""
+
+    java_class = "java.lang.IllegalStateException"
+
+
+class NullPointerError(JavaError):
+    """Ends the broker's start."""
+
+    java_class = "java.lang.NullPointerException"
+
+
+class BufferUnderflowError(JavaError):
+    """Ends the broker's start."""
+
+    java_class = "java.nio.BufferUnderflowException"
+
+
+class IndexOutOfBoundsError(JavaError):
+    """Ends the broker's start."""
+
+    java_class = "java.lang.IndexOutOfBoundsException"
+
+
+def int32(value: int) -> int:
+    """Two's complement, 32 bits."""
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def int64(value: int) -> int:
+    """Two's complement, 64 bits."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def parse_long(text: str) -> int:
+    """`Long.parseLong`."""
+    value = parse_java_long(text)
+    if value is None:
+        raise NumberFormatError(f'For input string: "{text[:60]}"')
+    return value
+
+
+def parse_int(text: str) -> int:
+    """`Integer.parseInt`."""
+    value = parse_java_long(text, 32)
+    if value is None:
+        raise NumberFormatError(f'For input string: "{text[:60]}"')
+    return value
+
+
+def split_on(pattern: re.Pattern[str], text: str) -> list[str]:
+    """`Pattern.split`: empty strings at the end are dropped."""
+    words = pattern.split(text)
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return words
+
+
+Value = TypeVar("Value")
+
+
+class JavaHashMap(Generic[Value]):
+    """A `HashMap<Long, …>` that iterates as Java's does: by bucket of a table that doubles and never shrinks."""
+
+    _LOAD_FACTOR = 0.75
+
+    def __init__(self) -> None:
+        self._capacity = 16
+        self._values: dict[int, Value] = {}
+
+    def get(self, key: int) -> Value | None:
+        """The value of a key, or None."""
+        return self._values.get(key)
+
+    def put(self, key: int, value: Value) -> None:
+        """Add or replace; replacing keeps the place."""
+        self._values[key] = value
+        while len(self._values) > self._capacity * self._LOAD_FACTOR:
+            self._capacity *= 2
+
+    def clear(self) -> None:
+        """Remove all; the table keeps its size."""
+        self._values.clear()
+
+    def _bucket(self, key: int) -> int:
+        unsigned = key & 0xFFFFFFFFFFFFFFFF
+        mixed = (unsigned ^ unsigned >> 32) & 0xFFFFFFFF
+        return (mixed ^ mixed >> 16) & (self._capacity - 1)
+
+    def __iter__(self) -> Iterator[tuple[int, Value]]:
+        return iter(sorted(self._values.items(), key=lambda item: self._bucket(item[0])))
+
+    def values(self) -> list[Value]:
+        """Values in iteration order."""
+        return [value for _key, value in self]
+
+    def __len__(self) -> int:
+        return len(self._values)

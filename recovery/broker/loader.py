@@ -1,0 +1,363 @@
+"""Loading one partition, as the broker does at start (`LogLoader`, `UnifiedLog`, `LocalLog`), and closing it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.recovery.broker.epochs import LeaderEpochCache
+from kafkalog.recovery.broker.java import (
+    CorruptIndexError,
+    IllegalArgumentError,
+    IllegalStateError,
+    InvalidOffsetError,
+    JavaHashMap,
+    JavaIOError,
+    NoSuchFileError,
+    NumberFormatError,
+    OffsetOverflowError,
+    parse_long,
+)
+from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerAppend, ProducerStateManager
+from kafkalog.recovery.broker.segment import LogSegment
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.tree import Tree
+
+__all__ = ["LoadRequest", "LoadedLog", "PartitionLoader"]
+
+_DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
+_INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TRANSACTION_INDEX.value)
+_MAX_OFFSET = 2**63 - 1
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """What the broker knows of a partition before it opens it."""
+
+    directory: str
+    settings: LogSettings
+    now_ms: int
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What the broker knows of a partition after it opened it."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    segments: list[LogSegment]
+    first_scanned: int | None
+    cut_at: int | None
+
+
+def _offset_of(name: str) -> int:
+    if "." not in name:
+        raise NumberFormatError("begin 0, end -1")  # an index error in Java, which the callers treat alike
+    return parse_long(name.split(".", 1)[0])
+
+
+class PartitionLoader:
+    """Opens the segments of one partition directory, recovers what needs it, rebuilds epochs and producer state."""
+
+    def __init__(self, tree: Tree, request: LoadRequest) -> None:
+        self._tree = tree
+        self._request = request
+        self._directory = request.directory
+        self._segments: dict[int, LogSegment] = {}
+        self._first_scanned: int | None = None
+        self._cut_at: int | None = None
+        self.epochs = LeaderEpochCache(tree, request.directory)
+        self._producers = self._new_producers()
+
+    def _new_producers(self) -> ProducerStateManager:
+        request = self._request
+        return ProducerStateManager(
+            self._tree, self._directory, request.now_ms, request.settings.producer_id_expiration_ms
+        )
+
+    # -- collections -------------------------------------------------------------------------------------------------
+
+    def _bases(self) -> list[int]:
+        return sorted(self._segments)
+
+    def _last(self) -> LogSegment:
+        return self._segments[max(self._segments)]
+
+    def _floor(self, offset: int) -> LogSegment | None:
+        below = [base for base in self._segments if base <= offset]
+        return self._segments[max(below)] if below else None
+
+    def _between(self, start: int, end: int) -> list[LogSegment]:
+        """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
+        if start == end:
+            return []
+        if end < start:
+            raise IllegalArgumentError(f"Invalid log segment range: {start} is greater than limit offset {end}")
+        floor = self._floor(start)
+        low = floor.base_offset if floor is not None else None
+        return [self._segments[base] for base in self._bases() if base < end and (low is None or base >= low)]
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _names(self) -> list[str]:
+        return self._tree.names(self._directory)
+
+    # -- loading -----------------------------------------------------------------------------------------------------
+
+    def load(self) -> LoadedLog:
+        """All of it, in the broker's order."""
+        request = self._request
+        self._resolve_swaps(self._remove_temporaries())
+        self._retry_on_overflow(self._open_segments)
+        if self._directory.endswith("-delete"):
+            if not self._segments:
+                self._segments[0] = LogSegment(self._tree, self._directory, 0, request.settings)
+            recovery_point = next_offset = 0
+        else:
+            recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
+            self._last().resize_indexes()
+        self.epochs.truncate_from_end(next_offset)
+        log_start = max(request.log_start_offset, min(self._segments))
+        self.epochs.truncate_from_start(request.log_start_offset)
+        if not self._producers.is_empty:
+            raise IllegalStateError("Producer state must be empty during log initialization")
+        self._producers.remove_stray_snapshots(self._bases())
+        self._rebuild_producers(self._producers, log_start, next_offset, reload_from_clean=request.clean)
+        log_start = max(log_start, min(self._segments))
+        self._touch_first_unstable(log_start)
+        segments = [self._segments[base] for base in self._bases()]
+        for segment in segments:
+            segment.store()
+        return LoadedLog(log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at)
+
+    def _touch_first_unstable(self, log_start: int) -> None:
+        """Finding the first open transaction opens the offset index of its segment."""
+        unstable = self._producers.first_unstable_offset()
+        if unstable is not None:
+            segment = self._floor(max(unstable, log_start))
+            if segment is not None:
+                segment.read(max(unstable, log_start), 1)
+
+    def _remove_temporaries(self) -> list[str]:
+        swaps, cleaned = [], []
+        smallest_cleaned = _MAX_OFFSET
+        for name in self._names():
+            if name.endswith(_DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + _DELETED):
+                self._tree.delete(self._path(name))
+            elif name.endswith(_CLEANED):
+                smallest_cleaned = min(smallest_cleaned, _offset_of(name))
+                cleaned.append(name)
+            elif name.endswith(_SWAP):
+                swaps.append(name)
+        kept = [name for name in swaps if _offset_of(name) < smallest_cleaned]
+        for name in [*(name for name in swaps if name not in kept), *cleaned]:
+            self._tree.delete(self._path(name))
+        return kept
+
+    def _resolve_swaps(self, swaps: list[str]) -> None:
+        low, high = _MAX_OFFSET, -_MAX_OFFSET - 1
+        for name in swaps:
+            if not name.removesuffix(_SWAP).endswith(FileKind.LOG.value):
+                continue
+            segment = LogSegment(self._tree, self._directory, _offset_of(name), self._request.settings, _SWAP)
+            low = min(low, segment.base_offset)
+            high = max(high, segment.read_next_offset())
+        for name in self._names():
+            if name.endswith(_SWAP):
+                continue
+            try:
+                offset = _offset_of(name)
+            except NumberFormatError:
+                continue  # no number, not part of what is replaced
+            if low <= offset < high:
+                self._tree.delete(self._path(name))
+        for name in self._names():
+            if name.endswith(_SWAP):
+                self._tree.rename(self._path(name), self._path(name.removesuffix(_SWAP)))
+
+    def _open_segments(self) -> None:
+        self._segments.clear()
+        for name in self._names():
+            if name.endswith(_INDEX_KINDS):
+                log = self._path(segment_file(_offset_of(name), FileKind.LOG))
+                if not self._tree.exists(log):
+                    self._tree.delete(self._path(name))
+            elif name.endswith(FileKind.LOG.value):
+                self._open_segment(_offset_of(name))
+
+    def _open_segment(self, base_offset: int) -> None:
+        time_index = self._path(segment_file(base_offset, FileKind.TIME_INDEX))
+        time_index_is_new = not self._tree.exists(time_index)
+        segment = LogSegment(self._tree, self._directory, base_offset, self._request.settings)
+        try:
+            segment.sanity_check(time_index_is_new=time_index_is_new)
+        except (NoSuchFileError, CorruptIndexError):
+            self._recover_segment(segment)  # what it cuts is not looked at: later segments stay
+        self._segments[base_offset] = segment
+
+    def _recover_segment(self, segment: LogSegment) -> int:
+        producers = self._new_producers()
+        self._rebuild_producers(producers, self._request.log_start_offset, segment.base_offset, reload_from_clean=False)
+        truncated = segment.recover(producers, self.epochs)
+        producers.take_snapshot()
+        return truncated
+
+    def _recover_log(self) -> tuple[int, int]:
+        request = self._request
+        if not request.clean:
+            self._recover_unflushed()
+        end = self._end_unless_below_start()
+        if not self._segments:
+            base = request.log_start_offset
+            self._segments[base] = LogSegment(self._tree, self._directory, base, request.settings)
+        if request.clean and end is not None:
+            return end, end
+        end = self._last().read_next_offset() if end is None else end
+        return min(request.recovery_point, end), end
+
+    def _recover_unflushed(self) -> None:
+        unflushed = self._between(self._request.recovery_point, _MAX_OFFSET)
+        for number, segment in enumerate(unflushed):
+            if self._first_scanned is None:
+                self._first_scanned = segment.base_offset
+            try:
+                truncated = self._recover_segment(segment)
+            except (InvalidOffsetError, JavaIOError):
+                truncated = segment.truncate_to(segment.base_offset)
+            if truncated > 0:
+                self._cut_at = segment.base_offset
+                self._delete_segments(unflushed[number + 1 :])
+                return
+
+    def _delete_segments(self, segments: list[LogSegment]) -> None:
+        for segment in segments:
+            del self._segments[segment.base_offset]
+            segment.delete_files()
+        self._producers.delete_snapshots_of([segment.base_offset for segment in segments])
+
+    def _end_unless_below_start(self) -> int | None:
+        if not self._segments:
+            return None
+        end = self._last().read_next_offset()
+        if end >= self._request.log_start_offset:
+            return end
+        self._delete_segments([self._segments[base] for base in self._bases()])
+        self.epochs.clear()
+        self._producers.truncate_fully(self._request.log_start_offset)
+        return None
+
+    # -- producer state ----------------------------------------------------------------------------------------------
+
+    def _rebuild_producers(
+        self, producers: ProducerStateManager, log_start: int, end: int, *, reload_from_clean: bool
+    ) -> None:
+        """`UnifiedLog.rebuildProducerState`."""
+        snapshots_at = [*self._bases()[-2:], end]
+        if not producers.has_snapshots and reload_from_clean:
+            for offset in snapshots_at:
+                producers.set_map_end(offset)
+                producers.take_snapshot()
+            return
+        was_empty = producers.is_empty and producers.map_end_offset >= end
+        producers.truncate_and_reload(log_start, end)
+        if end > producers.map_end_offset and not was_empty:
+            last = self._floor(end)
+            for segment in self._between(producers.map_end_offset, end):
+                start = max(segment.base_offset, producers.map_end_offset, log_start)
+                producers.set_map_end(start)
+                if segment.base_offset in snapshots_at:
+                    producers.take_snapshot()
+                limit = segment.log.size
+                if segment is last:
+                    found = segment.translate(end)
+                    limit = segment.log.size if found is None else found.position
+                piece = segment.read(start, 2**31 - 1, limit)
+                if piece is not None:
+                    _replay(producers, segment, *piece)
+        producers.set_map_end(end)
+        producers.take_snapshot()
+
+    # -- overflow ----------------------------------------------------------------------------------------------------
+
+    def _retry_on_overflow(self, step: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return step()
+            except OffsetOverflowError as overflow:
+                if not isinstance(overflow.segment, LogSegment):
+                    raise
+                self._split(overflow.segment)
+
+    def _split(self, segment: LogSegment) -> None:
+        """`LocalLog.splitOverflowedSegment`."""
+        if not segment.has_overflow:
+            raise IllegalArgumentError(
+                "requirement failed: Split operation is only permitted for segments with overflow"
+            )
+        parts: list[LogSegment] = []
+        position = 0
+        while position < segment.log.size:
+            first = next(segment.log.batches(position))
+            part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, _CLEANED)
+            parts.append(part)
+            taken = part.append_from(segment, position)
+            if taken == 0:
+                raise IllegalStateError(f"Failed to append records from position {position}")
+            position += taken
+        for part in parts:
+            part.become_inactive()
+        if sum(part.log.size for part in parts) != segment.log.size:
+            raise IllegalStateError("Inconsistent segment sizes after split")
+        self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
+
+    def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
+        for part in parts:
+            self._segments[part.base_offset] = part
+        if old.base_offset != parts[0].base_offset:
+            self._segments.pop(old.base_offset, None)
+        old.delete_files()
+        for part in parts:
+            part.change_suffix("")
+        if old.base_offset not in {part.base_offset for part in parts}:
+            self._producers.delete_snapshots_of([old.base_offset])
+
+    # -- stop --------------------------------------------------------------------------------------------------------
+
+    def close(self, loaded: LoadedLog) -> None:
+        """An orderly stop: flush, snapshot, trim."""
+        if loaded.log_end_offset > loaded.recovery_point:
+            for segment in self._between(loaded.recovery_point, loaded.log_end_offset):
+                segment.flush()
+        self._producers.take_snapshot()
+        for segment in loaded.segments:
+            segment.close()
+
+
+def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
+    """`loadProducersFromRecords`: the batches of one segment, taken over at its end; checksums are not looked at."""
+    appends: JavaHashMap[ProducerAppend] = JavaHashMap()
+    completed: list[CompletedTransaction] = []
+    for batch in segment.log.batches(start, start + size):
+        header = batch.header
+        if not header.has_producer_id:
+            continue
+        append = appends.get(header.producer_id)
+        if append is None:
+            append = producers.prepare(header.producer_id)
+            appends.put(header.producer_id, append)
+        transaction = append.append(batch)
+        if transaction is not None:
+            completed.append(transaction)
+    for append in appends.values():
+        producers.update(append)
+    for transaction in completed:
+        producers.complete(transaction)

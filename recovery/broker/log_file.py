@@ -1,0 +1,201 @@
+"""A `.log` file as the broker reads it (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
+
+Differs from `codec.scan` on purpose: magic above 2 is read as version 2, a torn end is a plain end, and what is wrong
+raises the exception that the broker would see.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from kafkalog.codec import legacy
+from kafkalog.codec.compression import decompress
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.execution import RawRecord
+from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import (
+    BATCH,
+    LOG_OVERHEAD,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    AnyHeader,
+    BatchHeader,
+    Codec,
+    LegacyHeader,
+    RecordBatch,
+    TimestampType,
+)
+from kafkalog.codec.scan import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
+from kafkalog.codec.source import Source, Window
+from kafkalog.recovery.broker.java import (
+    CorruptRecordError,
+    IllegalArgumentError,
+    IndexOutOfBoundsError,
+    InvalidRecordError,
+    KafkaError,
+    int64,
+)
+
+__all__ = ["LogBatch", "LogFile"]
+
+_MAX_FILE = 2**31 - 1
+_FIRST_V2_MAGIC = 2
+
+
+class LogBatch:
+    """One batch of a file; header and records are looked at only when asked for."""
+
+    __slots__ = ("_header", "_window", "magic", "offset", "position", "size")
+
+    def __init__(self, window: Window, position: int, offset: int, size: int, magic: int) -> None:
+        self._window = window
+        self._header: AnyHeader | None = None
+        self.position = position
+        self.offset = offset
+        self.size = size
+        self.magic = magic
+
+    @property
+    def data(self) -> memoryview:
+        """All bytes of the batch."""
+        return self._window.view(self.position, self.size)
+
+    @property
+    def header(self) -> AnyHeader:
+        """The decoded header; for v2 it is read from the file even where the batch is smaller than a header."""
+        if self._header is None:
+            self._header = self._load_header()
+        return self._header
+
+    def _load_header(self) -> AnyHeader:
+        layout = BATCH if self.magic >= _FIRST_V2_MAGIC else MESSAGE_V0 if self.magic == 0 else MESSAGE_V1
+        view = self._window.view(self.position, layout.size)
+        if len(view) < layout.size:
+            raise KafkaError(f"Failed to load record batch at position {self.position}")
+        fields = layout.struct.unpack_from(view)
+        return BatchHeader(*fields) if layout is BATCH else LegacyHeader(*fields)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.offset if self.magic < _FIRST_V2_MAGIC else int64(self.header.last_offset)
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record; for a legacy wrapper that means decompressing it."""
+        if self.magic >= _FIRST_V2_MAGIC:
+            return self.offset
+        try:
+            return legacy.first_offset(RecordBatch(self.header, self.position, self.data), DEFAULT_LIMITS, PLAIN)
+        except FormatError as error:
+            raise _legacy_failure(error, self.header.codec) from None
+
+    def ensure_valid(self) -> None:
+        """Size and checksum (`RecordBatch.ensureValid`)."""
+        if self.magic >= _FIRST_V2_MAGIC:
+            if self.size < BATCH.size:
+                raise CorruptRecordError(f"Record batch of {self.size} bytes is smaller than its header")
+            valid = crc32c(self.data[BATCH_CRC_START:]) == self.header.crc
+        else:
+            data = self.data
+            stored = int.from_bytes(data[MAGIC_POSITION - 4 : MAGIC_POSITION], "big")
+            valid = zlib.crc32(data[LEGACY_CRC_START:]) == stored
+            if valid and self.magic != 0 and self.size < MESSAGE_V1.size:
+                raise IndexOutOfBoundsError(f"a message of {self.size} bytes")
+        if not valid:
+            raise CorruptRecordError(f"Record is corrupt at position {self.position}")
+
+    def first_record(self) -> tuple[RawRecord, int] | None:
+        """The first record and its timestamp, or None in an empty batch; raises what the broker's iterator raises."""
+        header = self.header
+        if not isinstance(header, BatchHeader) or header.records_count == 0:
+            return None
+        if header.records_count < 0:
+            raise InvalidRecordError(f"Found invalid record count {header.records_count}")
+        payload: bytes | memoryview = self.data[BATCH.size :]
+        if header.codec != Codec.NONE:
+            payload = _decompressed(header, payload)
+        only_first = header.codec == Codec.NONE and header.records_count > 1
+        records, fault = PLAIN.records(payload, 1 if only_first else header.records_count, DEFAULT_LIMITS)
+        if fault is not None and not (only_first and fault.code is FindingCode.RECORDS_TRAILING_BYTES):
+            raise InvalidRecordError(f"Found invalid record structure: {fault.code}")
+        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        timestamp = header.max_timestamp if append_time else int64(header.base_timestamp + records[0].timestamp_delta)
+        return records[0], timestamp
+
+
+def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes:
+    if header.codec > Codec.ZSTD:
+        raise IllegalArgumentError(f"Unknown compression type id: {header.codec}")
+    try:
+        return decompress(header.codec, payload)
+    except FormatError as error:
+        raise KafkaError(error.message) from None
+
+
+def _legacy_failure(error: FormatError, codec: int) -> Exception:
+    if codec > Codec.ZSTD:
+        return IllegalArgumentError(error.message)
+    if error.code == FindingCode.DECOMPRESSION_FAILED:
+        return KafkaError(error.message)
+    return InvalidRecordError(error.message)
+
+
+class LogFile:
+    """`FileRecords`: a file whose size is known and can only shrink here."""
+
+    def __init__(self, source: Source) -> None:
+        if source.size > _MAX_FILE:
+            raise KafkaError(f"The size of the segment ({source.size}) is larger than the maximum allowed")
+        self._source = source
+        self.size = source.size
+
+    def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
+        """Batches from a position that must be a batch start; stops without error where the rest is too short."""
+        if start < 0:
+            raise IllegalArgumentError(f"The file channel position cannot be negative, but it is {start}")
+        end = self.size if end is None else min(end, self.size)
+        window = Window(self._source, DEFAULT_LIMITS.read_window_bytes)
+        position = start
+        while position < end - MAGIC_END:
+            view = window.view(position, MAGIC_END)
+            offset, length = LOG_OVERHEAD.struct.unpack_from(view)
+            if length < SMALLEST_MESSAGE:
+                raise CorruptRecordError(f"Found record size {length} smaller than minimum record overhead")
+            size = length + LOG_OVERHEAD.size
+            if position + size > end:
+                return
+            magic = view[MAGIC_POSITION]
+            yield LogBatch(window, position, offset, size, magic - 256 if magic > 127 else magic)
+            position += size
+
+    def search(self, target: int, start: int) -> LogBatch | None:
+        """The batch that holds an offset, or the first behind it (`searchForOffsetFromPosition`, 4.1)."""
+        previous: LogBatch | None = None
+        for batch in self.batches(start):
+            base = batch.base_offset
+            if base == target:
+                return batch
+            if base > target:
+                return previous if previous is not None and previous.last_offset >= target else batch
+            previous = batch
+        return previous if previous is not None and previous.last_offset >= target else None
+
+    def largest_timestamp_after(self, start: int) -> tuple[int, int]:
+        """Largest batch timestamp from a position on, and the last offset of that batch; (-1, -1) if none."""
+        largest = (-1, -1)
+        for batch in self.batches(start):
+            if batch.header.max_timestamp > largest[0]:
+                largest = (batch.header.max_timestamp, batch.last_offset)
+        return largest
+
+    def last_batch(self, start: int, length: int) -> LogBatch | None:
+        """The last batch of a slice."""
+        last: LogBatch | None = None
+        for last in self.batches(start, start + length):  # noqa: B007 - the last one is what is wanted
+            pass
+        return last

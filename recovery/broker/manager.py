@@ -1,0 +1,285 @@
+"""Loading and closing a whole log directory (`LogManager`): the broker's outcome, and the tree it leaves."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
+from kafkalog.codec.text import decode_meta_properties
+from kafkalog.recovery.broker.epochs import java_lines, read_offset_checkpoint
+from kafkalog.recovery.broker.java import (
+    IllegalArgumentError,
+    IllegalStateError,
+    JavaError,
+    JavaIOError,
+    KafkaError,
+    KafkaStorageError,
+    NullPointerError,
+    NumberFormatError,
+    parse_int,
+    split_on,
+)
+from kafkalog.recovery.broker.loader import LoadedLog, LoadRequest, PartitionLoader
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.tree import Tree
+
+__all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory"]
+
+_Offsets = dict[tuple[str, int], int]
+
+_COLON = re.compile(r":[ \t\n\x0b\f\r]+")
+_MAX_UUID_TEXT = 24
+_LONGEST_NAME = 255
+_UUID_LENGTH = 32
+
+
+class Outcome:
+    """How a broker's start ends for this directory."""
+
+    LOADED = "loaded"
+    START_FAILS = "start_fails"
+    DIR_OFFLINE = "dir_offline"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """One partition after loading; `stray` is the new directory name where the broker renames it."""
+
+    name: str
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    segments: int
+    first_scanned: int | None
+    cut_at: int | None
+    stray: str | None = None
+
+
+@dataclass(slots=True)
+class BrokerResult:
+    """What the broker makes of a directory; `tree` is what it leaves after an orderly stop, if it starts."""
+
+    outcome: str
+    tree: Tree
+    clean: bool
+    exception: str | None = None
+    message: str | None = None
+    partitions: list[PartitionResult] = field(default_factory=list)
+
+
+def _topic_id(tree: Tree, directory: str) -> str | None:
+    """`PartitionMetadataFile.read`: the topic id, None without a file, or the broker's exception."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if path in tree.directories:
+        raise KafkaStorageError(f"Error while reading partition metadata file {path}")
+    if path not in tree.files:
+        return None
+    try:
+        return _parse_metadata(java_lines(tree.read(path)))
+    except JavaIOError as error:
+        raise KafkaStorageError(f"Error while reading partition metadata file {path}: {error}") from error
+
+
+def _parse_metadata(lines: list[str]) -> str:
+    def value(number: int) -> str:
+        if number >= len(lines):
+            raise NullPointerError("partition.metadata ends early")
+        words = split_on(_COLON, lines[number])
+        if len(words) != 2:
+            raise JavaIOError(f"Malformed line in checkpoint file: {lines[number][:60]}")
+        return words[1]
+
+    try:
+        version = parse_int(value(0))
+    except NumberFormatError:
+        raise JavaIOError(f"Malformed line in checkpoint file: {lines[0][:60]}") from None
+    if version < 0:
+        raise JavaIOError(f"Unrecognized version of partition metadata file: {version}")
+    text = value(1)
+    if len(text) > _MAX_UUID_TEXT:
+        raise IllegalArgumentError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
+    stripped = text.rstrip("=")
+    try:
+        if not stripped.isascii():
+            raise ValueError(stripped)
+        raw = base64.b64decode(stripped + "=" * (-len(stripped) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise IllegalArgumentError(f"Illegal base64 character in {text!r}") from None
+    if len(raw) != 16:
+        raise IllegalArgumentError(f"Input string `{text}` decoded as {len(raw)} bytes, which is not equal to 16")
+    if raw == bytes(16):
+        raise JavaIOError("Invalid topic ID in partition metadata file")
+    return text
+
+
+def _is_kraft(tree: Tree) -> bool:
+    """`meta.properties` version 1."""
+    if META_PROPERTIES not in tree.files:
+        return False
+    try:
+        return decode_meta_properties(tree.read(META_PROPERTIES)).version == 1
+    except FormatError:
+        return False
+
+
+def _stray_name(name: PartitionName, unique: str) -> str:
+    suffix = f"-{name.partition}.{unique}-stray"
+    return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+class _Directory:
+    """The state of loading one log directory."""
+
+    def __init__(self, tree: Tree, settings: Callable[[str], LogSettings], now_ms: int, unique: Callable[[str], str]):
+        self.tree = tree
+        self.settings = settings
+        self.now_ms = now_ms
+        self.unique = unique
+        self.kraft = _is_kraft(tree)
+        self.offline: JavaError | None = None
+        self.clean = tree.exists(CLEAN_SHUTDOWN_FILE)
+        self.live: dict[tuple[str, int, bool], str] = {}
+        self.loaded: list[tuple[str, PartitionLoader, LoadedLog]] = []
+        self.results: list[PartitionResult] = []
+
+    def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
+        """An offset checkpoint; an unreadable one counts as empty, and may take the directory offline."""
+        if name in self.tree.directories:
+            self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}")
+            return {}
+        if name not in self.tree.files:
+            return {}
+        try:
+            return read_offset_checkpoint(self.tree.read(name))
+        except JavaIOError as error:
+            self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}: {error}")
+            return {}
+        except JavaError:
+            return {}
+
+    def load(self, directory: str, name: PartitionName, points: _Offsets, starts: _Offsets) -> None:
+        """`LogManager.loadLog`."""
+        key = (name.topic, name.partition)
+        request = LoadRequest(
+            directory=directory,
+            settings=self.settings(name.topic),
+            now_ms=self.now_ms,
+            clean=self.clean,
+            recovery_point=points.get(key, 0),
+            log_start_offset=starts.get(key, 0),
+        )
+        loader = PartitionLoader(self.tree, request)
+        loaded = loader.load()
+        topic_id = _topic_id(self.tree, directory)
+        stray: str | None = None
+        if name.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
+            if self.kraft and topic_id is None:
+                stray = _stray_name(name, self.unique(directory))
+            else:
+                self._register(directory, name)
+        self.loaded.append((directory, loader, loaded))
+        self.results.append(
+            PartitionResult(
+                name=directory,
+                log_start_offset=loaded.log_start_offset,
+                log_end_offset=loaded.log_end_offset,
+                recovery_point=loaded.recovery_point,
+                segments=len(loaded.segments),
+                first_scanned=loaded.first_scanned,
+                cut_at=loaded.cut_at,
+                stray=stray,
+            )
+        )
+
+    def _register(self, directory: str, name: PartitionName) -> None:
+        key = (name.topic, name.partition, name.state is DirectoryState.FUTURE)
+        if key in self.live:
+            raise IllegalStateError(f"Duplicate log directories found: {directory}, {self.live[key]}")
+        self.live[key] = directory
+
+    def close(self) -> None:
+        """Flush epochs, close (of a replica and its future copy the latter only, as the broker), rename strays."""
+        closing = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
+        for result, (name, loader, loaded) in zip(self.results, self.loaded, strict=True):
+            if result.stray is None:
+                loader.epochs.flush()
+            if name in closing.values():
+                loader.close(loaded)
+        for result in self.results:
+            if result.stray is not None:
+                self.tree.rename_directory(result.name, result.stray)
+
+
+def load_log_directory(
+    tree: Tree,
+    *,
+    settings: Callable[[str], LogSettings],
+    now_ms: int,
+    unique: Callable[[str], str] = lambda directory: "0" * _UUID_LENGTH,
+) -> BrokerResult:
+    """Load every partition and stop in order, in the virtual tree; never raises for what the directory holds.
+
+    `settings` gives the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.
+    """
+    directory = _Directory(tree, settings, now_ms, unique)
+    result = BrokerResult(Outcome.LOADED, tree, directory.clean)
+    try:
+        _delete_marker(tree)
+        points = directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
+        starts = directory.checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        for name, parsed in _partitions(tree):
+            try:
+                directory.load(name, parsed, points, starts)
+            except (JavaIOError, KafkaStorageError) as error:
+                directory.offline = directory.offline or error
+        if directory.offline is None:
+            directory.close()
+    except JavaIOError as error:
+        directory.offline = directory.offline or error
+    except JavaError as error:
+        result.outcome = Outcome.START_FAILS
+        result.exception, result.message = error.java_class, str(error)
+        return result
+    result.partitions = directory.results
+    if directory.offline is not None:
+        result.outcome = Outcome.DIR_OFFLINE
+        result.exception, result.message = directory.offline.java_class, str(directory.offline)
+    return result
+
+
+def _delete_marker(tree: Tree) -> None:
+    """`Files.deleteIfExists`, which takes an empty directory too."""
+    tree.delete(CLEAN_SHUTDOWN_FILE)
+    if CLEAN_SHUTDOWN_FILE in tree.directories:
+        if any(path.startswith(CLEAN_SHUTDOWN_FILE + "/") for path in [*tree.files, *tree.directories]):
+            raise JavaIOError(f"{CLEAN_SHUTDOWN_FILE} (Directory not empty)")
+        tree.directories.discard(CLEAN_SHUTDOWN_FILE)
+
+
+def _partitions(tree: Tree) -> list[tuple[str, PartitionName]]:
+    found: list[tuple[str, PartitionName]] = []
+    for name in tree.subdirectories():
+        if name == REMOTE_INDEX_CACHE:
+            continue
+        parsed = parse_partition_directory(name)
+        if parsed is None:
+            raise KafkaError(f"Found directory {name}, which is not in the form of topic-partition")
+        if parsed.topic != CLUSTER_METADATA_TOPIC:
+            found.append((name, parsed))
+    return found

@@ -1,0 +1,68 @@
+"""The settings that decide bytes, under Kafka's names (`LogConfig`, `ProducerStateManagerConfig`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import parse_java_long
+
+__all__ = ["LogSettings"]
+
+_BROKER_NAMES = {
+    "log.segment.bytes": "segment.bytes",
+    "log.index.size.max.bytes": "segment.index.bytes",
+    "log.index.interval.bytes": "index.interval.bytes",
+    "message.max.bytes": "max.message.bytes",
+    "log.message.timestamp.type": "message.timestamp.type",
+    "log.cleanup.policy": "cleanup.policy",
+    "log.preallocate": "preallocate",
+    "transactional.id.expiration.ms": "transactional.id.expiration.ms",
+}
+"""Broker names of topic settings; the topic's own name wins where both are given."""
+
+_IGNORED = frozenset(
+    {
+        "max.message.bytes",
+        "message.timestamp.type",
+        "cleanup.policy",
+        "preallocate",
+        "retention.ms",
+        "retention.bytes",
+        "segment.ms",
+        "file.delete.delay.ms",
+        "compression.type",
+        "transactional.id.expiration.ms",
+        "num.recovery.threads.per.data.dir",
+    }
+)
+"""Known names that change nothing about recovery's bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What recovery needs to know; sizes in bytes, times in ms.  Defaults are Kafka's."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+
+    @classmethod
+    def from_names(cls, values: Mapping[str, str]) -> LogSettings:
+        """From Kafka's topic or broker names to numbers; an unknown name or a value that is no number is refused."""
+        known = {field.name.replace("_", "."): field.name for field in fields(cls)}
+        topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
+        broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}
+        numbers: dict[str, int] = {}
+        for name, text in {**broker, **topic}.items():
+            if name in _IGNORED:
+                continue
+            if name not in known:
+                raise UsageError(f"unknown setting {name!r}: recovery knows {', '.join(sorted(known))}")
+            number = parse_java_long(text.strip())
+            if number is None or number < 0:
+                raise UsageError(f"setting {name} needs a number, not {text!r}")
+            numbers[known[name]] = number
+        return cls(**numbers)

@@ -1,0 +1,225 @@
+"""A directory tree that can be changed without changing anything: contents are described, not copied.
+
+A virtual file is a sequence of parts: slices of original files, literal bytes, zeros.  So truncating, renaming or
+splitting a gigabyte segment costs nothing, and the difference to the original is plain to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass
+
+from kafkalog.codec.source import Source
+
+__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of an original file, named by its path in the original tree."""
+
+    origin: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Bytes that were computed."""
+
+    data: bytes
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """Zero bytes, as a file that was extended has them."""
+
+    length: int
+
+
+Part = Slice | Literal | Zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a virtual file holds."""
+
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return sum(part.length for part in self.parts)
+
+    def slice(self, start: int, end: int) -> Content:
+        """The bytes from `start` to `end` of this content; bytes behind its end are zeros."""
+        parts: list[Part] = []
+        position = 0
+        for part in self.parts:
+            low, high = max(start - position, 0), min(end - position, part.length)
+            if low < high:
+                parts.append(_cut(part, low, high))
+            position += part.length
+        missing = end - max(position, start)
+        if missing > 0:
+            parts.append(Zeros(missing))
+        return join(parts)
+
+
+def _cut(part: Part, low: int, high: int) -> Part:
+    if isinstance(part, Slice):
+        return Slice(part.origin, part.start + low, high - low)
+    if isinstance(part, Literal):
+        return Literal(part.data[low:high])
+    return Zeros(high - low)
+
+
+def join(parts: Iterable[Part]) -> Content:
+    """One content of several parts; empty parts vanish and neighbors that continue each other become one."""
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if part.length == 0:
+            continue
+        merged = _merge(last, part)
+        if merged is None:
+            joined.append(part)
+        else:
+            joined[-1] = merged
+    return Content(tuple(joined))
+
+
+def _merge(last: Part | None, part: Part) -> Part | None:
+    match last, part:
+        case Slice(), Slice() if last.origin == part.origin and last.start + last.length == part.start:
+            return Slice(last.origin, last.start, last.length + part.length)
+        case Literal(), Literal():
+            return Literal(last.data + part.data)
+        case Zeros(), Zeros():
+            return Zeros(last.length + part.length)
+    return None
+
+
+class ContentSource:
+    """Reads a virtual file."""
+
+    def __init__(self, content: Content, origin: Callable[[str], Source]) -> None:
+        self._content = content
+        self._origin = origin
+        self._size = content.size
+
+    @property
+    def size(self) -> int:
+        """Bytes there are."""
+        return self._size
+
+    def read(self, position: int, length: int) -> bytes | memoryview:
+        """Bytes from `position`; fewer only where the file ends (or an original became shorter)."""
+        wanted = (
+            self._content.slice(position, min(position + length, self._size)).parts if position < self._size else ()
+        )
+        pieces = [self._part(part) for part in wanted]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _part(self, part: Part) -> bytes | memoryview:
+        if isinstance(part, Slice):
+            return self._origin(part.origin).read(part.start, part.length)
+        return part.data if isinstance(part, Literal) else bytes(part.length)
+
+
+class _Files(MutableMapping[str, Content]):
+    """Contents by path, with the names of every directory at hand."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, dict[str, Content]] = {}
+
+    def __getitem__(self, path: str) -> Content:
+        directory, _, name = path.rpartition("/")
+        try:
+            return self._directories[directory][name]
+        except KeyError:
+            raise KeyError(path) from None
+
+    def __setitem__(self, path: str, content: Content) -> None:
+        directory, _, name = path.rpartition("/")
+        self._directories.setdefault(directory, {})[name] = content
+
+    def __delitem__(self, path: str) -> None:
+        directory, _, name = path.rpartition("/")
+        try:
+            del self._directories[directory][name]
+        except KeyError:
+            raise KeyError(path) from None
+
+    def __iter__(self) -> Iterator[str]:
+        for directory, names in self._directories.items():
+            for name in names:
+                yield f"{directory}/{name}" if directory else name
+
+    def __len__(self) -> int:
+        return sum(len(names) for names in self._directories.values())
+
+    def names(self, directory: str) -> list[str]:
+        """Names directly in a directory, sorted."""
+        return sorted(self._directories.get(directory, ()))
+
+
+class Tree:
+    """Files and directories below one root, by relative path with `/`.
+
+    `links` are live symbolic links and special files: they exist, but are no regular files here; dangling links do not
+    exist at all.
+    """
+
+    def __init__(self, files: dict[str, int], directories: Iterable[str], origin: Callable[[str], Source]) -> None:
+        self.files = _Files()
+        self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
+        self.directories = set(directories)
+        self._origin = origin
+
+    def source(self, path: str) -> ContentSource:
+        """A reader of the file as it is now."""
+        return ContentSource(self.files[path], self._origin)
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+        source = self.source(path)
+        return bytes(source.read(0, source.size))
+
+    def exists(self, path: str) -> bool:
+        """A file or a directory of this path is there."""
+        return path in self.files or path in self.directories
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the regular files directly in a directory, sorted."""
+        return self.files.names(directory)
+
+    def subdirectories(self) -> list[str]:
+        """Names of the directories directly below the root, sorted."""
+        return sorted(path for path in self.directories if "/" not in path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file."""
+        self.files[path] = join([Literal(data)])
+
+    def delete(self, path: str) -> None:
+        """Remove a file if it is there."""
+        self.files.pop(path, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file over whatever is there."""
+        self.files[new] = self.files.pop(old)
+
+    def rename_directory(self, old: str, new: str) -> None:
+        """Rename a directory with all that is in it."""
+        moved = {path: new + path[len(old) :] for path in self.files if path.startswith(old + "/")}
+        for path, target in moved.items():
+            self.files[target] = self.files.pop(path)
+        self.directories = {
+            new + path[len(old) :] if path == old or path.startswith(old + "/") else path for path in self.directories
+        }

@@ -1,0 +1,253 @@
+"""Typed access to the recorded data below ``fixtures/``.
+
+Two sets: whole log directories that real brokers wrote (``broker_cases``) and small damaged ones with what Kafka's own
+recovery left of them (``recovery_cases``). Both keep to their archives: nothing is unpacked before a test asks for it,
+and unpacking restores what the archive holds exactly, modification times to the nanosecond included.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache, lru_cache
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import zstandard
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+BROKERS = FIXTURES / "brokers"
+RECOVERY = FIXTURES / "recovery-cases"
+
+# A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
+_CHUNK = 1 << 16
+_ZEROS = bytes(_CHUNK)
+_NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCase:
+    """One recorded directory tree: ``broker-<id>/`` is an entry of log.dirs, ``zookeeper/`` ZooKeeper's dataDir."""
+
+    version: str
+    name: str
+    path: Path
+    case: dict[str, Any] = field(repr=False, compare=False)
+
+    @property
+    def id(self) -> str:
+        """``<version>/<name>``, as the folders are named without their prefix."""
+        return f"{self.version}/{self.name}"
+
+    @property
+    def archive(self) -> Path:
+        """The tar archive that case.json names."""
+        return self.path / str(self.case["data"])
+
+    def unpack(self, target: Path) -> Path:
+        """Unpack the whole archive into ``target`` (made if missing) and return it."""
+        with _open_tar(self.archive) as archive:
+            _extract(_entries(archive), target)
+        return target
+
+    def unpack_recovered(self, target: Path) -> Path:
+        """Unpack the files that the broker's own recovery changed or added (crash and torn cases only)."""
+        with _open_tar(self.path / "expected" / "recovered.tar.gz") as archive:
+            _extract(_entries(archive), target)
+        return target
+
+    def has(self, stem: str) -> bool:
+        """Tell whether ``expected(stem)`` or ``expected_text(stem)`` has a file to read."""
+        return any(path.is_file() for path in self._candidates(stem))
+
+    def expected(self, stem: str) -> list[dict[str, Any]]:
+        """Return the decoded lines of ``expected/<stem>.jsonl`` or its gzipped twin."""
+        return [json.loads(line) for line in self.expected_text(f"{stem}.jsonl").splitlines() if line]
+
+    def expected_json(self, stem: str) -> Any:
+        """Return ``expected/<stem>.json`` or its gzipped twin, decoded."""
+        return json.loads(self.expected_text(f"{stem}.json"))
+
+    def expected_text(self, name: str) -> str:
+        """Return a file of ``expected/`` as text; ``name`` without ``.gz``."""
+        for path in self._candidates(name):
+            if path.is_file():
+                data = path.read_bytes()
+                return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+        raise FileNotFoundError(f"{self.id} has no expected/{name}")
+
+    def _candidates(self, name: str) -> Iterator[Path]:
+        for suffix in ("", ".gz", ".jsonl", ".jsonl.gz"):
+            yield self.path / "expected" / (name + suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryCase:
+    """One damaged log directory, ``before``, and the state that Kafka 4.1.0's own start and stop left of it."""
+
+    id: str
+    family: str
+    name: str
+    case: dict[str, Any] = field(repr=False, compare=False)
+
+    @property
+    def outcome(self) -> str:
+        """``loaded``, ``start_fails`` or ``dir_offline``."""
+        return str(self.case["result"]["outcome"])
+
+    def unpack_before(self, target: Path) -> Path:
+        """Unpack the log directory as the broker found it into ``target`` (made if missing) and return it."""
+        return self._unpack("before", target)
+
+    def unpack_after(self, target: Path) -> Path:
+        """Unpack only those files that Kafka changed or created: there may be none."""
+        return self._unpack("after", target)
+
+    def _unpack(self, part: str, target: Path) -> Path:
+        stored = _family(self.family)[self.name]
+        _extract(((member, io.BytesIO(content)) for member, content in stored), target, below=f"{self.name}/{part}")
+        return target
+
+    def expected_after(self, *, with_deleted: bool = False) -> dict[str, tuple[int, str]]:
+        """Return relative path -> (size, sha256) of every regular file of Kafka's final state.
+
+        Files named ``*.deleted`` wait there for a deletion that the next start would do: left out unless asked for.
+        Directories in place of files and unreadable files have no size: see ``case["result"]["after"]``.
+        """
+        return {
+            path: (int(entry["size"]), str(entry["sha256"]))
+            for path, entry in self.case["result"]["after"].items()
+            if "sha256" in entry and (with_deleted or not path.endswith(".deleted"))
+        }
+
+
+@lru_cache(maxsize=1)
+def broker_cases() -> tuple[BrokerCase, ...]:
+    """Return every recorded broker case, ordered by folder name."""
+    found = []
+    for description in sorted(BROKERS.glob("kafka-*/*/case.json")):
+        folder = description.parent
+        version = folder.parent.name.removeprefix("kafka-")
+        found.append(BrokerCase(version, folder.name, folder, json.loads(description.read_text(encoding="utf-8"))))
+    return tuple(found)
+
+
+def broker_case(version: str, name: str) -> BrokerCase:
+    """Return one case, for example ``broker_case("3.9.1-zk", "crash")``; KeyError if there is none."""
+    for case in broker_cases():
+        if (case.version, case.name) == (version, name):
+            return case
+    raise KeyError(f"no broker case {version}/{name}")
+
+
+def recovery_families() -> tuple[str, ...]:
+    """Return the names of the families, sorted; ``bases`` is the undamaged material, not a family."""
+    names = sorted(path.name.removesuffix(".tar.gz") for path in RECOVERY.glob("*.tar.gz"))
+    return tuple(name for name in names if name != "bases")
+
+
+def recovery_cases(families: Iterable[str] | None = None) -> tuple[RecoveryCase, ...]:
+    """Return the cases of the given families, or of all, in the order of their archives."""
+    chosen = recovery_families() if families is None else tuple(families)
+    return tuple(case for family in chosen for case in _cases_of(family))
+
+
+def recovery_case(case_id: str) -> RecoveryCase:
+    """Return one case by its id, for example ``recovery_case("bit_flip/length")``; KeyError if there is none."""
+    family = case_id.partition("/")[0]
+    for case in _cases_of(family) if family in recovery_families() else ():
+        if case.id == case_id:
+            return case
+    raise KeyError(f"no recovery case {case_id}")
+
+
+@cache
+def _cases_of(family: str) -> tuple[RecoveryCase, ...]:
+    found = []
+    for name, entries in _family(family).items():
+        (description,) = (content for member, content in entries if member.name == f"{name}/case.json")
+        case = json.loads(description)
+        found.append(RecoveryCase(str(case["id"]), family, name, case))
+    return tuple(found)
+
+
+# Entries by case, so that a test over a whole family reads its archive once; the largest is a few megabytes.
+@lru_cache(maxsize=3)
+def _family(family: str) -> dict[str, list[tuple[tarfile.TarInfo, bytes]]]:
+    cases: dict[str, list[tuple[tarfile.TarInfo, bytes]]] = {}
+    with _open_tar(RECOVERY / f"{family}.tar.gz") as archive:
+        for member, content in _entries(archive):
+            cases.setdefault(member.name.partition("/")[0], []).append((member, content.read()))
+    return cases
+
+
+@contextmanager
+def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    if path.suffix != ".zst":
+        with tarfile.open(path, mode="r|gz") as archive:
+            yield archive
+        return
+    with (
+        path.open("rb") as stored,
+        zstandard.ZstdDecompressor().stream_reader(stored) as plain,
+        tarfile.open(fileobj=plain, mode="r|") as archive,
+    ):
+        yield archive
+
+
+def _entries(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+    for member in archive:
+        yield member, (archive.extractfile(member) if member.isreg() else None) or io.BytesIO()
+
+
+def _extract(entries: Iterable[tuple[tarfile.TarInfo, IO[bytes]]], target: Path, below: str = "") -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    folders: list[tuple[Path, tarfile.TarInfo]] = []
+    prefix = PurePosixPath(below)
+    for member, content in entries:
+        name = PurePosixPath(member.name)
+        if not name.is_relative_to(prefix) or name == prefix:
+            continue
+        relative = name.relative_to(prefix)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise ValueError(f"the archive names a path outside itself: {member.name}")
+        path = target / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if member.isdir():
+            path.mkdir(exist_ok=True)
+            folders.append((path, member))
+            continue
+        if member.issym():
+            path.symlink_to(member.linkname)
+        elif member.isreg():
+            _write(content, path, member.size)
+            path.chmod(member.mode)
+        else:
+            raise ValueError(f"neither file, folder nor symbolic link: {member.name}")
+        _set_mtime(path, member)
+    for path, member in reversed(folders):  # last, because filling a folder changes its time
+        path.chmod(member.mode)
+        _set_mtime(path, member)
+
+
+def _write(source: IO[bytes], path: Path, size: int) -> None:
+    with path.open("wb") as target:
+        while chunk := source.read(_CHUNK):
+            if chunk == _ZEROS:
+                target.seek(len(chunk), os.SEEK_CUR)
+            else:
+                target.write(chunk)
+        target.truncate(size)
+
+
+def _set_mtime(path: Path, member: tarfile.TarInfo) -> None:
+    # tarfile gives a float, which cannot hold nanoseconds since 1970; the pax header has the decimal digits.
+    modified = int(Decimal(member.pax_headers.get("mtime", str(member.mtime))) * _NANOSECONDS)
+    os.utime(path, ns=(modified, modified), follow_symlinks=False)
