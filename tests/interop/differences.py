@@ -63,7 +63,7 @@ def aspects(one: Json, other: Json) -> list[str]:
 def recorded(version: str) -> tuple[int, dict[str, list[tuple[str, Json, Json]]]]:
     count, found = 0, defaultdict(list)
     with KafkaOracle(version) as kafka:
-        for case in recovery_cases.recorded_cases():
+        for case in recovery_cases.unpacked_cases():
             count += 1
             now = kafka.recover(case.before, case.params)
             one = view(case.result, case.result["after"], case.result["warnings"])

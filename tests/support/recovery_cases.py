@@ -1,49 +1,30 @@
-"""The recorded recovery cases in ``fixtures/recovery-cases``: damaged directories, and what Kafka 4.1.0 made of each.
-
-``KAFKALOG_FIXTURES`` moves the fixtures. Fixtures that are missing are an error, never a reason to skip.
-"""
+"""The recorded recovery cases, unpacked one after the other, and how a recovery just run is compared with a record."""
 
 from __future__ import annotations
 
-import json
-import os
-import tarfile
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import kafka_jars
+import fixture_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Json: TypeAlias = dict[str, Any]
-RECORDED_WITH = "4.1.0"
-
-
-def fixtures() -> Path:
-    root = Path(os.environ.get("KAFKALOG_FIXTURES") or kafka_jars.ROOT / "fixtures")
-    if not root.is_dir():
-        raise FileNotFoundError(f"the fixtures are missing: no directory {root}")
-    return root
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCase:
-    """One unpacked case: ``before/`` is the whole log directory, ``after/`` the files that Kafka changed or created."""
+class UnpackedCase:
+    """A recorded case with its log directory unpacked at ``before``; changing that is harmless."""
 
-    directory: Path
+    before: Path
     facts: Json
 
     @property
     def name(self) -> str:
         return str(self.facts["id"])
-
-    @property
-    def before(self) -> Path:
-        return self.directory / "before"
 
     @property
     def params(self) -> Json:
@@ -56,32 +37,12 @@ class RecordedCase:
         return result
 
 
-def archives() -> list[Path]:
-    root = fixtures() / "recovery-cases"
-    found = [path for path in sorted(root.glob("*.tar.gz")) if path.name != "bases.tar.gz"]
-    if not found:
-        raise FileNotFoundError(f"no recovery cases in {root}")
-    return found
-
-
-@contextmanager
-def unpacked(archive: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as directory, tarfile.open(archive) as tar:
-        tar.extractall(directory, filter="fully_trusted")  # links to outside are part of some cases
-        yield Path(directory)
-
-
-def recorded_cases(every: int = 1, family: str = "") -> Iterator[RecordedCase]:
-    """Every n-th case, each from a fresh unpacking; of one family if named."""
-    number = 0
-    for archive in archives():
-        if family and archive.name != f"{family}.tar.gz":
-            continue
-        with unpacked(archive) as directory:
-            for case in sorted(directory.iterdir()):
-                number += 1
-                if number % every == 0:
-                    yield RecordedCase(case, json.loads((case / "case.json").read_text()))
+def unpacked_cases(every: int = 1, family: str = "") -> Iterator[UnpackedCase]:
+    """Every n-th case, of one family if named, each in a directory that is gone when the next one is asked for."""
+    families = [family] if family else None
+    for case in fixture_data.recovery_cases(families)[every - 1 :: every]:
+        with tempfile.TemporaryDirectory() as directory:
+            yield UnpackedCase(case.unpack_before(Path(directory) / "before"), case.case)
 
 
 def files_after(result: Json) -> Json:
@@ -91,7 +52,7 @@ def files_after(result: Json) -> Json:
 
 
 def comparable(listing: Json) -> Json:
-    """A listing without what random ids make different: stray directories."""
+    """A listing without stray directories, whose names hold a random id."""
     return {name: facts for name, facts in listing.items() if "-stray" not in name}
 
 

@@ -1,0 +1,145 @@
+"""Random histories, random damage: Kafka's own recovery and ours leave the same bytes.
+
+``KAFKALOG_INTEROP_CASES`` and ``KAFKALOG_INTEROP_SEED`` set how many cases the long run compares, and which.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import compare
+import histories
+import seam
+from kafka_oracle import KafkaOracle, OracleTimeoutError
+
+SHORT_SEED = 20
+SHRUNK = 3
+# The broker writes these at its stop, whatever it found; recovery leaves them alone or not, by its own promise.
+IGNORED = (*compare.LOG_DIR_FILES, *seam.OWN_FILES)
+
+
+@dataclass
+class Campaign:
+    """Counts of one run; ``failing`` are the cases that differ, with the first difference of each."""
+
+    seed: int
+    compared: int = 0
+    refused: int = 0
+    hung: int = 0
+    failing: list[tuple[histories.Case, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"seed {self.seed}: {self.compared} directories compared, {self.refused} of them refused by the broker, "
+            f"{self.hung} left out because Kafka did not end, {len(self.failing)} differ"
+        )
+
+
+def difference(root: Path, case: histories.Case, kafka: KafkaOracle) -> tuple[str, str]:
+    """Kafka's outcome for a damaged directory, and the first difference of ours ("" if there is none)."""
+    ours = root.with_name(root.name + "-ours")
+    shutil.copytree(root, ours, symlinks=True)
+    try:
+        result = kafka.recover(root, {**case.params, "hash": 0})
+        said = seam.broker_outcome(ours, case.params)
+        if said != result["outcome"]:
+            reason = (result["exception"] or {}).get("message")
+            return result["outcome"], f"outcome: {result['outcome']} ({reason}), not {said}"
+        if result["outcome"] != "loaded":
+            return result["outcome"], ""
+        seam.recover(ours, case.params)
+        found = compare.compare(root, ours, IGNORED)
+        return result["outcome"], str(found[0]) if found else ""
+    finally:
+        shutil.rmtree(ours)
+
+
+def run(seed: int, count: int, kafka: KafkaOracle) -> Campaign:
+    campaign = Campaign(seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        for case, root in histories.campaign(seed, count, Path(scratch), kafka):
+            try:
+                outcome, found = difference(root, case, kafka)
+            except OracleTimeoutError:
+                campaign.hung += 1
+                continue
+            campaign.compared += 1
+            campaign.refused += outcome != "loaded"
+            if found:
+                campaign.failing.append((case, found))
+    return campaign
+
+
+def shrunk(case: histories.Case, kafka: KafkaOracle) -> tuple[histories.Case, str]:
+    """The case with only the damage that is needed for a difference, and that difference."""
+
+    def found(candidate: histories.Case) -> str:
+        with tempfile.TemporaryDirectory() as scratch:
+            return difference(candidate.build(Path(scratch) / "case", kafka), candidate, kafka)[1]
+
+    small = case.shrink(lambda candidate: bool(found(candidate)))
+    return small, found(small)
+
+
+def report(campaign: Campaign, kafka: KafkaOracle) -> str:
+    lines = [str(campaign)]
+    for case, _ in campaign.failing[:SHRUNK]:
+        small, found = shrunk(case, kafka)
+        lines += [f"{small.history.kind}: {found}", small.to_json()]
+    lines += [f"{case.history.kind}: {found}" for case, found in campaign.failing[SHRUNK:20]]
+    return "\n".join(lines)
+
+
+def judge(campaign: Campaign, count: int, kafka: KafkaOracle) -> None:
+    print(campaign)
+    assert campaign.compared >= count * 0.99
+    if campaign.failing:
+        pytest.fail(report(campaign, kafka), pytrace=False)
+
+
+def test_a_hundred_damaged_directories_come_out_as_kafka_leaves_them(kafka: KafkaOracle) -> None:
+    judge(run(SHORT_SEED, 100, kafka), 100, kafka)
+
+
+@pytest.mark.interop
+def test_thousands_of_damaged_directories_come_out_as_kafka_leaves_them(
+    kafka: KafkaOracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = int(os.environ.get("KAFKALOG_INTEROP_CASES", "2000"))
+    seed = int(os.environ.get("KAFKALOG_INTEROP_SEED") or random.randrange(1 << 30))
+    campaign = run(seed, count, kafka)
+    with capsys.disabled():
+        print(f"\ndifferential: {campaign}")
+    judge(campaign, count, kafka)
+
+
+def test_kafka_changes_nothing_in_what_we_recovered(kafka: KafkaOracle, tmp_path: Path) -> None:
+    """Safe mode too: a broker started on our result reads everything and finds nothing to repair in the logs."""
+    accepted = 0
+    for case, root in histories.campaign(SHORT_SEED + 1, 60, tmp_path, kafka):
+        seam.recover(root, case.params, mode="safe")
+        answer = kafka.check(root, {**case.params, "force_unclean": 1})
+        assert answer["outcome"] == "loaded", (case.to_json(), answer["exception"])
+        assert answer["log_bytes_untouched"], (case.to_json(), answer["changed"], answer["removed"])
+        accepted += answer["accepted"]
+    assert accepted >= 1
+
+
+def test_the_comparison_finds_a_recovery_that_is_not_kafkas(
+    kafka: KafkaOracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recovery that leaves everything as it is must be found out, and its cases shrunk to little damage."""
+    monkeypatch.setattr(seam, "recover", lambda *_, **__: None)
+    monkeypatch.setattr(seam, "broker_outcome", lambda *_: "loaded")
+    campaign = run(SHORT_SEED, 30, kafka)
+    assert len(campaign.failing) > 15
+    case, found = shrunk(max((case for case, _ in campaign.failing), key=lambda c: len(c.ops)), kafka)
+    assert found
+    assert len(case.ops) <= 1
