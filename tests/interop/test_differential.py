@@ -9,8 +9,10 @@ import os
 import random
 import shutil
 import tempfile
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,17 +50,25 @@ def difference(root: Path, case: histories.Case, kafka: KafkaOracle) -> tuple[st
     shutil.copytree(root, ours, symlinks=True)
     try:
         result = kafka.recover(root, {**case.params, "hash": 0})
-        said = seam.broker_outcome(ours, case.params)
-        if said != result["outcome"]:
-            reason = (result["exception"] or {}).get("message")
-            return result["outcome"], f"outcome: {result['outcome']} ({reason}), not {said}"
-        if result["outcome"] != "loaded":
-            return result["outcome"], ""
-        seam.recover(ours, case.params)
-        found = compare.compare(root, ours, IGNORED)
-        return result["outcome"], str(found[0]) if found else ""
+        try:
+            return result["outcome"], _difference_from(result, root, ours, case)
+        except Exception as e:  # noqa: BLE001 - whatever it is, it is our fault and belongs to this case
+            at = traceback.extract_tb(e.__traceback__)[-1]
+            return result["outcome"], f"kafkalog raised {e!r} in {Path(at.filename).name}, {at.name}, line {at.lineno}"
     finally:
         shutil.rmtree(ours)
+
+
+def _difference_from(result: dict[str, Any], root: Path, ours: Path, case: histories.Case) -> str:
+    said = seam.broker_outcome(ours, case.params)
+    if said != result["outcome"]:
+        reason = (result["exception"] or {}).get("message")
+        return f"outcome: {result['outcome']} ({reason}), not {said}"
+    if result["outcome"] != "loaded":
+        return ""
+    seam.recover(ours, case.params)
+    found = compare.compare(root, ours, IGNORED)
+    return str(found[0]) if found else ""
 
 
 def run(seed: int, count: int, kafka: KafkaOracle) -> Campaign:
