@@ -40,7 +40,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *   alter           topic, config
  *   delete          topic
  *   produce         topic, records [{partition, ts, k, v, h}], flush_every, producer: {client properties}; returns the offsets
- *   transaction     id, records with topic, end commit|abort|open; a producer left open stays open in this process
+ *   transaction     transactional_id, records with topic, end commit|abort|open; a producer left open stays open in this process
  *   flood           topic, partitions, value_bytes, out, producer: in the background, until sends fail; acknowledged "partition offset" lines go to out
  *   flood_state     sent, acknowledged and whether the flood has ended
  *   consume         topics {name: partitions}, isolation, timeout_ms; returns every record and the offsets
@@ -170,7 +170,7 @@ final class Client implements Operation {
     }
 
     private static Object transaction(Request request) throws Exception {
-        String id = request.text("id");
+        String id = request.text("transactional_id");
         KafkaProducer<byte[], byte[]> producer = OPEN.remove(id);
         if (producer == null) {
             Map<String, Object> settings = new HashMap<>(request.object("producer").fields);
