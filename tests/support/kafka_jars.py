@@ -248,8 +248,18 @@ def setup(version: str) -> None:
             compile_java(version, sources, directory / "classes.new", ":".join(map(str, jars(version))))
             digest = _digest(_pom(row), *sources.values())
             _replace(directory / "classes", directory / "classes.new", digest)
-            for archive in directory.glob("*.jsa"):
-                archive.unlink()
+
+
+def compiled(version: str, name: str, sources: dict[str, str]) -> Path:
+    """The classes of further Java sources (name to text, for all versions), compiled once beside the jars."""
+    setup(version)
+    fitted = {path: text for path, source in sources.items() if (text := fit(source, version)) is not None}
+    directory, digest = version_directory(version), _digest(*fitted.values())
+    with _locked(directory):
+        if not _stamped(directory / name, digest):
+            compile_java(version, fitted, directory / f"{name}.new", ":".join(map(str, jars(version))))
+            _replace(directory / name, directory / f"{name}.new", digest)
+    return directory / name
 
 
 def classpath(version: str) -> str:
@@ -259,8 +269,15 @@ def classpath(version: str) -> str:
     return ":".join(str(part) for part in [*parts, *jars(version)])
 
 
-def java(version: str, main: str, *arguments: str, heap: str = "512m", flags: tuple[str, ...] = ()) -> list[str]:
-    """The command that runs a main class of a version with a small, quick-starting JVM."""
+def java(
+    version: str,
+    main: str,
+    *arguments: str,
+    heap: str = "512m",
+    flags: tuple[str, ...] = (),
+    classes: tuple[Path, ...] = (),
+) -> list[str]:
+    """The command that runs a main class of a version with a small, quick-starting JVM; ``classes`` go first."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     return [
         "java",
@@ -270,7 +287,7 @@ def java(version: str, main: str, *arguments: str, heap: str = "512m", flags: tu
         *opened,
         *flags,
         "-cp",
-        classpath(version),
+        ":".join([*map(str, classes), classpath(version)]),
         main,
         *arguments,
     ]
