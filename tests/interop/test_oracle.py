@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -258,6 +261,23 @@ def test_setting_up_again_costs_nothing(kafka: KafkaOracle) -> None:
     started = time.monotonic()
     kafka_jars.setup(kafka.version)
     assert time.monotonic() - started < 0.5
+
+
+@pytest.mark.interop
+def test_two_processes_may_set_up_at_once(kafka: KafkaOracle, tmp_path: Path) -> None:
+    program = "import kafka_jars, os; kafka_jars.setup('4.1.0'); print(os.stat(kafka_jars.jars('4.1.0')[0]).st_ino)"
+    environment = {**os.environ, "KAFKALOG_CACHE": str(tmp_path), "PYTHONPATH": str(Path(kafka_jars.__file__).parent)}
+    command = [sys.executable, "-c", program]
+    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert answers[0] == answers[1] != "", "the second found what the first had made"
+    assert sorted(p.name for p in (tmp_path / "kafka" / kafka.version).iterdir()) == [
+        ".lock",
+        "classes",
+        "lib",
+        "pom.xml",
+    ]
 
 
 @pytest.mark.parametrize("version", kafka_jars.harness_versions())
