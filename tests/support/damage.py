@@ -737,6 +737,14 @@ def partition_metadata(tree: Tree, rng: random.Random) -> None:
         tree.do("truncate", path, at=_within(tree.size(path), rng))
 
 
+def zookeeper_directory(tree: Tree, rng: random.Random) -> None:
+    """The directory of a broker with ZooKeeper, where partition.metadata may be missing."""
+    tree.do("create", "meta.properties", text="#\nversion=0\nbroker.id=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n")
+    path = tree.inside("partition.metadata")
+    if tree.exists(path) and rng.random() < 0.7:
+        tree.do("delete", path)
+
+
 # kind -> weight
 DAMAGES: dict[Damage, int] = {
     flip_bit: 10,
@@ -769,6 +777,7 @@ DAMAGES: dict[Damage, int] = {
     foreign_file: 1,
     orphan_segment: 2,
     partition_metadata: 1,
+    zookeeper_directory: 3,
 }
 
 

@@ -33,6 +33,7 @@ CONFIG = {"segment.bytes": 2600, "segment.index.bytes": 1536, "index.interval.by
 PARAMS = {"segment.index.bytes": 1536, "index.interval.bytes": 256, "segment.bytes": 4096, "now_ms": T0 + 100_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WORDS = ("alpha", "bravo", "carbon", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet", "kilo", "lima")
+CHECKPOINTS = (damage.RECOVERY_POINT, damage.LOG_START, "replication-offset-checkpoint")
 FORMS = ("crash", "clean", "unclean")
 GENERATING_VERSION = "4.1.0"
 # Histories of one kind in one campaign; more would be made once and used hardly ever.
@@ -372,6 +373,8 @@ class Case:
 
     history: History
     form: str = "crash"
+    beside: History | None = None
+    """The history of a second partition, u-1, which is left undamaged."""
     params: dict[str, object] = field(default_factory=lambda: dict(PARAMS))
     ops: tuple[Op, ...] = ()
 
@@ -381,23 +384,36 @@ class Case:
     @classmethod
     def from_json(cls, text: str) -> Self:
         fields = json.loads(text)
-        return cls(History(**fields["history"]), fields["form"], fields["params"], tuple(fields["ops"]))
+        histories = [None if found is None else History(**found) for found in (fields["history"], fields["beside"])]
+        assert histories[0] is not None
+        return cls(histories[0], fields["form"], histories[1], fields["params"], tuple(fields["ops"]))
 
     def build(self, directory: Path, kafka: KafkaOracle) -> Path:
         """Write the damaged log directory into a path that does not exist yet. Raises damage.DamageError."""
-        copy_form(self.history.tree(kafka), self.form, directory)
+        self.build_undamaged(directory, kafka)
         damage.apply(directory, self.ops)
         return directory
+
+    def build_undamaged(self, directory: Path, kafka: KafkaOracle) -> None:
+        half = "crash" if self.form == "crash" else "clean"
+        shutil.copytree(self.history.tree(kafka) / half, directory)
+        if self.form == "unclean":
+            (directory / damage.MARKER).unlink()
+        if self.beside is not None:
+            _put_beside(self.beside.tree(kafka) / half, directory)
 
     def shrink(self, predicate: Callable[[Case], bool]) -> Case:
         """The case with as few operations as keep the predicate true, which holds for this case."""
         return replace(self, ops=tuple(damage.shrink(self.ops, lambda ops: predicate(replace(self, ops=tuple(ops))))))
 
 
-def copy_form(tree: Path, form: str, directory: Path) -> None:
-    shutil.copytree(tree / ("crash" if form == "crash" else "clean"), directory)
-    if form == "unclean":
-        (directory / damage.MARKER).unlink()
+def _put_beside(source: Path, directory: Path) -> None:
+    """Add the partition t-0 of another log directory as u-1, with its lines in the checkpoints."""
+    shutil.copytree(source / damage.PARTITION, directory / "u-1")
+    for name in CHECKPOINTS:
+        own, other = ((root / name).read_text().splitlines()[2:] for root in (directory, source))
+        lines = own + [line.replace("t 0 ", "u 1 ") for line in other]
+        (directory / name).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
 
 
 def random_case(seed: int, number: int, directory: Path, kafka: KafkaOracle) -> Case:
@@ -406,10 +422,11 @@ def random_case(seed: int, number: int, directory: Path, kafka: KafkaOracle) -> 
     kind = rng.choice([*KINDS, "txn", "anything", "anything"])
     history = History(kind, f"{seed}/{rng.randrange(VARIANTS)}")
     form = rng.choice(FORMS)
+    beside = History(rng.choice(list(KINDS)), f"{seed}/{rng.randrange(VARIANTS)}") if rng.random() < 0.2 else None
     params: dict[str, object] = {**PARAMS, **SETTINGS_OF_KIND.get(kind, {}), **_settings(rng)}
-    copy_form(history.tree(kafka), form, directory)
-    ops = damage.random_damage(directory, rng)
-    return Case(history, form, params, tuple(ops))
+    undamaged = Case(history, form, beside, params)
+    undamaged.build_undamaged(directory, kafka)
+    return replace(undamaged, ops=tuple(damage.random_damage(directory, rng)))
 
 
 def _settings(rng: random.Random) -> dict[str, object]:

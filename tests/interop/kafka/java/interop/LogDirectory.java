@@ -1,6 +1,9 @@
 package interop;
 
 import java.io.File;
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.lang.management.ManagementFactory;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
@@ -50,8 +53,8 @@ final class LogDirectory {
         if (Version.MAJOR == 2) {
             Reflect.call(manager, "loadLogs", overrides);
         } else {
-            // KRaft: a replica whose directory has no readable partition.metadata is a stray replica
-            boolean strays = params.flag("strays", true);
+            // only KRaft knows stray replicas: those whose directory has no readable partition.metadata
+            boolean strays = params.flag("strays", isOfKRaft());
             Object stray = Reflect.proxy(scala.Function1.class,
                 (proxy, method, arguments) -> method.getName().startsWith("apply") ? (Object) (strays && Reflect.list(Reflect.call(arguments[0], "topicId")).isEmpty()) : null);
             Reflect.call(manager, "loadLogs", config, overrides, stray);
@@ -60,6 +63,17 @@ final class LogDirectory {
         seconds = (System.nanoTime() - start) / 1e9;
         cpuSeconds = (os.getProcessCpuTime() - cpu) / 1e9;
         offline = isOffline(failures);
+    }
+
+    /** meta.properties of a ZooKeeper-mode broker has version 0, or there is none. */
+    private boolean isOfKRaft() throws IOException {
+        Properties properties = new Properties();
+        File file = new File(directory, "meta.properties");
+        if (!file.isFile()) return false;
+        try (InputStream in = new FileInputStream(file)) {
+            properties.load(in);
+        }
+        return "1".equals(properties.getProperty("version"));
     }
 
     private boolean isOffline(Object failures) throws Throwable {
