@@ -374,7 +374,11 @@ class Case:
     history: History
     form: str = "crash"
     beside: History | None = None
-    """The history of a second partition, u-1, which is left undamaged."""
+    """The history of a second partition, u-1, which is left undamaged.
+
+    How far a refused start had come with two partitions, and by which exception it was refused, depends on the order in
+    which the file system lists them: then only the refusal itself is comparable.
+    """
     params: dict[str, object] = field(default_factory=lambda: dict(PARAMS))
     ops: tuple[Op, ...] = ()
 

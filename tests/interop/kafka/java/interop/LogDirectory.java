@@ -19,6 +19,8 @@ final class LogDirectory {
         "message.timestamp.type", "cleanup.policy", "preallocate", "retention.ms", "segment.ms", "file.delete.delay.ms", "compression.type"
     };
 
+    private static final long LOADERS_MS = 10_000;
+
     final HeldScheduler scheduler = new HeldScheduler();
     final File directory;
     private Object manager;
@@ -38,8 +40,23 @@ final class LogDirectory {
             result.loadLogs(params);
         } catch (Throwable t) {
             result.error = t;
+            awaitLoaders();
         }
         return result;
+    }
+
+    /** A start that fails throws while other partitions are still loading; a broker would end, this process goes on. */
+    private static void awaitLoaders() {
+        for (Thread thread : Thread.getAllStackTraces().keySet()) {
+            if (!thread.getName().startsWith("log-recovery") && !thread.getName().matches("pool-\\d+-thread-\\d+")) continue;
+            if (thread == Thread.currentThread()) continue;
+            try {
+                thread.join(LOADERS_MS);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+        }
     }
 
     private void loadLogs(Request params) throws Throwable {

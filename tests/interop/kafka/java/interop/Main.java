@@ -74,7 +74,7 @@ public final class Main {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
         System.setOut(new PrintStream(OutputStream.nullOutputStream()));
         ExecutorService threads = Executors.newCachedThreadPool(task -> {
-            Thread thread = new Thread(task);
+            Thread thread = new Thread(task, "request");
             thread.setDaemon(true);
             return thread;
         });
