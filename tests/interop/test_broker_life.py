@@ -80,7 +80,7 @@ def tear(broker: RealBroker, topic: str) -> None:
 
 
 def recover_and_start(broker: RealBroker, topic: str) -> None:
-    seam.recover(broker.log_dir, {}, mode="safe")
+    seam.recover(broker.log_dir, {})
     recovered = logs(broker, topic)
     assert recovered
     broker.start()

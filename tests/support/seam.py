@@ -18,17 +18,17 @@ NOT_SETTINGS = ("now_ms", "force_unclean", "close", "hash", "load_copy", "strays
 OWN_FILES = (".kafkalog*",)
 
 
-def settings(params: Mapping[str, object]) -> dict[str, str]:
+def config(params: Mapping[str, object]) -> dict[str, str]:
     """The log settings among the parameters of a case, by Kafka's names."""
     return {name: str(value) for name, value in params.items() if name not in NOT_SETTINGS}
 
 
-def recover(directory: Path, params: Mapping[str, object], mode: str = "kafka") -> Any:
-    """Recover a log directory in place at the time the parameters name."""
-    return _API.recover(directory, mode=mode, settings=settings(params), at=params.get("now_ms"))
+def recover(directory: Path, params: Mapping[str, object]) -> Any:
+    """Recover a log directory in place, as the broker would, at the time the parameters name."""
+    return _API.recover(directory, mode="kafka", config=config(params), at=params.get("now_ms"))
 
 
 def broker_outcome(directory: Path, params: Mapping[str, object]) -> str:
     """What kafkalog says the broker would do: loaded, start_fails or dir_offline."""
-    plan = _API.plan(directory, mode="kafka", settings=settings(params), at=params.get("now_ms"))
+    plan = _API.plan(directory, mode="kafka", config=config(params), at=params.get("now_ms"))
     return str(plan.broker.outcome)
