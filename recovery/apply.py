@@ -97,9 +97,11 @@ class _Run:
         return Step(ActionKind.TRUNCATE, path, None, before, FileState(size, "", status.st_mtime_ns), saved)
 
     def state(self, path: str) -> FileState | None:
-        """Content and time of a file of the log directory, or None."""
+        """Content and time of a file of the log directory; None if there is none (or a directory, which goes first)."""
         status = self.root.status(path)
-        return None if status is None else FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
+        if status is None or stat.S_ISDIR(status.st_mode):
+            return None
+        return FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
 
     # -- forward -----------------------------------------------------------------------------------------------------
 

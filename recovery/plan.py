@@ -176,7 +176,8 @@ def _plan_safely(
     plan.refusal = result.refusal
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = _partitions(found, result.partitions, plan.actions)
-    if not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
+    starts = plan.broker.outcome == Outcome.LOADED
+    if starts and not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)

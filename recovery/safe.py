@@ -12,9 +12,16 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, DirectoryState, FileKind, PartitionName, parse_segment_file
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult, load_log_directory
+from kafkalog.recovery.broker.java import JavaError
+from kafkalog.recovery.broker.manager import (
+    BrokerResult,
+    Outcome,
+    PartitionResult,
+    load_log_directory,
+    read_topic_id,
+)
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Tree
+from kafkalog.recovery.broker.tree import Content, Tree, join
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
@@ -119,7 +126,7 @@ class _PartitionRun:
         theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
-            kept = keeps(theirs.tree, self.result_directory(theirs), sound, self.start)
+            kept = keeps(theirs.tree, self.result_directory(theirs), untouched, sound, self.start)
             if kept and self.is_stable(theirs, self.log_start):
                 self.cut = sound.cut
                 self.took_theirs = True
@@ -136,6 +143,7 @@ class _PartitionRun:
 
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Cut, rebuild, and let the broker look until it changes nothing."""
+        self.check_topic_id()
         tree = self.original.copy()
         self.cut = sound.cut
         self.keep(tree, sound)
@@ -151,6 +159,16 @@ class _PartitionRun:
                 break
             tree = result.tree
         raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
+
+    def check_topic_id(self) -> None:
+        """Recovery never invents a topic id."""
+        try:
+            read_topic_id(self.original, self.directory)
+        except JavaError as error:
+            raise _CannotSettleError(
+                f"the topic id of {self.directory} cannot be read ({error}), and no other partition of the topic in "
+                "this directory knows it; name it with --topic-id"
+            ) from None
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
@@ -242,10 +260,14 @@ def inside(tree: Tree, directory: str) -> dict[str, bytes | Content]:
     return held
 
 
-def keeps(tree: Tree, directory: str, sound: SoundLog, start: int) -> bool:
+def keeps(tree: Tree, directory: str, before: Tree, sound: SoundLog, start: int) -> bool:
     """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split)."""
-    theirs = sound_prefix(tree, directory, start=start)
-    return theirs.cut is None and sum(theirs.sizes.values()) >= sum(sound.sizes.values())
+    theirs = join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
+    ours = join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
+    if theirs == ours:
+        return True
+    walked = sound_prefix(tree, directory, start=start)
+    return walked.cut is None and sum(walked.sizes.values()) >= sum(sound.sizes.values())
 
 
 def parse_base(path: str) -> int:
