@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.names import LOCK_FILE, FileKind, parse_segment_file
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.tree import Content, Literal
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
 
+_CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
@@ -137,6 +139,7 @@ def make_plan(
     unique: Callable[[str], str],
     full: bool = False,
     topic_id: str | None = None,
+    mark_clean: bool = False,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
     result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
@@ -158,7 +161,19 @@ def make_plan(
         plan.actions = difference(found, result.tree)
         plan.partitions = _partitions(found, result.partitions, plan.actions)
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
+    if mark_clean:
+        _mark_clean(plan)
     return plan
+
+
+def _mark_clean(plan: Plan) -> None:
+    """End with a clean-shutdown marker, as the last thing that is written."""
+    if plan.mode is Mode.KAFKA:
+        plan.refusal = plan.refusal or "mode kafka never writes a clean-shutdown marker"
+        return
+    content = Content((Literal(_CLEAN_MARKER),))
+    plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]
+    plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
 
 
 def _plan_safely(
