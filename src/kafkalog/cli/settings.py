@@ -9,6 +9,10 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.text import parse_properties
+from kafkalog.log.files import read_small
+from kafkalog.recovery.broker.settings import LogSettings
 
 __all__ = ["Options", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
@@ -16,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planning_options(function: Function) -> Function:
-    """`--mode`, `--full`, `--topic-id`, `--config`, `--at`."""
+    """The options that decide a plan."""
     for option in (
         click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms."),
         click.option(
@@ -25,6 +29,12 @@ def planning_options(function: Function) -> Function:
             metavar="NAME=VALUE",
             multiple=True,
             help="A setting under Kafka's name, topic's or broker's; may be repeated.",
+        ),
+        click.option(
+            "--server-properties",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False),
+            help="The broker's own settings; --config wins.",
         ),
         click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own cannot be read."),
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
@@ -44,9 +54,20 @@ class Options(TypedDict):
     topic_id: str | None
 
 
-def options_of(mode: str, config: tuple[str, ...], at: int | None, full: bool, topic_id: str | None) -> Options:
+def options_of(
+    mode: str,
+    config: tuple[str, ...],
+    at: int | None,
+    full: bool,
+    topic_id: str | None,
+    server_properties: str | None,
+) -> Options:
     """The options as the library takes them."""
-    return Options(mode=mode, config=parse_settings(config), at=at, full=full, topic_id=topic_id)
+    settings: dict[str, str] = {}
+    if server_properties is not None:
+        data = read_small(server_properties, DEFAULT_LIMITS.checkpoint_bytes)
+        settings = LogSettings.from_server_properties(parse_properties(data.decode("utf-8", "replace")))
+    return Options(mode=mode, config={**settings, **parse_settings(config)}, at=at, full=full, topic_id=topic_id)
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, str]:
