@@ -13,6 +13,7 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal
@@ -68,6 +69,8 @@ class PartitionPlan:
     quarantined: list[str] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     renamed_to: str | None = None
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """first and last offset of ranges that are gone inside the log that is kept"""
 
     @property
     def offsets_lost(self) -> tuple[int, int] | None:
@@ -92,6 +95,7 @@ class PartitionPlan:
             "quarantined": self.quarantined,
             "rebuilt": self.rebuilt,
             "renamed_to": self.renamed_to,
+            "gaps": [list(gap) for gap in self.gaps],
             "offsets_lost": None if self.offsets_lost is None else list(self.offsets_lost),
         }
 
@@ -140,6 +144,7 @@ def make_plan(
     full: bool = False,
     topic_id: str | None = None,
     mark_clean: bool = False,
+    repair: Proof | None = None,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
     result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
@@ -152,7 +157,7 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -183,14 +188,26 @@ def _plan_safely(
     unique: Callable[[str], str],
     full: bool,
     topic_id: str | None,
+    repair: Proof | None,
 ) -> None:
-    """Modes safe and strict."""
+    """Modes safe, salvage and strict."""
     found = plan.survey
-    result = recover_safely(found.tree(), settings=settings, now_ms=now_ms, unique=unique, full=full, topic_id=topic_id)
+    result = recover_safely(
+        found.tree(),
+        settings=settings,
+        now_ms=now_ms,
+        unique=unique,
+        full=full or plan.mode is Mode.SALVAGE,
+        topic_id=topic_id,
+        repair=repair,
+        resume=plan.mode is Mode.SALVAGE,
+    )
     plan.findings = result.findings()
     plan.refusal = result.refusal
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = _partitions(found, result.partitions, plan.actions)
+    for partition in plan.partitions:
+        partition.gaps = result.lost.get(partition.name, [])
     starts = plan.broker.outcome == Outcome.LOADED
     if starts and not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again

@@ -16,6 +16,7 @@ from kafkalog.codec.names import DirectoryState, parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.apply import prepare, roll_back, roll_forward
+from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import Journal
@@ -48,6 +49,7 @@ class RecoveryOptions:
     at: int | None
     full: bool
     topic_id: str | None
+    repair_bits: Proof | None = None
     mark_clean: bool = False
 
 
@@ -127,6 +129,7 @@ def _plan(found: Survey, options: RecoveryOptions) -> Plan:
         full=options.full,
         topic_id=options.topic_id,
         mark_clean=options.mark_clean,
+        repair=options.repair_bits,
     )
 
 
@@ -145,17 +148,19 @@ def plan(
     at: int | None = None,
     full: bool = False,
     topic_id: str | None = None,
+    repair_bits: Proof | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
     `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` looks at segments
-    below the recovery point too, `topic_id` is for partitions that have lost theirs, `on_read` is told of the bytes
-    read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
+    below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
+    for turning a flipped bit back (default: never), `on_read` is told of the bytes read.  Raises `UsageError` for a
+    path that is no log directory, `StorageError` for I/O.
     """
     root, only = _root_of(path)
     with survey(root, only=only, on_read=on_read) as found:
-        return _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id))
+        return _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits))
 
 
 def recover(
@@ -166,6 +171,7 @@ def recover(
     at: int | None = None,
     full: bool = False,
     topic_id: str | None = None,
+    repair_bits: Proof | None = None,
     mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
@@ -178,7 +184,7 @@ def recover(
     `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.  Raises
     `RecoveryRefused` if the mode declines, the directory is locked or has changed.
     """
-    options = RecoveryOptions(mode, config or {}, at, full, topic_id, mark_clean)
+    options = RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits, mark_clean)
     return recover_all([path], options, quarantine=quarantine, expected=[expected], on_read=on_read)[0]
 
 

@@ -329,14 +329,18 @@ class PartitionLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
+        """Put the parts in the old segment's place; one that overflowed while it was opened is not known yet and stays."""
+        is_known = old.base_offset in self._segments
+        old.store()
         for part in parts:
             self._segments[part.base_offset] = part
-        if old.base_offset != parts[0].base_offset:
-            self._segments.pop(old.base_offset, None)
-        old.delete_files()
+        if is_known:
+            if old.base_offset != parts[0].base_offset:
+                self._segments.pop(old.base_offset, None)
+            old.delete_files()
         for part in parts:
             part.change_suffix("")
-        if old.base_offset not in {part.base_offset for part in parts}:
+        if is_known and old.base_offset not in {part.base_offset for part in parts}:
             self._producers.delete_snapshots_of([old.base_offset])
 
     # -- stop --------------------------------------------------------------------------------------------------------

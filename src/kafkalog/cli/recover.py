@@ -76,8 +76,9 @@ def command(
     Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
     Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined.
 
-    Modes: safe keeps every sound batch and leaves what a broker opens without changing a byte; strict cuts torn and
-    zero tails only and declines anything else; kafka leaves, byte for byte, what the broker's own recovery would.
+    Modes: safe keeps every sound batch and leaves what a broker opens without changing a byte; salvage goes on behind
+    the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves, byte for byte, what the
+    broker's own recovery would.
     """
     options = options_of(**given)
     if dry_run:
