@@ -91,11 +91,10 @@ def _decode_lines(data: bytes, kind: _Line, source: str | None, limits: Limits) 
         words = line.split()
         if len(words) != len(kind._fields):
             raise _invalid(f"{len(words)} fields where {' '.join(kind._fields)} are needed", number, source)
-        types = kind.__annotations__.values()
         rows.append(
             tuple(
-                word if field in (str, "str") else _integer(word, number, source)
-                for word, field in zip(words, types, strict=True)
+                word if field == "topic" else _integer(word, number, source)
+                for word, field in zip(words, kind._fields, strict=True)
             )
         )
     if len(rows) != count:

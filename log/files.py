@@ -15,7 +15,7 @@ from typing import Self
 
 from kafkalog.codec.errors import LimitExceeded, StorageError
 
-__all__ = ["FileSource", "NotRegularFileError", "PathLike", "read_small", "scan_directory"]
+__all__ = ["FileSource", "MissingFileError", "NotRegularFileError", "PathLike", "read_small", "scan_directory"]
 
 PathLike = str | os.PathLike[str]
 
@@ -26,6 +26,10 @@ _KINDS = (
     (stat.S_ISFIFO, "a FIFO, not a file"),
     (stat.S_ISSOCK, "a socket, not a file"),
 )
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """There is nothing under a name."""
 
 
 class NotRegularFileError(StorageError):
@@ -48,6 +52,8 @@ def _open(path: str) -> tuple[int, os.stat_result]:
             raise NotRegularFileError(errno.ELOOP, what_it_is(stat.S_IFLNK), path) from None
         if error.errno == errno.ENXIO:
             raise NotRegularFileError(errno.ENXIO, what_it_is(stat.S_IFSOCK), path) from None
+        if error.errno == errno.ENOENT:
+            raise MissingFileError(errno.ENOENT, "there is no such file", path) from None
         raise StorageError.wrap(error, "cannot open the file") from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

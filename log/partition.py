@@ -147,11 +147,11 @@ class Partition:
         end = self.segments[0].base_offset if self.segments else 0
         reader = self.batches(limits=limits)
         for batch in reader:
-            tracker.feed(batch)
+            tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
             end = max(end, batch.header.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
-        return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end)
+        return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end, tuple(tracker.findings))
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Every aborted transaction, in the order of the markers, as the log itself says."""

@@ -94,6 +94,7 @@ class RecordReader:
         if self._committed:
             transactions = self._partition.transactions(limits=self._limits)
             aborted = AbortedFilter(transactions.aborted)
+            self.findings.extend(transactions.findings)
             stable = transactions.last_stable_offset
             end = stable if end is None else min(end, stable)
         met = False

@@ -42,6 +42,8 @@ class Transactions:
     open_first_offsets: dict[int, int]
     """producer id -> first offset of its transaction without a marker"""
     log_end_offset: int
+    findings: tuple[Finding, ...] = ()
+    """markers that cannot be read"""
 
     @property
     def last_stable_offset(self) -> int:
@@ -64,8 +66,8 @@ class TransactionTracker:
         """Producer id -> first offset of its open transaction."""
         return dict(self._open)
 
-    def feed(self, batch: RecordBatch) -> None:
-        """Take note of one batch."""
+    def feed(self, batch: RecordBatch, file: str | None = None) -> None:
+        """Take note of one batch; `file` is named in findings."""
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
             return
@@ -79,7 +81,7 @@ class TransactionTracker:
         except FormatError as error:
             detail = f"a transaction marker cannot be read: {error.message}"
             code = FindingCode.CONTROL_RECORD_INVALID
-            self.findings.append(Finding(code, Severity.ERROR, batch.position, header.base_offset, detail))
+            self.findings.append(Finding(code, Severity.ERROR, batch.position, header.base_offset, detail, file))
             return
         first = self._open.pop(header.producer_id, None) if marker is not None else None
         if first is not None and marker is not None and marker.type is ControlType.ABORT:

@@ -1,0 +1,103 @@
+"""The command itself: a table of subcommands, loaded when one is used, and the end of every error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from kafkalog import __version__
+from kafkalog.cli.outcome import PIPE_CLOSED, Outcome, outcome_of, sentence_of
+
+__all__ = ["COMMANDS", "cli", "run"]
+
+COMMANDS = {
+    "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
+    "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
+}
+"""Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands from `COMMANDS` and imports one when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in order."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help lines of the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.version_option(__version__, prog_name="kafkalog", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, hidden=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Read, check, repair and query Apache Kafka's log directories without a broker.
+
+    Exit codes: 0 clean or nothing to do, 1 findings, 2 changed something, 3 refused, 4 I/O error, 64 usage.
+    """
+
+
+def _quiet_pipe() -> None:
+    """Keep the interpreter from complaining about a closed pipe while it shuts down."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns its exit code and lets no error through."""
+    if not arguments:
+        sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
+        return Outcome.USAGE
+    try:
+        result = cli.main(args=list(arguments), prog_name="kafkalog", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _quiet_pipe()
+        return PIPE_CLOSED
+    except (click.ClickException, click.Abort, KeyboardInterrupt, Exception) as error:  # noqa: BLE001
+        if "--debug" in arguments:
+            import traceback
+
+            traceback.print_exc()
+        known = _is_expected(error)
+        text = sentence_of(error) if known else f"unexpected {type(error).__name__}: {sentence_of(error)}"
+        _complain(text)
+        return outcome_of(error)
+    return int(result) if isinstance(result, int) else Outcome.CLEAN
+
+
+def _is_expected(error: BaseException) -> bool:
+    if isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt | OSError):
+        return True
+    from kafkalog.codec.errors import KafkaLogError
+
+    return isinstance(error, KafkaLogError)
+
+
+def _complain(text: str) -> None:
+    from kafkalog.cli.output import escape_controls
+
+    try:
+        sys.stdout.flush()
+        sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _quiet_pipe()

@@ -1,0 +1,61 @@
+"""Exit codes, and the one place where an error becomes a sentence and a code."""
+
+from __future__ import annotations
+
+import enum
+
+import click
+
+__all__ = ["INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "sentence_of"]
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells expect"""
+PIPE_CLOSED = 141
+"""128 + SIGPIPE: whoever read our output has stopped reading"""
+
+
+class Outcome(enum.IntEnum):
+    """What the command says to the shell."""
+
+    CLEAN = 0
+    """clean, or nothing to do"""
+    FINDINGS = 1
+    """something is wrong with what was looked at; nothing was changed"""
+    CHANGED = 2
+    """something was changed"""
+    REFUSED = 3
+    """declined to act; the message says what would allow it"""
+    IO_ERROR = 4
+    """the operating system reported an error"""
+    USAGE = 64
+    """the command line, or a path on it, cannot be meant"""
+
+
+def outcome_of(error: BaseException) -> int:
+    """The exit code for an error that ended a command."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return PIPE_CLOSED
+    if isinstance(error, click.ClickException):
+        return Outcome.USAGE
+    from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
+
+    if isinstance(error, UsageError):
+        return Outcome.USAGE
+    if isinstance(error, RecoveryRefused):
+        return Outcome.REFUSED
+    if isinstance(error, FormatError):
+        return Outcome.FINDINGS
+    return Outcome.IO_ERROR
+
+
+def sentence_of(error: BaseException) -> str:
+    """One clear sentence; for an error of the operating system with the file it is about."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error) or type(error).__name__

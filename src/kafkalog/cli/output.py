@@ -1,0 +1,129 @@
+"""Writing to standard output: lines in blocks, JSON, and tables that fit a terminal or a pipe.
+
+What comes from data may hold control characters that would steer a terminal; here they become visible escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from kafkalog.codec.findings import Finding, Severity
+
+__all__ = ["LineWriter", "escape_controls", "print_json", "print_table", "report_findings", "text_of"]
+
+_BLOCK_BYTES = 1 << 18
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept as a surrogate escape
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def escape_controls(text: str) -> str:
+    """`text` with control, direction and surrogate characters as visible escapes; newlines and tabs too."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def text_of(data: bytes) -> str:
+    """Bytes as text for people: UTF-8, everything else as escapes."""
+    return escape_controls(data.decode("utf-8", "surrogateescape"))
+
+
+class LineWriter:
+    """Collects lines and writes them to standard output in blocks; a context manager that writes the rest."""
+
+    def __init__(self, stream: BinaryIO | None = None) -> None:
+        self._stream = stream or sys.stdout.buffer
+        self._lines: list[str] = []
+        self._held = 0
+
+    def write(self, line: str) -> None:
+        """One line, without its newline."""
+        self._lines.append(line)
+        self._held += len(line)
+        if self._held >= _BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        if self._lines:
+            lines, self._lines, self._held = self._lines, [], 0
+            lines.append("")
+            self._stream.write("\n".join(lines).encode("utf-8", "backslashreplace"))
+        self._stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None or not issubclass(kind, BrokenPipeError):
+            self.flush()
+
+
+def print_json(value: object) -> None:
+    """One JSON object on one line."""
+    with LineWriter() as writer:
+        writer.write(json.dumps(value))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table: drawn by rich on a terminal, plain aligned columns in a pipe.  Numbers stand to the right."""
+    cells = [["" if cell is None else cell for cell in row] for row in rows]
+    right = [bool(cells) and all(isinstance(row[i], int | float | str) and _numeric(row[i]) for row in cells)
+             for i in range(len(columns))]  # fmt: skip
+    texts = [[escape_controls(_show(cell)) for cell in row] for row in cells]
+    if sys.stdout.isatty():
+        _rich_table(title, columns, texts, right)
+        return
+    widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(columns)]
+    with LineWriter() as writer:
+        writer.write(title)
+        for row in [list(columns), *texts]:
+            padded = [
+                cell.rjust(width) if numeric else cell.ljust(width)
+                for cell, width, numeric in zip(row, widths, right, strict=True)
+            ]
+            writer.write("  ".join(padded).rstrip())
+
+
+def _numeric(cell: object) -> bool:
+    return isinstance(cell, int | float) or cell == ""
+
+
+def _show(cell: object) -> str:
+    return str(cell)
+
+
+def _rich_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left", header_style="bold")
+    for name, numeric in zip(columns, right, strict=True):
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def report_findings(findings: Iterable[Finding]) -> bool:
+    """Findings as sentences on standard error; True if any is more than information."""
+    serious = False
+    for finding in findings:
+        if finding.severity is Severity.INFO:
+            continue
+        serious = True
+        sys.stderr.write(f"kafkalog: {escape_controls(str(finding))}\n")
+    sys.stderr.flush()
+    return serious
