@@ -1,0 +1,161 @@
+"""Reading a part of one segment into Arrow batches: what `Partition.to_arrow` chains and a Spark task does.
+
+The rules are those of `records.RecordReader`, the consumer's: control records left out, nothing below the start, no
+aborted transaction where committed data is wanted.  Damage is given out as such between the rows, in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Fault
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.rules import Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.files import FileSource
+from kafkalog.log.resync import next_batch
+from kafkalog.log.transactions import AbortedFilter
+from kafkalog.log.walk import STOPPING
+
+__all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
+
+    path: str
+    start: int
+    end: int
+    base_offset: int
+    """of the segment"""
+    start_offset: int
+    """records below are not wanted"""
+    end_offset: int = NO_END
+    """records from here on are not wanted"""
+    is_last: bool = False
+    """nothing of the log stands behind it: where it ends unfinished, the log ends"""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that cannot be read as records, or not all of them."""
+
+    finding: Finding
+    start: int
+    end: int
+    next_offset: int
+    """the offset that should come here"""
+    is_missing: bool = False
+    """the file is shorter than it was when it was listed"""
+
+
+class SliceReader:
+    """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
+
+    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.
+    Raises `StorageError` where the file cannot be opened or read.
+    """
+
+    def __init__(
+        self,
+        wanted: Slice,
+        assembler: ArrowAssembler,
+        *,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        tolerant: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._slice = wanted
+        self._assembler = assembler
+        self._aborted = None if aborted is None else AbortedFilter(aborted)
+        self._tolerant = tolerant
+        self._limits = limits
+        self.next_offset = wanted.start_offset
+
+    def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
+        for piece in self._pieces():
+            yield piece
+            if isinstance(piece, Damage) and not self._tolerant:
+                return
+
+    def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
+        wanted = self._slice
+        position = wanted.start
+        continuity = Continuity(wanted.base_offset)
+        with FileSource(wanted.path) as source:
+            while position < min(wanted.end, source.size):
+                scanner = Scanner(source, position=position, end=wanted.end, limits=self._limits)
+                for batch in scanner:
+                    yield from self._batch(batch, continuity)
+                    if self.next_offset >= wanted.end_offset:
+                        break
+                yield from self._faults(self._assembler.flush())
+                if self._is_end(scanner):
+                    break
+                position = self._resume(source, scanner.valid_bytes)
+                for finding in scanner.findings:
+                    yield self._damage(finding, scanner.valid_bytes, position)
+            if source.size < wanted.end and self.next_offset < wanted.end_offset:
+                detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
+                finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, source.size, self.next_offset, detail)
+                yield replace(self._damage(finding, source.size, wanted.end), is_missing=True)
+
+    def _is_end(self, scanner: Scanner) -> bool:
+        """Whether the walk ended where the slice or the log does, or in the middle of what is wanted."""
+        if scanner.stop in (None, StopReason.END):
+            return True
+        return self._slice.is_last and scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+
+    def _resume(self, source: FileSource, position: int) -> int:
+        wanted = self._slice
+        if not self._tolerant:
+            return wanted.end
+        return next_batch(
+            source,
+            position,
+            min(wanted.end, source.size),
+            base_offset=wanted.base_offset,
+            next_offset=self.next_offset,
+            limits=self._limits,
+        )
+
+    def _damage(self, finding: Finding, start: int, end: int) -> Damage:
+        error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
+        return Damage(error, start, end, self.next_offset)
+
+    def _batch(self, batch: RecordBatch, continuity: Continuity) -> Iterator[pa.RecordBatch | Damage]:
+        header = batch.header
+        stopping = [finding for finding in continuity.check(batch) if finding.code in STOPPING]
+        if stopping:
+            yield from self._faults(self._assembler.flush())
+            yield self._damage(stopping[0], batch.position, batch.position + batch.size)
+            return
+        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        end = self._slice.end_offset
+        if isinstance(header, BatchHeader) and first >= end:
+            self.next_offset = max(self.next_offset, end)
+            return
+        below = header.last_offset < self.next_offset
+        aborted = self._aborted is not None and not header.is_control and self._aborted.rejects(batch)
+        if not (below or header.is_control or aborted):
+            yield from self._faults(self._assembler.add(batch, self.next_offset, end))
+        self.next_offset = max(self.next_offset, header.next_offset)
+
+    def _faults(self, pieces: Iterator[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:
+        for piece in pieces:
+            if isinstance(piece, Fault):
+                batch = piece.batch
+                yield self._damage(piece.finding, batch.position, batch.position + batch.size)
+            else:
+                yield piece
