@@ -1,8 +1,10 @@
-"""Session-wide checks: no test runs on fixtures that are missing or changed."""
+"""Session-wide checks: no test runs on fixtures that are missing or changed; comparisons are counted at the end."""
 
 from __future__ import annotations
 
 import runpy
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _SPARK_TESTS = Path(__file__).resolve().parent / "spark"
 _SHOWN = 5
+_COMPARED = "compared with Kafka: "
 
 
 def fixture_problems(root: Path) -> list[str]:
@@ -41,3 +44,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
+
+
+@pytest.fixture
+def compared(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
+    """Return a function to note that so many of something were compared with what Kafka itself read or printed."""
+
+    def note(what: str, count: int) -> None:
+        record_property(_COMPARED + what, count)
+
+    return note
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line for each kind of comparison; what failed does not count."""
+    total: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        for name, count in report.user_properties:
+            if name.startswith(_COMPARED):
+                total[name] += count
+    for name, count in sorted(total.items()):
+        terminalreporter.write_line(f"{name}: {count}")

@@ -81,6 +81,8 @@ class BrokerResult:
     exception: str | None = None
     message: str | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
+    error: JavaError | None = None
+    """the exception itself, which may say what batch caused it"""
 
 
 def _topic_id(tree: Tree, directory: str) -> str | None:
@@ -254,12 +256,13 @@ def load_log_directory(
         directory.offline = directory.offline or error
     except JavaError as error:
         result.outcome = Outcome.START_FAILS
-        result.exception, result.message = error.java_class, str(error)
+        result.exception, result.message, result.error = error.java_class, str(error), error
         return result
     result.partitions = directory.results
     if directory.offline is not None:
         result.outcome = Outcome.DIR_OFFLINE
         result.exception, result.message = directory.offline.java_class, str(directory.offline)
+        result.error = directory.offline
     return result
 
 

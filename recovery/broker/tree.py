@@ -180,7 +180,26 @@ class Tree:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = set(directories)
+        self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
+
+    def part(self, directory: str) -> Tree:
+        """A tree of its own with the root's files, one directory and what is in it."""
+        piece = Tree({}, (), self._origin)
+        for parent in ("", directory):
+            for name in self.files.names(parent):
+                path = f"{parent}/{name}" if parent else name
+                piece.files[path] = self.files[path]
+        inside = directory + "/"
+        piece.directories = {path for path in self.directories if path == directory or path.startswith(inside)}
+        return piece
+
+    def copy(self) -> Tree:
+        """The same content; changing one does not change the other."""
+        other = Tree({}, self.directories, self._origin)
+        other.files.update(self.files)
+        other.renamed_directories = list(self.renamed_directories)
+        return other
 
     def source(self, path: str) -> ContentSource:
         """A reader of the file as it is now."""
@@ -217,6 +236,7 @@ class Tree:
 
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""
+        self.renamed_directories.append((old, new))
         moved = {path: new + path[len(old) :] for path in self.files if path.startswith(old + "/")}
         for path, target in moved.items():
             self.files[target] = self.files.pop(path)

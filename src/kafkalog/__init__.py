@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from kafkalog.log.inventory import Inventory, open_all
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
     from kafkalog.log.segment import Segment
+    from kafkalog.recovery.modes import Mode
+    from kafkalog.recovery.plan import Plan
+    from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
+    from kafkalog.recovery.verify import VerifyReport, verify
 
 _HOMES = {
     "AbortedTransaction": "kafkalog.codec.model",
@@ -72,13 +76,22 @@ _HOMES = {
     "StorageError": "kafkalog.codec.errors",
     "TimestampType": "kafkalog.codec.model",
     "UsageError": "kafkalog.codec.errors",
+    "Mode": "kafkalog.recovery.modes",
+    "Plan": "kafkalog.recovery.plan",
+    "RecoveryResult": "kafkalog.recovery.run",
+    "UndoResult": "kafkalog.recovery.run",
+    "VerifyReport": "kafkalog.recovery.verify",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
     "open": "kafkalog.log.directory:open_log_dir",
     "open_all": "kafkalog.log.inventory",
     "open_partition": "kafkalog.log.partition",
     "open_segment": "kafkalog.log.partition",
+    "plan": "kafkalog.recovery.run",
+    "recover": "kafkalog.recovery.run",
     "scan": "kafkalog.codec.scan",
+    "undo": "kafkalog.recovery.run",
+    "verify": "kafkalog.recovery.verify",
 }
 """Public name -> module, with `:name` where it is called otherwise there."""
 
@@ -99,19 +112,24 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "LogDir",
+    "Mode",
     "OffsetAndTimestamp",
     "Partition",
+    "Plan",
     "ProducerEntry",
     "Record",
     "RecordBatch",
     "RecoveryRefused",
+    "RecoveryResult",
     "ScanResult",
     "Segment",
     "Severity",
     "StopReason",
     "StorageError",
     "TimestampType",
+    "UndoResult",
     "UsageError",
+    "VerifyReport",
     "__version__",
     "decode_batch",
     "iter_records",
@@ -119,7 +137,11 @@ __all__ = [
     "open_all",
     "open_partition",
     "open_segment",
+    "plan",
+    "recover",
     "scan",
+    "undo",
+    "verify",
 ]
 
 

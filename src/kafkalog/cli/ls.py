@@ -67,12 +67,12 @@ class _PartitionSummary:
 
 
 def _summarize(partition: Partition, progress: ByteProgress) -> _PartitionSummary:
-    following = [segment.base_offset for segment in partition.segments[1:]]
+    following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     return _PartitionSummary(
         partition,
         tuple(
             summarize(segment, next_segment=base, on_bytes=progress.advance)
-            for segment, base in zip(partition.segments, [*following, None], strict=True)
+            for segment, base in zip(partition.segments, [*following, None], strict=False)
         ),
     )
 

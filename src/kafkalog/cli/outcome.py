@@ -6,10 +6,12 @@ import enum
 
 import click
 
-__all__ = ["INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "sentence_of"]
+__all__ = ["INTERNAL", "INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "sentence_of"]
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells expect"""
+INTERNAL = 70
+"""EX_SOFTWARE of sysexits.h, where 64 comes from too: a mistake of this program, not of the data or the caller"""
 PIPE_CLOSED = 141
 """128 + SIGPIPE: whoever read our output has stopped reading"""
 
@@ -47,7 +49,7 @@ def outcome_of(error: BaseException) -> int:
         return Outcome.REFUSED
     if isinstance(error, FormatError):
         return Outcome.FINDINGS
-    return Outcome.IO_ERROR
+    return Outcome.IO_ERROR if isinstance(error, OSError) else INTERNAL
 
 
 def sentence_of(error: BaseException) -> str:

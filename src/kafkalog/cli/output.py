@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -77,15 +78,14 @@ def print_json(value: object) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table: drawn by rich on a terminal, plain aligned columns in a pipe.  Numbers stand to the right."""
+    """A table: drawn by rich on a terminal that is wide enough, else plain aligned columns; numbers to the right."""
     cells = [["" if cell is None else cell for cell in row] for row in rows]
-    right = [bool(cells) and all(isinstance(row[i], int | float | str) and _numeric(row[i]) for row in cells)
-             for i in range(len(columns))]  # fmt: skip
-    texts = [[escape_controls(_show(cell)) for cell in row] for row in cells]
-    if sys.stdout.isatty():
+    right = [bool(cells) and all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
+    texts = [[escape_controls(str(cell)) for cell in row] for row in cells]
+    widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(columns)]
+    if sys.stdout.isatty() and sum(widths) + 3 * len(widths) + 1 <= get_terminal_size().columns:
         _rich_table(title, columns, texts, right)
         return
-    widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(columns)]
     with LineWriter() as writer:
         writer.write(title)
         for row in [list(columns), *texts]:
@@ -98,10 +98,6 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def _numeric(cell: object) -> bool:
     return isinstance(cell, int | float) or cell == ""
-
-
-def _show(cell: object) -> str:
-    return str(cell)
 
 
 def _rich_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:

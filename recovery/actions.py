@@ -1,0 +1,141 @@
+"""What has to be done to turn the directory that is into the one that should be.
+
+The difference between a survey and a virtual tree, as a list of few kinds of actions, in an order in which a crash
+between any two leaves a directory that the broker's own recovery brings to the same end.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from kafkalog.codec.source import Source
+from kafkalog.recovery.broker.tree import Content, ContentSource, Slice, Tree
+from kafkalog.recovery.survey import Survey
+
+__all__ = ["Action", "ActionKind", "difference"]
+
+_WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
+"""Files of the log directory that only an orderly stop writes; recovery leaves them as they are."""
+_HIDDEN_MARKER = CLEAN_SHUTDOWN_FILE + ".kafkalog-tmp"
+_PIECE = 1 << 20
+
+
+class ActionKind(enum.StrEnum):
+    """What is done to one path."""
+
+    REMOVE = "remove"
+    """move the file to quarantine"""
+    TRUNCATE = "truncate"
+    """save the tail in quarantine, then cut the file"""
+    RENAME = "rename"
+    """give the file another name"""
+    WRITE = "write"
+    """save the file if there is one, then put new content in its place"""
+    RENAME_DIRECTORY = "rename_directory"
+    """give the partition directory another name"""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step; paths are relative to the log directory."""
+
+    kind: ActionKind
+    path: str
+    size: int | None = None
+    """of the file afterwards, in bytes"""
+    target: str | None = None
+    """new name, of a rename"""
+    content: Content | None = None
+    """what is written"""
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON; what does not apply is left out."""
+        values = {"kind": str(self.kind), "path": self.path, "size": self.size, "target": self.target}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _same_bytes(content: Content, original: Source, origin: Callable[[str], Source]) -> bool:
+    """The content equals the first bytes of the original."""
+    if content.size > original.size:
+        return False
+    source = ContentSource(content, origin)
+    return all(
+        bytes(source.read(position, _PIECE)) == bytes(original.read(position, min(_PIECE, content.size - position)))
+        for position in range(0, content.size, _PIECE)
+    )
+
+
+class _Difference:
+    def __init__(self, before: Survey, after: Mapping[str, Content]) -> None:
+        self.before = before
+        self.after = after
+        self.renamed: dict[str, str] = {}
+        self.actions: dict[ActionKind, list[Action]] = {kind: [] for kind in ActionKind}
+
+    def add(self, kind: ActionKind, path: str, **values: object) -> None:
+        self.actions[kind].append(Action(kind, path, **values))  # type: ignore[arg-type]
+
+    def compare(self, path: str, content: Content) -> None:
+        old = self.before.files.get(path)
+        whole = content.parts[0] if len(content.parts) == 1 else None
+        if old is not None and content.size == 0:
+            if old.size:
+                self.add(ActionKind.TRUNCATE, path, size=0)
+            return
+        if isinstance(whole, Slice) and whole.start == 0 and whole.origin == path:
+            if old is not None and whole.length < old.size:
+                self.add(ActionKind.TRUNCATE, path, size=whole.length)
+            return
+        if isinstance(whole, Slice) and self._takes_all_of(whole):
+            self.renamed[whole.origin] = path
+            if old is not None:
+                self.add(ActionKind.REMOVE, path)
+            self.add(ActionKind.RENAME, whole.origin, target=path, size=whole.length)
+            return
+        if old is not None and _same_bytes(content, self.before.source(path), self.before.source):
+            if content.size < old.size:
+                self.add(ActionKind.TRUNCATE, path, size=content.size)
+            return
+        self.add(ActionKind.WRITE, path, size=content.size, content=content)
+
+    def _takes_all_of(self, whole: Slice) -> bool:
+        origin = self.before.files.get(whole.origin)
+        taken = whole.origin in self.after or whole.origin in self.renamed
+        return origin is not None and whole.start == 0 and whole.length == origin.size and not taken
+
+
+def difference(before: Survey, after: Tree) -> list[Action]:
+    """The actions, in the order in which they are to be done.
+
+    A clean-shutdown marker is hidden while anything else changes: if that is cut short, a broker looks for itself.
+    It comes back at the end, for what is left then is what a broker leaves that trusted it and stopped in order.
+    Later segments go before earlier ones, and all of them before a log is cut, so that no crash leaves a hole.
+    """
+    old_name = {new: old for old, new in after.renamed_directories}
+
+    def as_before(path: str) -> str:
+        directory, separator, name = path.partition("/")
+        return old_name.get(directory, directory) + separator + name
+
+    contents = {as_before(path): content for path, content in after.files.items()}
+    found = _Difference(before, contents)
+    for path, content in sorted(contents.items()):
+        if path not in _WRITTEN_AT_STOP:
+            found.compare(path, content)
+    for path in before.files:
+        if path not in contents and path not in found.renamed and path not in _WRITTEN_AT_STOP:
+            found.add(ActionKind.REMOVE, path)
+    for old, new in after.renamed_directories:
+        found.add(ActionKind.RENAME_DIRECTORY, old, target=new)
+    actions = sorted(found.actions[ActionKind.REMOVE], key=lambda action: action.path, reverse=True)
+    for kind in (ActionKind.TRUNCATE, ActionKind.RENAME, ActionKind.WRITE, ActionKind.RENAME_DIRECTORY):
+        actions += found.actions[kind]
+    if actions and CLEAN_SHUTDOWN_FILE in before.files:
+        size = before.files[CLEAN_SHUTDOWN_FILE].size
+        hide = Action(ActionKind.RENAME, CLEAN_SHUTDOWN_FILE, target=_HIDDEN_MARKER, size=size)
+        show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
+        actions = [hide, *actions, show]
+    return actions

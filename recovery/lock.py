@@ -1,0 +1,58 @@
+"""The lock that a broker holds on its log directory (`org.apache.kafka.server.util.FileLock`).
+
+A POSIX record lock on `.lock`: `flock` would not see it.  Such a lock is lost when any descriptor of the file is closed
+in this process, so the file is opened once.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from types import TracebackType
+from typing import Self
+
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import LOCK_FILE
+from kafkalog.recovery.fs import FileSystem
+
+__all__ = ["BrokerLock"]
+
+
+class BrokerLock:
+    """A context manager that holds the lock of one log directory; raises `RecoveryRefused` if somebody else does.
+
+    The file is removed again if it was not there before, as the broker does.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._descriptor = -1
+        self._created = False
+        self._mtimes = (0, 0)
+
+    def __enter__(self) -> Self:
+        before = self._fs.mtime("")
+        self._descriptor, self._created = self._fs.open_or_create(LOCK_FILE)
+        self._mtimes = (before, self._fs.mtime(""))
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise RecoveryRefused(
+                    f"{self._fs.root} is locked: a broker or another recovery is using it; stop that first",
+                    reason="locked",
+                ) from None
+            raise StorageError.wrap(error, "cannot take the broker's lock") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._created:  # leave no trace, not even in the directory's time
+            before, locked = self._mtimes
+            now = self._fs.mtime("")
+            self._fs.remove(LOCK_FILE)
+            self._fs.set_mtime("", before if now == locked else now)
+        os.close(self._descriptor)

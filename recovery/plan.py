@@ -1,0 +1,204 @@
+"""What would be done, decided from bytes alone: the broker's outcome, the actions, and what each partition keeps.
+
+Pure but for reading: a plan changes nothing, and is bound to the survey it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.scan import Scanner
+from kafkalog.recovery.actions import Action, ActionKind, difference
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.survey import Survey
+
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerForecast:
+    """What Kafka 4.1 would make of the directory at its next start."""
+
+    outcome: str
+    """`loaded`, `start_fails` or `dir_offline`"""
+    exception: str | None
+    message: str | None
+    log_end_offsets: Mapping[str, int]
+    """by partition directory"""
+    clean_shutdown: bool
+    """a clean-shutdown marker is there, so logs are not scanned"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "outcome": self.outcome,
+            "exception": self.exception,
+            "message": self.message,
+            "clean_shutdown": self.clean_shutdown,
+            "log_end_offsets": dict(self.log_end_offsets),
+        }
+
+
+@dataclass(slots=True)
+class PartitionPlan:
+    """What happens to one partition directory; sizes in bytes."""
+
+    name: str
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    """afterwards"""
+    last_offset_before: int | None = None
+    """of the last readable batch among the bytes that go; None if nothing goes or nothing there can be read"""
+    kept_bytes: int = 0
+    """of logs"""
+    cut_bytes: int = 0
+    """of logs, tails and whole segments"""
+    cut_files: list[str] = field(default_factory=list)
+    quarantined: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+    renamed_to: str | None = None
+
+    @property
+    def offsets_lost(self) -> tuple[int, int] | None:
+        """First and last offset that no consumer will see any more, as far as the bytes tell."""
+        last, end = self.last_offset_before, self.log_end_offset
+        return None if last is None or end is None or last < end else (end, last)
+
+    @property
+    def changes(self) -> bool:
+        """Anything happens."""
+        return bool(self.cut_files or self.quarantined or self.rebuilt or self.renamed_to)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "log_start_offset": self.log_start_offset,
+            "log_end_offset": self.log_end_offset,
+            "kept_bytes": self.kept_bytes,
+            "cut_bytes": self.cut_bytes,
+            "cut_files": self.cut_files,
+            "quarantined": self.quarantined,
+            "rebuilt": self.rebuilt,
+            "renamed_to": self.renamed_to,
+            "offsets_lost": None if self.offsets_lost is None else list(self.offsets_lost),
+        }
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything that would be done to one log directory, and why not if it would not."""
+
+    root: str
+    mode: Mode
+    broker: BrokerForecast
+    actions: list[Action]
+    partitions: list[PartitionPlan]
+    survey: Survey = field(repr=False)
+    refusal: str | None = None
+    """one sentence, if recovery in this mode declines"""
+
+    @property
+    def changes(self) -> bool:
+        """Anything would be changed."""
+        return bool(self.actions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.root,
+            "mode": str(self.mode),
+            "changes": self.changes,
+            "refusal": self.refusal,
+            "broker": self.broker.as_dict(),
+            "partitions": [partition.as_dict() for partition in self.partitions],
+            "actions": [action.as_dict() for action in self.actions],
+        }
+
+
+def make_plan(
+    found: Survey,
+    mode: Mode,
+    *,
+    settings: Callable[[str], LogSettings],
+    now_ms: int,
+    unique: Callable[[str], str],
+) -> Plan:
+    """Let the broker's model run over a virtual copy, and take the difference."""
+    result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
+    forecast = BrokerForecast(
+        result.outcome,
+        result.exception,
+        result.message,
+        {partition.name: partition.log_end_offset for partition in result.partitions},
+        result.clean,
+    )
+    plan = Plan(found.root, mode, forecast, [], [], found)
+    if result.outcome != Outcome.LOADED:
+        end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
+        plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
+        return plan
+    plan.actions = difference(found, result.tree)
+    plan.partitions = _partitions(found, result, plan.actions)
+    plan.refusal = _unsafe(found, plan.actions)
+    return plan
+
+
+def _unsafe(found: Survey, actions: list[Action]) -> str | None:
+    """Why acting could touch bytes that are not the directory's own."""
+    for action in actions:
+        facts = found.files.get(action.path)
+        if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
+            return (
+                f"{action.path} has {facts.links} hard links (a snapshot or backup of it?), which a change would reach "
+                "too; work on a copy instead"
+            )
+    for path, what in found.special.items():
+        if "/" in path:
+            return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
+    return None
+
+
+def _partitions(found: Survey, result: BrokerResult, actions: list[Action]) -> list[PartitionPlan]:
+    plans = {
+        partition.name: PartitionPlan(
+            partition.name, partition.log_start_offset, partition.log_end_offset, renamed_to=partition.stray
+        )
+        for partition in result.partitions
+    }
+    logs = FileKind.LOG.value
+    for path, facts in found.files.items():
+        directory, _, name = path.partition("/")
+        if directory in plans and name.endswith(logs):
+            plans[directory].kept_bytes += facts.size
+    for action in actions:
+        directory, _, name = action.path.partition("/")
+        plan = plans.get(directory)
+        if plan is None or not name:
+            continue
+        before = found.files[action.path].size if action.path in found.files else 0
+        if action.kind is ActionKind.WRITE:
+            plan.rebuilt.append(name)
+        elif action.kind is ActionKind.REMOVE:
+            plan.quarantined.append(name)
+        elif action.kind is ActionKind.TRUNCATE:
+            (plan.cut_files if name.endswith(logs) else plan.rebuilt).append(name)
+        if name.endswith(logs) and action.kind in (ActionKind.REMOVE, ActionKind.TRUNCATE):
+            kept = action.size or 0
+            plan.cut_bytes += before - kept
+            plan.kept_bytes -= before - kept
+            _see_last_offset(found, plan, action.path, kept)
+    return list(plans.values())
+
+
+def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
+    """The last offset among bytes that go; checksums are not looked at."""
+    if parse_segment_file(path.rpartition("/")[2]) is None:
+        return
+    for batch in Scanner(found.source(path), position=start, check_crc=False):
+        plan.last_offset_before = max(batch.last_offset, plan.last_offset_before or batch.last_offset)

@@ -1,0 +1,234 @@
+"""The public calls: plan, recover, undo.  Each takes a log directory, or one partition directory of it."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.directory import is_log_dir, is_partition_dir
+from kafkalog.recovery.apply import prepare, roll_back, roll_forward
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.journal import Journal
+from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.plan import Plan, make_plan
+from kafkalog.recovery.quarantine import POINTER, Runs, new_run_id
+from kafkalog.recovery.survey import Survey, survey
+
+__all__ = ["RecoveryResult", "UndoResult", "plan", "recover", "undo"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryResult:
+    """What a recovery did; `run_id` is None if there was nothing to do."""
+
+    plan: Plan
+    run_id: str | None
+    quarantine: str | None
+    completed: tuple[str, ...] = ()
+    """earlier runs that had been cut short and were brought to their end first"""
+
+    @property
+    def changed(self) -> bool:
+        """The directory is not as it was."""
+        return self.run_id is not None or bool(self.completed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            **self.plan.as_dict(),
+            "changed": self.changed,
+            "run_id": self.run_id,
+            "quarantine": self.quarantine,
+            "completed_runs": list(self.completed),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """What an undo put back."""
+
+    root: str
+    run_id: str
+    files: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"path": self.root, "run_id": self.run_id, "restored_files": self.files, "changed": True}
+
+
+def _tool_version() -> str:
+    try:
+        return version("kafkalog")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
+    """The log directory a path means, and the partition directory if it is one."""
+    given = os.fspath(path)
+    if not os.path.lexists(given):
+        raise UsageError(f"{given} does not exist")
+    if not os.path.isdir(given):
+        raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")
+    real = os.path.realpath(given)
+    name = os.path.basename(real)
+    if is_partition_dir(real):
+        if parse_partition_directory(name) is None:
+            raise UsageError(f"{given} holds segments, but is not named like a partition (topic-number)")
+        return os.path.dirname(real), frozenset({name})
+    if not is_log_dir(real):
+        raise UsageError(f"{given} is no Kafka log directory: it holds no checkpoint, no marker and no partition")
+    return real, None
+
+
+def _plan(found: Survey, mode: Mode | str, config: Mapping[str, str] | None, at: int | None) -> Plan:
+    settings = LogSettings.from_names(config or {})
+    now_ms = time.time_ns() // 1_000_000 if at is None else at
+    return make_plan(
+        found, _mode(mode), settings=lambda topic: settings, now_ms=now_ms, unique=lambda directory: uuid.uuid4().hex
+    )
+
+
+def _mode(mode: Mode | str) -> Mode:
+    try:
+        return Mode(mode)
+    except ValueError:
+        raise UsageError(f"unknown mode {mode!r}: there is {', '.join(Mode)}") from None
+
+
+def plan(
+    path: PathLike,
+    *,
+    mode: Mode | str = Mode.KAFKA,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    on_read: Callable[[int], None] | None = None,
+) -> Plan:
+    """What `recover` would do, and what the broker would do; reads only.
+
+    `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `on_read` is told of the
+    bytes read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
+    """
+    root, only = _root_of(path)
+    with survey(root, only=only, on_read=on_read) as found:
+        return _plan(found, mode, config, at)
+
+
+def recover(
+    path: PathLike,
+    *,
+    mode: Mode | str = Mode.KAFKA,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    quarantine: PathLike | None = None,
+    expected: Plan | None = None,
+    on_read: Callable[[int], None] | None = None,
+) -> RecoveryResult:
+    """Plan and act under the broker's lock and a journal; a run that was cut short is completed first.
+
+    `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.
+    Raises `RecoveryRefused` if the mode declines, the directory is locked or has changed.
+    """
+    root, only = _root_of(path)
+    with ExitStack() as stack:
+        fs = FileSystem(root)
+        stack.callback(fs.close)
+        stack.enter_context(BrokerLock(fs))
+        runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
+        completed = _complete(fs, runs)
+        found = stack.enter_context(survey(root, only=only, on_read=on_read))
+        if expected is not None and not completed:
+            _check_unchanged(expected, found)
+        made = _plan(found, mode, config, at)
+        if made.refusal is not None:
+            raise RecoveryRefused(made.refusal, reason="mode")
+        if not made.changes:
+            return RecoveryResult(made, None, None, completed)
+        _check_space(fs, made)
+        place = runs.create()
+        stack.callback(place.close)
+        journal = prepare(
+            fs,
+            place,
+            run_id=new_run_id(),
+            tool_version=_tool_version(),
+            mode=str(made.mode),
+            actions=made.actions,
+            origin=found.source,
+        )
+        runs.remember(fs)
+        roll_forward(fs, place, journal)
+        return RecoveryResult(made, journal.run_id, os.path.join(runs.place, journal.run_id), completed)
+
+
+def _complete(fs: FileSystem, runs: Runs) -> tuple[str, ...]:
+    """Bring runs to their end that were cut short after their journal was written."""
+    unfinished: list[Journal] = runs.unfinished()
+    if not unfinished:
+        return ()
+    place = runs.create()
+    try:
+        for journal in unfinished:
+            roll_forward(fs, place, journal)
+    finally:
+        place.close()
+    return tuple(journal.run_id for journal in unfinished)
+
+
+def _check_unchanged(expected: Plan, found: Survey) -> None:
+    before = expected.survey
+    for path in {*before.files, *found.files}:
+        if before.files.get(path) != found.files.get(path) and not path.startswith("."):
+            raise RecoveryRefused(f"{path} changed since the plan was made; make a new one", reason="changed")
+
+
+def _check_space(fs: FileSystem, made: Plan) -> None:
+    """Room for tails and new files, twice: staged and in place."""
+    needed = 0
+    for action in made.actions:
+        before = made.survey.files.get(action.path)
+        if action.content is not None:
+            needed += 2 * action.content.size
+        elif action.size is not None and before is not None and action.target is None:
+            needed += before.size - action.size
+    free = fs.free_bytes()
+    if needed > free:
+        raise RecoveryRefused(f"{needed} bytes are needed and {free} are free", reason="space")
+
+
+def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> UndoResult:
+    """Put back every byte and time of a run (default: the latest); also of a run that was cut short.
+
+    Raises `RecoveryRefused` if there is no such run, or if a file was changed since.
+    """
+    given = os.fspath(path)
+    if not os.path.isdir(given):
+        raise UsageError(f"{given} is not a directory")
+    root = os.path.realpath(given)
+    if not is_log_dir(root) and is_partition_dir(root):
+        root = os.path.dirname(root)
+    runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
+    runs.undoable(run_id)
+    with ExitStack() as stack:
+        fs = FileSystem(root)
+        stack.callback(fs.close)
+        stack.enter_context(BrokerLock(fs))
+        journal, name = runs.undoable(run_id)
+        place = runs.create()
+        stack.callback(place.close)
+        roll_back(fs, place, journal, name)
+        if not runs.has_runs():
+            fs.remove(POINTER)
+        return UndoResult(root, journal.run_id, len(journal.steps))

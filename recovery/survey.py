@@ -1,0 +1,133 @@
+"""The facts a plan is made of and bound to: every file of a log directory, seen once, read-only.
+
+A plan is valid only for what was surveyed: size, inode and modification time of each file it touches are compared
+again before anything is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log.files import FileSource, scan_directory
+from kafkalog.recovery.broker.tree import Tree
+
+__all__ = ["FileFacts", "Survey", "survey"]
+
+_OPEN_FILES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What identifies a file and its content without reading it."""
+
+    size: int
+    mtime_ns: int
+    device: int
+    inode: int
+    links: int
+
+
+@dataclass(slots=True)
+class Survey:
+    """A log directory as it stands; paths are relative to `root`, with `/`."""
+
+    root: str
+    files: Mapping[str, FileFacts]
+    directories: Mapping[str, int]
+    """modification time in ns"""
+    special: Mapping[str, str]
+    """live symbolic links, FIFOs and the like, and what they are; dangling links are left out, as the broker does"""
+    on_read: Callable[[int], None] | None = None
+    """told the number of bytes of every read"""
+    _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
+
+    def tree(self) -> Tree:
+        """A virtual copy of all of it."""
+        sizes = {path: facts.size for path, facts in self.files.items()}
+        return Tree(sizes, self.directories, self.source)
+
+    def source(self, path: str) -> FileSource:
+        """The opened file; a bounded number stay open."""
+        source = self._open.get(path)
+        if source is None:
+            source = _CountingSource(os.path.join(self.root, path), self._count)
+            self._open[path] = source
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+        else:
+            self._open.move_to_end(path)
+        return source
+
+    def _count(self, length: int) -> None:
+        if self.on_read is not None:
+            self.on_read(length)
+
+    def close(self) -> None:
+        """Close what is open."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def __enter__(self) -> Survey:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _CountingSource(FileSource):
+    def __init__(self, path: str, count: Callable[[int], None]) -> None:
+        super().__init__(path)
+        self._count = count
+
+    def read(self, position: int, length: int) -> bytes:
+        data = super().read(position, length)
+        self._count(len(data))
+        return data
+
+
+def facts_of(status: os.stat_result) -> FileFacts:
+    """The facts of a regular file."""
+    return FileFacts(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink)
+
+
+def survey(root: str, *, only: frozenset[str] | None = None, on_read: Callable[[int], None] | None = None) -> Survey:
+    """List a log directory and its partition directories; `only` limits it to some of the latter.
+
+    Raises `UsageError` if `root` is no directory, `StorageError` if it cannot be read.
+    """
+    if not os.path.lexists(root):
+        raise UsageError(f"{root} does not exist")
+    if not os.path.isdir(root):
+        raise UsageError(f"{root} is not a directory")
+    found = Survey(os.path.realpath(root), {}, {}, {}, on_read)
+    files: dict[str, FileFacts] = {}
+    directories: dict[str, int] = {}
+    special: dict[str, str] = {}
+
+    def walk(relative: str, depth: int) -> None:
+        for entry in scan_directory(os.path.join(found.root, relative)):
+            path = f"{relative}/{entry.name}" if relative else entry.name
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                raise StorageError.wrap(error, "cannot look at the file") from error
+            if stat.S_ISREG(status.st_mode):
+                files[path] = facts_of(status)
+            elif stat.S_ISDIR(status.st_mode):
+                if depth > 0 or only is None or entry.name in only:
+                    directories[path] = status.st_mtime_ns
+                    if depth == 0:
+                        walk(path, 1)
+            elif not stat.S_ISLNK(status.st_mode):
+                special[path] = "a special file"
+            elif os.path.exists(entry.path):
+                special[path] = "a symbolic link"
+
+    walk("", 0)
+    found.files, found.directories, found.special = files, directories, special
+    return found

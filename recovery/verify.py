@@ -1,0 +1,313 @@
+"""Every check there is, read-only: logs, records, indexes, snapshots, epochs, checkpoints, directories.
+
+What is found are `Finding`s with stable codes; nothing here raises for bad data.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.index_files import decode_producer_snapshot, decode_transaction_index
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch, TimestampType
+from kafkalog.codec.names import DirectoryState, FileKind
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.rules import Continuity
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log import Inventory, LogDir, Partition, Segment, open_all, read_small
+from kafkalog.recovery.broker.manager import Outcome, load_log_directory
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.survey import survey
+
+__all__ = ["PartitionReport", "VerifyReport", "verify"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """What the checks of one partition directory saw."""
+
+    path: str
+    log_end_offset: int = 0
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    log_bytes: int = 0
+    valid_bytes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.path,
+            "log_end_offset": self.log_end_offset,
+            "segments": self.segments,
+            "batches": self.batches,
+            "records": self.records,
+            "log_bytes": self.log_bytes,
+            "valid_bytes": self.valid_bytes,
+            "findings": [finding.as_dict() for finding in self.findings],
+        }
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """All partitions, and what was found about the directories themselves."""
+
+    paths: Sequence[str]
+    partitions: list[PartitionReport]
+    directory_findings: list[Finding]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Everything that was found."""
+        return [*self.directory_findings, *(found for each in self.partitions for found in each.findings)]
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing but information was found."""
+        return all(finding.severity is Severity.INFO for finding in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "paths": list(self.paths),
+            "clean": self.is_clean,
+            "partitions": [partition.as_dict() for partition in self.partitions],
+            "findings": [finding.as_dict() for finding in self.findings],
+        }
+
+
+class _PartitionVerifier:
+    """Walks one partition and keeps what it finds."""
+
+    def __init__(self, partition: Partition, deep: bool, limits: Limits, on_read: Callable[[int], None] | None) -> None:
+        self.partition = partition
+        self.deep = deep
+        self.limits = limits
+        self.on_read = on_read
+        self.report = PartitionReport(partition.path, partition.log_start_offset, len(partition.segments))
+        self.report.findings.extend(partition.findings)
+        self._epochs = _Epochs(partition.leader_epochs)
+
+    def _found(
+        self, code: FindingCode, detail: str, file: str, offset: int | None = None, severity: Severity = Severity.ERROR
+    ) -> None:
+        self.report.findings.append(Finding(code, severity, None, offset, detail, file))
+
+    def run(self) -> PartitionReport:
+        segments = self.partition.segments
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            self._segment(segment, None if following is None else following.base_offset)
+        self._transaction_indexes()
+        for path in self.partition.snapshots:
+            self._snapshot(path)
+        for path in self.partition.unfinished:
+            detail = "an operation that was not finished, or a file that waits for deletion"
+            self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=Severity.INFO)
+        return self.report
+
+    def _segment(self, segment: Segment, next_base: int | None) -> None:
+        report = self.report
+        checks = list(self._index_checks(segment))
+        continuity = Continuity(segment.base_offset, next_segment=next_base)
+        last_offset = segment.base_offset - 1
+        with segment.scanner(limits=self.limits) as scanner:
+            for batch in scanner:
+                report.batches += 1
+                if self.on_read is not None:
+                    self.on_read(batch.size)
+                report.findings += [finding.in_file(segment.path) for finding in continuity.check(batch)]
+                for check in checks:
+                    check.batch(batch, last_offset)
+                self._batch(batch, segment.path)
+                last_offset = max(last_offset, batch.last_offset)
+            report.findings += [finding.in_file(segment.path) for finding in scanner.findings]
+            report.valid_bytes += scanner.valid_bytes
+            if scanner.stop is not StopReason.END and next_base is not None:
+                detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
+                self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
+        for check in checks:
+            check.end(last_offset)
+            report.findings += check.findings
+        report.log_bytes += segment.size
+        report.log_end_offset = max(report.log_end_offset, last_offset + 1)
+
+    def _index_checks(self, segment: Segment) -> Iterator[OffsetIndexCheck | TimeIndexCheck]:
+        offset_index = segment.files.get(FileKind.OFFSET_INDEX)
+        if offset_index is None:
+            live = self.partition.state is DirectoryState.LIVE
+            severity = Severity.WARNING if live else Severity.INFO
+            self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
+        else:
+            yield OffsetIndexCheck(offset_index, segment.base_offset, self._index(offset_index))
+        time_index = segment.files.get(FileKind.TIME_INDEX)
+        if time_index is not None:
+            yield TimeIndexCheck(time_index, segment.base_offset, self._index(time_index))
+
+    def _index(self, path: str) -> bytes:
+        try:
+            return read_small(path, self.limits.snapshot_bytes)
+        except FormatError as error:
+            self._found(FindingCode.INDEX_SIZE_INVALID, error.message, path)
+            return b""
+
+    def _batch(self, batch: RecordBatch, file: str) -> None:
+        header = batch.header
+        if isinstance(header, BatchHeader):
+            self._epoch(header, batch.position, file)
+        if not self.deep:
+            return
+        decoded = decode_batch(batch, limits=self.limits)
+        self.report.records += len(decoded.records)
+        if decoded.finding is not None:
+            self.report.findings.append(decoded.finding.in_file(file))
+        elif decoded.records and isinstance(header, BatchHeader):
+            largest = max(record.timestamp for record in decoded.records)
+            if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
+                detail = f"the header says {header.max_timestamp}, the records {largest}"
+                self.report.findings.append(
+                    Finding(
+                        FindingCode.MAX_TIMESTAMP_MISMATCH,
+                        Severity.WARNING,
+                        batch.position,
+                        header.base_offset,
+                        detail,
+                        file,
+                    )
+                )
+
+    def _epoch(self, header: BatchHeader, position: int, file: str) -> None:
+        expected = self._epochs.at(header.base_offset)
+        if expected is not None and header.partition_leader_epoch not in (expected, -1):
+            detail = f"leader epoch {header.partition_leader_epoch}, where leader-epoch-checkpoint says {expected}"
+            code = FindingCode.LEADER_EPOCH_MISMATCH
+            self.report.findings.append(Finding(code, Severity.WARNING, position, header.base_offset, detail, file))
+
+    def _transaction_indexes(self) -> None:
+        """Each lists the aborted transactions whose marker lies in its segment."""
+        indexes = {
+            segment.base_offset: segment.files[FileKind.TRANSACTION_INDEX]
+            for segment in self.partition.segments
+            if FileKind.TRANSACTION_INDEX in segment.files
+        }
+        derived = self.partition.transactions(limits=self.limits).aborted
+        bases = [segment.base_offset for segment in self.partition.segments]
+        expected: dict[int, set[tuple[int, int, int]]] = {base: set() for base in bases}
+        for entry in derived:
+            base = bases[max(bisect.bisect_right(bases, entry.last_offset) - 1, 0)]
+            expected[base].add((entry.producer_id, entry.first_offset, entry.last_offset))
+        for base, wanted in expected.items():
+            path = indexes.get(base)
+            listed: set[tuple[int, int, int]] = set()
+            if path is not None:
+                entries = decode_transaction_index(self._index(path))
+                listed = {(entry.producer_id, entry.first_offset, entry.last_offset) for entry in entries}
+            start = self.partition.log_start_offset
+            extra = {entry for entry in listed - wanted if entry[1] >= start}
+            if self._has_gaps:  # compaction removes aborted data before it removes what is listed
+                extra = set()
+            if wanted - listed or extra:
+                detail = (
+                    f"{len(wanted - listed)} aborted transactions are not listed, {len(extra)} are listed and not there"
+                )
+                file = path or next(each.path for each in self.partition.segments if each.base_offset == base)
+                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, file)
+
+    @property
+    def _has_gaps(self) -> bool:
+        return any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
+
+    def _snapshot(self, path: str) -> None:
+        try:
+            decode_producer_snapshot(read_small(path, self.limits.snapshot_bytes), limits=self.limits)
+        except FormatError as error:
+            self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
+
+
+class _Epochs:
+    """The leader epoch of an offset."""
+
+    def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
+        self._entries = sorted(entries, key=lambda entry: entry.start_offset)
+        self._starts = [entry.start_offset for entry in self._entries]
+
+    def at(self, offset: int) -> int | None:
+        found = bisect.bisect_right(self._starts, offset) - 1
+        return None if found < 0 else self._entries[found].epoch
+
+
+def _log_dir_findings(log_dir: LogDir, reports: dict[str, PartitionReport]) -> Iterator[Finding]:
+    """What only the checkpoints of the directory and its logs together tell."""
+    for partition in log_dir.partitions:
+        report = reports.get(partition.path)
+        if report is None or partition.name is None or partition.state.value:
+            continue
+        end = report.log_end_offset
+        key = (partition.name.topic, partition.name.partition)
+        start = log_dir.log_start_offsets.get(key, 0)
+        if partition.segments and _last_end(partition, report) < start:
+            detail = f"the log ends at {end}, its start is {start}: a broker would delete all of it"
+            yield Finding(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, None, end, detail, partition.path)
+        watermark = log_dir.high_watermarks.get(key)
+        if watermark is not None and end < watermark:
+            detail = f"the log ends at {end}, the high watermark was {watermark}"
+            yield Finding(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, None, end, detail, partition.path)
+
+
+def _last_end(partition: Partition, report: PartitionReport) -> int:
+    return max(report.log_end_offset, partition.segments[-1].base_offset)
+
+
+def _broker_findings(log_dir: LogDir) -> Iterator[Finding]:
+    """Whether a broker would start on the directory, with default settings."""
+    settings = LogSettings()
+    with survey(log_dir.path) as found:
+        result = load_log_directory(found.tree(), settings=lambda topic: settings, now_ms=time.time_ns() // 1_000_000)
+    if result.outcome != Outcome.LOADED:
+        end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
+        detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
+        yield Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)
+
+
+def _duplicates(inventory: Inventory) -> Iterator[Finding]:
+    for name, several in inventory.duplicates().items():
+        detail = f"{name} stands in {' and '.join(each.path for each in several)}"
+        yield Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail, several[0].path)
+
+
+def verify(
+    *paths: PathLike,
+    deep: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+) -> VerifyReport:
+    """Check log directories, partition directories or segments; changes nothing.
+
+    `deep` also decodes every record; `on_read` is told of log bytes as they pass.  Raises `UsageError` for paths that
+    hold nothing of Kafka's and `StorageError` for I/O.
+    """
+    inventory = open_all(*paths, limits=limits)
+    reports = {
+        partition.path: _PartitionVerifier(partition, deep, limits, on_read).run() for partition in inventory.partitions
+    }
+    found = [*(finding for log_dir in inventory.log_dirs for finding in log_dir.findings), *_duplicates(inventory)]
+    for log_dir in inventory.log_dirs:
+        found.extend(_log_dir_findings(log_dir, reports))
+        try:
+            found.extend(_broker_findings(log_dir))
+        except StorageError as error:
+            if error.errno is None:
+                raise
+            detail = f"the broker's start could not be foreseen: {error.strerror}"
+            found.append(Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path))
+    return VerifyReport(inventory.paths, list(reports.values()), found)

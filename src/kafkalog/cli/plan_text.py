@@ -1,0 +1,58 @@
+"""A plan, for people: what the broker would do, and what would happen to each partition."""
+
+from __future__ import annotations
+
+from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
+
+__all__ = ["print_plan"]
+
+
+def _forecast(forecast: BrokerForecast) -> str:
+    match forecast.outcome:
+        case "loaded":
+            how = "trusting the clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
+            return f"Kafka would start on it, {how}"
+        case "start_fails":
+            return f"Kafka would NOT START on it: {forecast.exception}: {forecast.message}"
+        case _:
+            return f"Kafka would take it OFFLINE: {forecast.exception}: {forecast.message}"
+
+
+def _lost(partition: PartitionPlan) -> str:
+    lost = partition.offsets_lost
+    return "" if lost is None else f"{lost[0]}-{lost[1]}"
+
+
+def print_plan(plan: Plan) -> None:
+    """The forecast, a table of the partitions that change, and a sum."""
+    changing = [partition for partition in plan.partitions if partition.changes]
+    print_table(
+        f"plan for {escape_controls(plan.root)} in mode {plan.mode}",
+        ["partition directory", "end", "kept", "cut", "offsets lost", "quarantined", "rebuilt", "renamed to"],
+        [
+            [
+                partition.name,
+                partition.log_end_offset,
+                partition.kept_bytes,
+                partition.cut_bytes,
+                _lost(partition),
+                len(partition.quarantined),
+                len(partition.rebuilt),
+                partition.renamed_to,
+            ]
+            for partition in changing
+        ],
+    )
+    with LineWriter() as writer:
+        writer.write(escape_controls(_forecast(plan.broker)))
+        if plan.refusal is not None:
+            writer.write(escape_controls(f"refused: {plan.refusal}"))
+        elif not plan.changes:
+            writer.write("nothing to do")
+        else:
+            cut = sum(partition.cut_bytes for partition in changing)
+            writer.write(
+                f"{len(plan.actions)} files change in {len(changing)} of {len(plan.partitions)} partitions; "
+                f"{cut} bytes of log go to quarantine"
+            )

@@ -1,0 +1,56 @@
+"""Options of the commands that plan or act: mode, settings under Kafka's names, the clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["parse_settings", "planning_options", "total_bytes"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def planning_options(function: Function) -> Function:
+    """`--mode`, `--config`, `--at`."""
+    for option in (
+        click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms."),
+        click.option(
+            "--config",
+            "config",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="A setting under Kafka's name, topic's or broker's; may be repeated.",
+        ),
+        click.option("--mode", default="kafka", show_default=True, help="How to recover: kafka."),
+    ):
+        function = option(function)
+    return function
+
+
+def parse_settings(values: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE pairs."""
+    settings: dict[str, str] = {}
+    for text in values:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"--config needs NAME=VALUE, not {text!r}")
+        settings[name.strip()] = value
+    return settings
+
+
+def total_bytes(path: str) -> int:
+    """Bytes of all segments below a path: what a progress bar counts to."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            if name.endswith(".log"):
+                try:
+                    total += os.lstat(os.path.join(directory, name)).st_size
+                except FileNotFoundError:
+                    continue
+    return total

@@ -1,0 +1,27 @@
+"""Every damaged directory of the recovery fixtures: reading ends with findings at most, never with an accident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+from fixture_data import recovery_cases, recovery_families
+
+
+@pytest.mark.parametrize("family", recovery_families())
+def test_reading_a_damaged_directory_ends_with_findings_at_most(family: str, tmp_path: Path) -> None:
+    damaged = 0
+    for number, case in enumerate(recovery_cases([family])):
+        directory = case.unpack_before(tmp_path / str(number))
+        for arguments in (["ls", "--json"], ["dump", "--all"], ["dump", "--isolation-level", "read_committed"]):
+            finished = kafkalog(*arguments, directory)
+            assert finished.code in (0, 1), (case.id, arguments, finished.err)
+            # findings and nothing else make the difference
+            assert (finished.code == 1) == (finished.err != ""), (case.id, arguments)
+            damaged += finished.code
+    if family in ("bit_flip", "torn_tail", "tail_junk"):
+        assert damaged > 0
+    if family == "undamaged":
+        assert damaged == 0

@@ -1,0 +1,62 @@
+"""Recorded broker directories, unpacked once for a whole run, and what Kafka's own consumer read from them."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fixture_data import BrokerCase, broker_case, broker_cases
+
+KILLED = ("crash", "torn", "tornbig")
+"""Cases whose expected records were read behind the broker's own recovery."""
+
+STOPPED = tuple(case for case in broker_cases() if case.name not in KILLED)
+
+Key = tuple[str, int, int]
+"""(topic, partition, offset)"""
+
+
+@cache
+def _scratch() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="kafkalog-brokers-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def unpacked(case_id: str) -> Path:
+    """The unpacked archive of ``<version>/<name>``; tests must not change it, see ``own_copy``."""
+    version, _, name = case_id.partition("/")
+    return broker_case(version, name).unpack(_scratch() / version / name)
+
+
+def brokers(case_id: str) -> list[Path]:
+    """The broker directories of a case, entries of log.dirs each."""
+    return sorted(unpacked(case_id).glob("broker-*"))
+
+
+def own_copy(source: Path, target: Path) -> Path:
+    """A copy that a test may damage."""
+    shutil.copytree(source, target, symlinks=True)
+    return target
+
+
+def expected_records(case: BrokerCase, isolation_level: str) -> dict[Key, dict[str, Any]]:
+    """What the consumer returned, by place; read_committed is recorded only where it differs."""
+    stem = isolation_level if case.has(isolation_level) else "read_uncommitted"
+    if not case.has(stem):
+        return {}
+    return {(line["topic"], line["partition"], line["offset"]): line for line in case.expected(stem)}
+
+
+def expected_offsets(case: BrokerCase, isolation_level: str) -> dict[tuple[str, int], tuple[int, int]]:
+    """Start and end offset of every partition that was consumed."""
+    stem = f"{isolation_level}.offsets"
+    stem = stem if case.has(stem) else "read_uncommitted.offsets"
+    if not case.has(stem):
+        return {}
+    return {(line["topic"], line["partition"]): (line["start"], line["end"]) for line in case.expected(stem)}

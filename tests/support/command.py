@@ -1,0 +1,53 @@
+"""Running the ``kafkalog`` command inside the test process."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.cli.main import run
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What one command line gave."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output by lines."""
+        return self.out.splitlines()
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """Standard output as JSON lines."""
+        return [json.loads(line) for line in self.out.split("\n") if line]
+
+
+@contextmanager
+def _streams() -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    out, err = io.BytesIO(), io.BytesIO()
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = io.TextIOWrapper(out, "utf-8"), io.TextIOWrapper(err, "utf-8")
+    try:
+        yield out, err
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            stream.detach()
+        sys.stdout, sys.stderr = before
+
+
+def kafkalog(*arguments: object) -> Finished:
+    """Run one command line."""
+    with _streams() as (out, err):
+        code = run([str(argument) for argument in arguments])
+    return Finished(code, out.getvalue().decode(), err.getvalue().decode())
