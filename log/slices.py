@@ -101,9 +101,11 @@ class SliceReader:
                     if self.next_offset >= wanted.end_offset:
                         break
                 yield from self._faults(self._assembler.flush())
-                if self._is_end(scanner):
+                if scanner.stop in (None, StopReason.END):
                     break
-                position = self._resume(source, scanner.valid_bytes)
+                position = self._resume(source, scanner)
+                if self._is_tail(scanner) and position == min(wanted.end, source.size):
+                    break
                 for finding in scanner.findings:
                     yield self._damage(finding, scanner.valid_bytes, position)
             if source.size < wanted.end and self.next_offset < wanted.end_offset:
@@ -111,19 +113,18 @@ class SliceReader:
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, source.size, self.next_offset, detail)
                 yield replace(self._damage(finding, source.size, wanted.end), is_missing=True)
 
-    def _is_end(self, scanner: Scanner) -> bool:
-        """Whether the walk ended where the slice or the log does, or in the middle of what is wanted."""
-        if scanner.stop in (None, StopReason.END):
-            return True
+    def _is_tail(self, scanner: Scanner) -> bool:
+        """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
         return self._slice.is_last and scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
-    def _resume(self, source: FileSource, position: int) -> int:
+    def _resume(self, source: FileSource, scanner: Scanner) -> int:
+        """Where to go on; in a tail a batch behind it tells damage from an unfinished append."""
         wanted = self._slice
-        if not self._tolerant:
+        if not self._tolerant and not self._is_tail(scanner):
             return wanted.end
         return next_batch(
             source,
-            position,
+            scanner.valid_bytes,
             min(wanted.end, source.size),
             base_offset=wanted.base_offset,
             next_offset=self.next_offset,

@@ -240,7 +240,7 @@ def test_the_kernel_never_leaves_its_buffer() -> None:
     content = payload([(0, 5, number, bytes(number), b"v" * (40 - number), [(b"k", b"")]) for number in range(40)])
     for size in range(1, len(content)):
         lines.append(batch(content[:size], 40).hex())
-    for position in range(0, 200):
+    for position in range(200):
         flipped = bytearray(content)
         flipped[position] ^= 0xC1
         lines.append(batch(bytes(flipped), 40).hex())
