@@ -101,7 +101,10 @@ class SliceReader:
                     if self.next_offset >= wanted.end_offset:
                         break
                 yield from self._faults(self._assembler.flush())
+                position = scanner.valid_bytes
                 if scanner.stop in (None, StopReason.END):
+                    break
+                if scanner.stop is StopReason.TORN_TAIL and source.size < wanted.end:
                     break
                 position = self._resume(source, scanner)
                 if self._is_tail(scanner) and position == min(wanted.end, source.size):
@@ -110,8 +113,8 @@ class SliceReader:
                     yield self._damage(finding, scanner.valid_bytes, position)
             if source.size < wanted.end and self.next_offset < wanted.end_offset:
                 detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
-                finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, source.size, self.next_offset, detail)
-                yield replace(self._damage(finding, source.size, wanted.end), is_missing=True)
+                finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
+                yield replace(self._damage(finding, position, wanted.end), is_missing=True)
 
     def _is_tail(self, scanner: Scanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
