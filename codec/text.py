@@ -35,6 +35,7 @@ __all__ = [
     "encode_offset_checkpoint",
     "encode_partition_metadata",
     "encode_uuid",
+    "parse_properties",
 ]
 
 CHECKPOINT_VERSION = 0
@@ -201,7 +202,8 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", replace, text)
 
 
-def _properties(text: str) -> dict[str, str]:
+def parse_properties(text: str) -> dict[str, str]:
+    """A Java properties file: keys and values, comments left out."""
     found: dict[str, str] = {}
     for line in re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text).splitlines():
         stripped = line.lstrip()
@@ -217,7 +219,7 @@ def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
     """Java properties; version 0 (or none) needs nothing, version 1 needs `cluster.id` and `node.id`."""
-    properties = _properties(_text(data, source, limits))
+    properties = parse_properties(_text(data, source, limits))
 
     def integer(name: str) -> int | None:
         text = properties.get(name)

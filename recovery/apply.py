@@ -8,9 +8,11 @@ nothing is destroyed.
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.codec.source import Source
 from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.broker.tree import Content, ContentSource
@@ -67,6 +69,8 @@ class _Run:
         if action.kind is ActionKind.RENAME_DIRECTORY:
             return Step(action.kind, path, action.target)
         saved = f"{_FILES}/{path}"
+        if action.kind is ActionKind.REMOVE_DIRECTORY:
+            return Step(action.kind, path, saved=saved)
         if action.kind is ActionKind.TRUNCATE:
             return self._truncation(path, action.size or 0)
         before = self.state(path)
@@ -94,15 +98,18 @@ class _Run:
         return Step(ActionKind.TRUNCATE, path, None, before, FileState(size, "", status.st_mtime_ns), saved)
 
     def state(self, path: str) -> FileState | None:
-        """Content and time of a file of the log directory, or None."""
+        """Content and time of a file of the log directory; None if there is none (or a directory, which goes first)."""
         status = self.root.status(path)
-        return None if status is None else FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
+        if status is None or stat.S_ISDIR(status.st_mode):
+            return None
+        return FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
 
     # -- forward -----------------------------------------------------------------------------------------------------
 
     def do(self, step: Step) -> None:
         {
             ActionKind.REMOVE: self._remove,
+            ActionKind.REMOVE_DIRECTORY: self._remove_directory,
             ActionKind.TRUNCATE: self._truncate,
             ActionKind.RENAME: self._rename,
             ActionKind.RENAME_DIRECTORY: self._rename,
@@ -160,6 +167,23 @@ class _Run:
             self.root.remove(step.path)
         self.quarantine.sync_directory(_parent(saved))
         self.root.sync_directory(_parent(step.path))
+
+    def _remove_directory(self, step: Step) -> None:
+        saved = self._saved(step)
+        if self.root.status(step.path) is None:
+            if self.quarantine.status(saved) is None:
+                raise self._changed(step.path)
+            return
+        _make_parents(self.quarantine, saved)
+        _move_directory(self.root, step.path, self.quarantine, saved)
+
+    def _undo_remove_directory(self, step: Step) -> None:
+        saved = self._saved(step)
+        if self.quarantine.status(saved) is None:
+            if self.root.status(step.path) is None:
+                raise self._changed(step.path)
+            return
+        _move_directory(self.quarantine, saved, self.root, step.path)
 
     def _is_taken(self, path: str) -> bool:
         """A file was already renamed to this path."""
@@ -228,6 +252,7 @@ class _Run:
     def undo(self, step: Step) -> None:
         {
             ActionKind.REMOVE: self._undo_remove,
+            ActionKind.REMOVE_DIRECTORY: self._undo_remove_directory,
             ActionKind.TRUNCATE: self._undo_truncate,
             ActionKind.RENAME: self._undo_rename,
             ActionKind.RENAME_DIRECTORY: self._undo_rename,
@@ -319,6 +344,38 @@ class _Run:
         self.quarantine.remove_directory(path)
 
 
+def _move_directory(source: FileSystem, path: str, target: FileSystem, new: str) -> None:
+    """Move a directory to another root; between file systems file by file, so that it can be gone on with."""
+    mtime_ns = source.mtime(path)
+    if target.status(new) is None and source.rename(path, new, target):
+        target.sync_directory(_parent(new))
+        source.sync_directory(_parent(path))
+        return
+    target.make_directory(new)
+    for name in source.names(path):
+        status = source.status(f"{path}/{name}")
+        if status is None:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            _move_directory(source, f"{path}/{name}", target, f"{new}/{name}")
+        elif stat.S_ISREG(status.st_mode):
+            target.remove(f"{new}/{name}")
+            target.write_new(f"{new}/{name}", source.read(f"{path}/{name}"))
+            target.set_mtime(f"{new}/{name}", status.st_mtime_ns)
+            if target.sha256(f"{new}/{name}") != source.sha256(f"{path}/{name}"):
+                raise StorageError(5, "what was copied reads back differently", f"{new}/{name}")
+            source.remove(f"{path}/{name}")
+        else:
+            raise RecoveryRefused(
+                f"{source.root}/{path}/{name} is no regular file, and the quarantine is on another file system: "
+                "move it away yourself, or name a quarantine on the same file system",
+                reason="quarantine",
+            )
+    target.sync_directory(new)
+    target.set_mtime(new, mtime_ns)
+    source.remove_directory(path)
+
+
 class _Digest:
     """Hashes pieces as they pass by."""
 
@@ -347,7 +404,8 @@ def _pieces(content: Content, origin: Callable[[str], Source]) -> Iterator[bytes
 def _touched(steps: Sequence[Step]) -> list[str]:
     paths = [step.path for step in steps] + [step.target for step in steps if step.target is not None]
     directories = {_parent(path) for path in paths}
-    directories |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
+    whole = (ActionKind.RENAME_DIRECTORY, ActionKind.REMOVE_DIRECTORY)
+    directories |= {step.path for step in steps if step.kind in whole}
     return sorted(directories)
 
 
@@ -377,13 +435,17 @@ def prepare(
 
 
 def roll_forward(
-    root: FileSystem, quarantine: FileSystem, journal: Journal, done: Callable[[Step], None] = lambda step: None
+    root: FileSystem, quarantine: FileSystem, journal: Journal, before_marker: Callable[[], None] = lambda: None
 ) -> None:
-    """Do every step that is not done yet, check the result from disk, and close the journal."""
+    """Do every step that is not done yet, check the result from disk, and close the journal.
+
+    `before_marker` is called before a clean-shutdown marker is written; it raises if that would not be true.
+    """
     run = _Run(root, quarantine, journal.run_id, journal.steps)
     for step in journal.steps:
+        if step.path == CLEAN_SHUTDOWN_FILE and step.kind is ActionKind.WRITE:
+            before_marker()
         run.do(step)
-        done(step)
     for step in journal.steps:
         _verify(run, step, journal)
     run.discard(_STAGED)
@@ -396,7 +458,7 @@ def _verify(run: _Run, step: Step, journal: Journal) -> None:
         return
     renamed = {each.path: each.target for each in journal.steps if each.kind is ActionKind.RENAME_DIRECTORY}
     path = step.target if step.kind is ActionKind.RENAME else step.path
-    if step.kind is ActionKind.RENAME_DIRECTORY or path is None:
+    if step.kind in (ActionKind.RENAME_DIRECTORY, ActionKind.REMOVE_DIRECTORY) or path is None:
         return
     directory, separator, name = path.partition("/")
     path = (renamed.get(directory) or directory) + separator + name
@@ -414,13 +476,7 @@ def _written_later(step: Step, journal: Journal) -> bool:
     )
 
 
-def roll_back(
-    root: FileSystem,
-    quarantine: FileSystem,
-    journal: Journal,
-    name: str,
-    done: Callable[[Step], None] = lambda step: None,
-) -> None:
+def roll_back(root: FileSystem, quarantine: FileSystem, journal: Journal, name: str) -> None:
     """Undo every step that was done, last first, put back all times, and close the journal as undone.
 
     `name` is the journal's file: `journal.json` of a run that was cut short, or `manifest.json`.
@@ -428,7 +484,6 @@ def roll_back(
     run = _Run(root, quarantine, journal.run_id, journal.steps)
     for step in reversed(journal.steps):
         run.undo(step)
-        done(step)
     for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
         root.set_mtime(path, mtime_ns)
     run.discard(_STAGED)

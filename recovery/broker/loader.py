@@ -9,6 +9,7 @@ from typing import TypeVar
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.recovery.broker.epochs import LeaderEpochCache
 from kafkalog.recovery.broker.java import (
+    AlreadyOfflineError,
     CorruptIndexError,
     IllegalArgumentError,
     IllegalStateError,
@@ -16,6 +17,7 @@ from kafkalog.recovery.broker.java import (
     JavaError,
     JavaHashMap,
     JavaIOError,
+    NoSuchElementError,
     NoSuchFileError,
     NumberFormatError,
     OffsetOverflowError,
@@ -45,6 +47,8 @@ class LoadRequest:
     clean: bool
     recovery_point: int
     log_start_offset: int
+    offline: Callable[[], bool] = lambda: False
+    """the directory is to go offline already"""
 
 
 @dataclass(slots=True)
@@ -144,6 +148,8 @@ class PartitionLoader:
         """Finding the first open transaction opens the offset index of its segment."""
         unstable = self._producers.first_unstable_offset()
         if unstable is not None:
+            if self._request.offline():
+                raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
             segment = self._floor(max(unstable, log_start))
             if segment is not None:
                 segment.read(max(unstable, log_start), 1)
@@ -307,7 +313,9 @@ class PartitionLoader:
         parts: list[LogSegment] = []
         position = 0
         while position < segment.log.size:
-            first = next(segment.log.batches(position))
+            first = next(segment.log.batches(position), None)
+            if first is None:
+                raise NoSuchElementError("no batch where a split goes on")
             part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, _CLEANED)
             parts.append(part)
             taken = part.append_from(segment, position)

@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.text import decode_meta_properties
 from kafkalog.recovery.broker.epochs import java_lines, read_offset_checkpoint
 from kafkalog.recovery.broker.java import (
+    AlreadyOfflineError,
     IllegalArgumentError,
     IllegalStateError,
     JavaError,
@@ -39,7 +40,7 @@ from kafkalog.recovery.broker.loader import LoadedLog, LoadRequest, PartitionLoa
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Tree
 
-__all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory"]
+__all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory", "read_topic_id"]
 
 _Offsets = dict[tuple[str, int], int]
 
@@ -85,7 +86,7 @@ class BrokerResult:
     """the exception itself, which may say what batch caused it"""
 
 
-def _topic_id(tree: Tree, directory: str) -> str | None:
+def read_topic_id(tree: Tree, directory: str) -> str | None:
     """`PartitionMetadataFile.read`: the topic id, None without a file, or the broker's exception."""
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -185,13 +186,16 @@ class _Directory:
             clean=self.clean,
             recovery_point=points.get(key, 0),
             log_start_offset=starts.get(key, 0),
+            offline=lambda: self.offline is not None,
         )
         loader = PartitionLoader(self.tree, request)
         loaded = loader.load()
-        topic_id = _topic_id(self.tree, directory)
+        topic_id = read_topic_id(self.tree, directory)
         stray: str | None = None
         if name.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
             if self.kraft and topic_id is None:
+                if self.offline is not None:
+                    raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
                 stray = _stray_name(name, self.unique(directory))
             else:
                 self._register(directory, name)

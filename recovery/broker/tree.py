@@ -234,6 +234,13 @@ class Tree:
         """Rename a file over whatever is there."""
         self.files[new] = self.files.pop(old)
 
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory with all that is in it."""
+        inside = path + "/"
+        for known in [known for known in self.files if known.startswith(inside)]:
+            del self.files[known]
+        self.directories = {known for known in self.directories if known != path and not known.startswith(inside)}
+
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""
         self.renamed_directories.append((old, new))
