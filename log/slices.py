@@ -6,7 +6,7 @@ aborted transaction where committed data is wanted.  Damage is given out as such
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
-from kafkalog.codec.rules import Continuity
+from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import next_batch
@@ -92,12 +92,11 @@ class SliceReader:
     def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
         wanted = self._slice
         position = wanted.start
-        continuity = Continuity(wanted.base_offset)
         with FileSource(wanted.path) as source:
             while position < min(wanted.end, source.size):
                 scanner = Scanner(source, position=position, end=wanted.end, limits=self._limits)
                 for batch in scanner:
-                    yield from self._batch(batch, continuity)
+                    yield from self._batch(batch)
                     if self.next_offset >= wanted.end_offset:
                         break
                 yield from self._faults(self._assembler.flush())
@@ -138,25 +137,31 @@ class SliceReader:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
         return Damage(error, start, end, self.next_offset)
 
-    def _batch(self, batch: RecordBatch, continuity: Continuity) -> Iterator[pa.RecordBatch | Damage]:
+    def _batch(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
+        """What a batch completes: nothing, most of the time."""
         header = batch.header
-        stopping = [finding for finding in continuity.check(batch) if finding.code in STOPPING]
-        if stopping:
-            yield from self._faults(self._assembler.flush())
-            yield self._damage(stopping[0], batch.position, batch.position + batch.size)
-            return
-        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        last = header.last_offset
+        if header.magic not in MAGICS or last - self._slice.base_offset > MAX_RELATIVE_OFFSET:
+            return self._stopped(batch)
+        if last < self.next_offset:
+            return ()
         end = self._slice.end_offset
-        if isinstance(header, BatchHeader) and first >= end:
-            self.next_offset = max(self.next_offset, end)
-            return
-        below = header.last_offset < self.next_offset
-        aborted = self._aborted is not None and not header.is_control and self._aborted.rejects(batch)
-        if not (below or header.is_control or aborted):
-            yield from self._faults(self._assembler.add(batch, self.next_offset, end))
-        self.next_offset = max(self.next_offset, header.next_offset)
+        if isinstance(header, BatchHeader) and header.base_offset >= end:
+            self.next_offset = end
+            return ()
+        low, self.next_offset = self.next_offset, last + 1
+        if header.is_control or (self._aborted is not None and self._aborted.rejects(batch)):
+            return ()
+        pieces = self._assembler.add(batch, low, end)
+        return list(self._faults(pieces)) if pieces else ()
 
-    def _faults(self, pieces: Iterator[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:
+    def _stopped(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
+        """What no consumer reads past, valid checksum or not."""
+        stopping = next(each for each in Continuity(self._slice.base_offset).check(batch) if each.code in STOPPING)
+        damage = self._damage(stopping, batch.position, batch.position + batch.size)
+        return [*self._faults(self._assembler.flush()), damage]
+
+    def _faults(self, pieces: Iterable[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:
         for piece in pieces:
             if isinstance(piece, Fault):
                 batch = piece.batch

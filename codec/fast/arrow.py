@@ -7,7 +7,7 @@ holds beyond the bounds is cut into several.  Which decoder does it, `choice` de
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -61,28 +61,25 @@ class ArrowAssembler:
         self._decoder: ColumnDecoder = self._v2
         self._rows = self._bytes = 0
 
-    def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
-        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted."""
+    def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Sequence[Piece]:
+        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes."""
         header = batch.header
-        part = Part(batch, low, high)
         if isinstance(header, BatchHeader):
             payload, finding = open_payload(batch, self._limits)
             if payload is None:
-                if finding is not None:
-                    yield from self.flush()
-                    yield Fault(batch, finding)
-                return
+                return () if finding is None else (*self.flush(), Fault(batch, finding))
             part = Part(batch, low, high, payload)
             rows, size, decoder = header.records_count, len(payload), self._v2
         else:
+            part = Part(batch, low, high)
             rows, size, decoder = 1, batch.size, self._legacy
         full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
-        if full or decoder is not self._decoder:
-            yield from self.flush()
+        done: Sequence[Piece] = list(self.flush()) if full or decoder is not self._decoder else ()
         self._decoder = decoder
         self._parts.append(part)
         self._rows += rows
         self._bytes += size
+        return done
 
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
