@@ -329,7 +329,7 @@ class PartitionLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
-        """Put the parts in the old segment's place; one that overflowed while being opened is not known yet: it stays."""
+        """Put the parts in the old segment's place; one that overflowed while being opened is not known, and stays."""
         is_known = old.base_offset in self._segments
         old.store()
         for part in parts:
