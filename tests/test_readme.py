@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from command import kafkalog
 from fixture_data import broker_case
+from kafkalog.recovery import recover
 from trees import stamps
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -63,7 +63,7 @@ def test_spark(text: str, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     scope: dict[str, object] = {}
-    assert os.path.isdir("data")
+    recover("data")
     exec(compile(text, str(README), "exec"), scope)
     assert "quotes-20" in capsys.readouterr().out
     scope["spark"].stop()  # type: ignore[attr-defined]
