@@ -17,7 +17,7 @@ from kafkalog.codec.source import Source
 from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.broker.tree import Content, ContentSource
 from kafkalog.recovery.fs import PIECE, FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDONE, FileState, Journal, Step
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, UNDONE, FileState, Journal, Step
 
 __all__ = ["prepare", "roll_back", "roll_forward"]
 
@@ -268,7 +268,7 @@ class _Run:
             self.root.own(temporary, _FILE_MODE, owner.st_uid, owner.st_gid)
             self.root.rename(temporary, path)
             self.root.sync_directory(_parent(path))
-            self.quarantine.remove(saved)
+        self.quarantine.remove(saved)  # a rename between two names of one file leaves both
         if state is not None and state.mtime_ns is not None:
             self.root.set_mtime(path, state.mtime_ns)
         self.root.sync_directory(_parent(path))
@@ -448,8 +448,8 @@ def roll_forward(
         run.do(step)
     for step in journal.steps:
         _verify(run, step, journal)
-    run.discard(_STAGED)
     run.finish(JOURNAL, MANIFEST)
+    run.discard(_STAGED)
 
 
 def _verify(run: _Run, step: Step, journal: Journal) -> None:
@@ -479,12 +479,15 @@ def _written_later(step: Step, journal: Journal) -> bool:
 def roll_back(root: FileSystem, quarantine: FileSystem, journal: Journal, name: str) -> None:
     """Undo every step that was done, last first, put back all times, and close the journal as undone.
 
-    `name` is the journal's file: `journal.json` of a run that was cut short, or `manifest.json`.
+    `name` is the journal's file: `journal.json` of a run that was cut short, `manifest.json`, or `undoing.json` of an
+    undo that was.
     """
     run = _Run(root, quarantine, journal.run_id, journal.steps)
+    if name != UNDOING:
+        run.finish(name, UNDOING)
     for step in reversed(journal.steps):
         run.undo(step)
     for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
         root.set_mtime(path, mtime_ns)
+    run.finish(UNDOING, UNDONE)
     run.discard(_STAGED)
-    run.finish(name, UNDONE)

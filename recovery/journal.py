@@ -1,7 +1,8 @@
 """What a run is about to do, written down before it does anything: the journal, which becomes the manifest.
 
-`journal.json` in the run's directory means that the run has begun and not ended; `manifest.json` that it has; and
-`undone.json` that it was taken back.  Each is the same document with a checksum of its own.
+`journal.json` in the run's directory means that the run has begun and not ended; `manifest.json` that it has;
+`undoing.json` that it is being taken back, and `undone.json` that it was.  Each is the same document with a checksum
+of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.recovery.actions import ActionKind
 
-__all__ = ["JOURNAL", "MANIFEST", "UNDONE", "FileState", "Journal", "Step"]
+__all__ = ["JOURNAL", "MANIFEST", "UNDOING", "UNDONE", "FileState", "Journal", "Step"]
 
 JOURNAL = "journal.json"
 MANIFEST = "manifest.json"
+UNDOING = "undoing.json"
 UNDONE = "undone.json"
 _VERSION = 1
 

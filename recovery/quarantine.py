@@ -13,7 +13,7 @@ import time
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.files import read_small
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, Journal
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, Journal
 
 __all__ = ["POINTER", "Runs", "new_run_id"]
 
@@ -81,17 +81,17 @@ class Runs:
         found = [(run, name) for run in runs for name in names if os.path.isfile(os.path.join(self.place, run, name))]
         return [(run, name) for run, name in found if self._read(run, name).root == self.root]
 
-    def unfinished(self) -> list[Journal]:
-        """Runs that began and did not end."""
-        return [self._read(run, name) for run, name in self._with(JOURNAL)]
+    def unfinished(self) -> list[tuple[Journal, str]]:
+        """Runs, and undos of runs, that began and did not end, with their journal's file name."""
+        return [(self._read(run, name), name) for run, name in self._with(JOURNAL, UNDOING)]
 
     def has_runs(self) -> bool:
         """There is a run that could be undone."""
-        return bool(self._with(JOURNAL, MANIFEST))
+        return bool(self._with(JOURNAL, MANIFEST, UNDOING))
 
     def undoable(self, run_id: str | None = None) -> tuple[Journal, str]:
         """The run of this name, or the latest, and its journal's file name; `RecoveryRefused` if there is none."""
-        found = [(run, name) for run, name in self._with(JOURNAL, MANIFEST) if run_id is None or run == run_id]
+        found = [(run, name) for run, name in self._with(JOURNAL, MANIFEST, UNDOING) if run_id is None or run == run_id]
         if not found:
             wanted = "no run" if run_id is None else f"no run {run_id}"
             raise RecoveryRefused(f"{wanted} on {self.root} is kept in {self.place}", reason="no_run")

@@ -19,7 +19,7 @@ from kafkalog.recovery.apply import prepare, roll_back, roll_forward
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import Journal
+from kafkalog.recovery.journal import UNDOING
 from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
@@ -304,17 +304,20 @@ def recover_into(
 
 
 def _complete(fs: FileSystem, runs: Runs) -> tuple[str, ...]:
-    """Bring runs to their end that were cut short after their journal was written."""
-    unfinished: list[Journal] = runs.unfinished()
+    """Bring to their end what was cut short: runs are completed, undos too."""
+    unfinished = runs.unfinished()
     if not unfinished:
         return ()
     place = runs.create()
     try:
-        for journal in unfinished:
-            roll_forward(fs, place, journal)
+        for journal, name in unfinished:
+            if name == UNDOING:
+                roll_back(fs, place, journal, name)
+            else:
+                roll_forward(fs, place, journal)
     finally:
         place.close()
-    return tuple(journal.run_id for journal in unfinished)
+    return tuple(journal.run_id for journal, _name in unfinished)
 
 
 def _check_unchanged(expected: Plan, found: Survey) -> None:
