@@ -15,10 +15,11 @@ from kafkalog.codec.source import Source
 from kafkalog.recovery.broker.tree import Content, ContentSource, Slice, Tree
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["Action", "ActionKind", "difference"]
+__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "difference"]
 
-_WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
-"""Files of the log directory that only an orderly stop writes; recovery leaves them as they are."""
+WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
+"""Files of the log directory that only an orderly stop writes; mode kafka leaves them as they are."""
+_HIDDEN_MARKER = CLEAN_SHUTDOWN_FILE + ".kafkalog-tmp"
 _PIECE = 1 << 20
 
 
@@ -33,6 +34,8 @@ class ActionKind(enum.StrEnum):
     """give the file another name"""
     WRITE = "write"
     """save the file if there is one, then put new content in its place"""
+    REMOVE_DIRECTORY = "remove_directory"
+    """move a directory with all that is in it to quarantine"""
     RENAME_DIRECTORY = "rename_directory"
     """give the partition directory another name"""
 
@@ -106,13 +109,18 @@ class _Difference:
         return origin is not None and whole.start == 0 and whole.length == origin.size and not taken
 
 
-def difference(before: Survey, after: Tree) -> list[Action]:
-    """The actions, in the order in which they are to be done.
+def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_STOP) -> list[Action]:
+    """The actions, in the order in which they are to be done; files of the log directory in `ignore` stay as they are.
 
-    The clean-shutdown marker goes first if anything else changes: whatever happens then, a broker looks for itself.
-    Later segments go before earlier ones, and all of them before a log is cut, so that no crash leaves a hole.
+    Directories that stop a broker go first.  Later segments go before earlier ones, and all of them before a log is
+    cut, so that no crash leaves a hole.  A clean-shutdown marker that is not ignored goes at once; one that is ignored
+    is hidden while anything else changes (if that is cut short, a broker looks for itself), and comes back at the end:
+    what is left then is what a broker leaves that trusted it and stopped in order.
     """
     old_name = {new: old for old, new in after.renamed_directories}
+    directories = {old_name.get(path, path) for path in after.directories}
+    removed = [path for path in sorted(before.directories) if path not in directories and path not in ignore]
+    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in removed]
 
     def as_before(path: str) -> str:
         directory, separator, name = path.partition("/")
@@ -120,17 +128,29 @@ def difference(before: Survey, after: Tree) -> list[Action]:
 
     contents = {as_before(path): content for path, content in after.files.items()}
     found = _Difference(before, contents)
+    for path in removed:
+        found.add(ActionKind.REMOVE_DIRECTORY, path)
     for path, content in sorted(contents.items()):
-        if path not in _WRITTEN_AT_STOP:
+        if path not in ignore:
             found.compare(path, content)
     for path in before.files:
-        if path not in contents and path not in found.renamed and path not in _WRITTEN_AT_STOP:
+        kept = path in contents or path in found.renamed or path in ignore
+        if not kept and not any(path.startswith(directory + "/") for directory in removed):
             found.add(ActionKind.REMOVE, path)
     for old, new in after.renamed_directories:
         found.add(ActionKind.RENAME_DIRECTORY, old, target=new)
-    actions = sorted(found.actions[ActionKind.REMOVE], key=lambda action: action.path, reverse=True)
+    actions = found.actions[ActionKind.REMOVE_DIRECTORY]
+    actions += sorted(found.actions[ActionKind.REMOVE], key=_removal_order, reverse=True)
     for kind in (ActionKind.TRUNCATE, ActionKind.RENAME, ActionKind.WRITE, ActionKind.RENAME_DIRECTORY):
         actions += found.actions[kind]
-    if actions and CLEAN_SHUTDOWN_FILE in before.files:
-        actions.insert(0, Action(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE))
+    if actions and CLEAN_SHUTDOWN_FILE in before.files and CLEAN_SHUTDOWN_FILE in ignore:
+        size = before.files[CLEAN_SHUTDOWN_FILE].size
+        hide = Action(ActionKind.RENAME, CLEAN_SHUTDOWN_FILE, target=_HIDDEN_MARKER, size=size)
+        show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
+        actions = [hide, *actions, show]
     return actions
+
+
+def _removal_order(action: Action) -> tuple[bool, str]:
+    """The marker first, then by path from the last."""
+    return action.path == CLEAN_SHUTDOWN_FILE, action.path

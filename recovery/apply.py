@@ -8,6 +8,7 @@ nothing is destroyed.
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
@@ -67,9 +68,13 @@ class _Run:
         if action.kind is ActionKind.RENAME_DIRECTORY:
             return Step(action.kind, path, action.target)
         saved = f"{_FILES}/{path}"
+        if action.kind is ActionKind.REMOVE_DIRECTORY:
+            return Step(action.kind, path, saved=saved)
         if action.kind is ActionKind.TRUNCATE:
             return self._truncation(path, action.size or 0)
         before = self.state(path)
+        if action.kind is ActionKind.RENAME and before is None:  # a name that an earlier step gives
+            before = FileState(action.size or 0, "")
         match action.kind:
             case ActionKind.REMOVE:
                 return Step(action.kind, path, None, before, None, saved)
@@ -101,6 +106,7 @@ class _Run:
     def do(self, step: Step) -> None:
         {
             ActionKind.REMOVE: self._remove,
+            ActionKind.REMOVE_DIRECTORY: self._remove_directory,
             ActionKind.TRUNCATE: self._truncate,
             ActionKind.RENAME: self._rename,
             ActionKind.RENAME_DIRECTORY: self._rename,
@@ -158,6 +164,23 @@ class _Run:
             self.root.remove(step.path)
         self.quarantine.sync_directory(_parent(saved))
         self.root.sync_directory(_parent(step.path))
+
+    def _remove_directory(self, step: Step) -> None:
+        saved = self._saved(step)
+        if self.root.status(step.path) is None:
+            if self.quarantine.status(saved) is None:
+                raise self._changed(step.path)
+            return
+        _make_parents(self.quarantine, saved)
+        _move_directory(self.root, step.path, self.quarantine, saved)
+
+    def _undo_remove_directory(self, step: Step) -> None:
+        saved = self._saved(step)
+        if self.quarantine.status(saved) is None:
+            if self.root.status(step.path) is None:
+                raise self._changed(step.path)
+            return
+        _move_directory(self.quarantine, saved, self.root, step.path)
 
     def _is_taken(self, path: str) -> bool:
         """A file was already renamed to this path."""
@@ -226,6 +249,7 @@ class _Run:
     def undo(self, step: Step) -> None:
         {
             ActionKind.REMOVE: self._undo_remove,
+            ActionKind.REMOVE_DIRECTORY: self._undo_remove_directory,
             ActionKind.TRUNCATE: self._undo_truncate,
             ActionKind.RENAME: self._undo_rename,
             ActionKind.RENAME_DIRECTORY: self._undo_rename,
@@ -264,6 +288,11 @@ class _Run:
         if not step.after.size <= size <= step.before.size:
             raise self._changed(step.path)
         if size < step.before.size:
+            begun = size - step.after.size  # an undo that was cut short; anything else was appended by somebody
+            if self.root.sha256(step.path, step.after.size, size) != self.quarantine.sha256(
+                self._saved(step), 0, begun
+            ):
+                raise self._changed(step.path)
             self.root.truncate(step.path, step.after.size)
             self.root.append(step.path, self.quarantine.read(self._saved(step)))
         if not self._has_tail(step):
@@ -312,6 +341,38 @@ class _Run:
         self.quarantine.remove_directory(path)
 
 
+def _move_directory(source: FileSystem, path: str, target: FileSystem, new: str) -> None:
+    """Move a directory to another root; between file systems file by file, so that it can be gone on with."""
+    mtime_ns = source.mtime(path)
+    if target.status(new) is None and source.rename(path, new, target):
+        target.sync_directory(_parent(new))
+        source.sync_directory(_parent(path))
+        return
+    target.make_directory(new)
+    for name in source.names(path):
+        status = source.status(f"{path}/{name}")
+        if status is None:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            _move_directory(source, f"{path}/{name}", target, f"{new}/{name}")
+        elif stat.S_ISREG(status.st_mode):
+            target.remove(f"{new}/{name}")
+            target.write_new(f"{new}/{name}", source.read(f"{path}/{name}"))
+            target.set_mtime(f"{new}/{name}", status.st_mtime_ns)
+            if target.sha256(f"{new}/{name}") != source.sha256(f"{path}/{name}"):
+                raise StorageError(5, "what was copied reads back differently", f"{new}/{name}")
+            source.remove(f"{path}/{name}")
+        else:
+            raise RecoveryRefused(
+                f"{source.root}/{path}/{name} is no regular file, and the quarantine is on another file system: "
+                "move it away yourself, or name a quarantine on the same file system",
+                reason="quarantine",
+            )
+    target.sync_directory(new)
+    target.set_mtime(new, mtime_ns)
+    source.remove_directory(path)
+
+
 class _Digest:
     """Hashes pieces as they pass by."""
 
@@ -340,7 +401,8 @@ def _pieces(content: Content, origin: Callable[[str], Source]) -> Iterator[bytes
 def _touched(steps: Sequence[Step]) -> list[str]:
     paths = [step.path for step in steps] + [step.target for step in steps if step.target is not None]
     directories = {_parent(path) for path in paths}
-    directories |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
+    whole = (ActionKind.RENAME_DIRECTORY, ActionKind.REMOVE_DIRECTORY)
+    directories |= {step.path for step in steps if step.kind in whole}
     return sorted(directories)
 
 
@@ -384,10 +446,12 @@ def roll_forward(
 
 
 def _verify(run: _Run, step: Step, journal: Journal) -> None:
-    """The file is on disk what the step says."""
+    """The file is on disk what the step says, unless a later step moves it on."""
+    if step.target is not None and any(other.path == step.target for other in journal.steps):
+        return
     renamed = {each.path: each.target for each in journal.steps if each.kind is ActionKind.RENAME_DIRECTORY}
     path = step.target if step.kind is ActionKind.RENAME else step.path
-    if step.kind is ActionKind.RENAME_DIRECTORY or path is None:
+    if step.kind in (ActionKind.RENAME_DIRECTORY, ActionKind.REMOVE_DIRECTORY) or path is None:
         return
     directory, separator, name = path.partition("/")
     path = (renamed.get(directory) or directory) + separator + name

@@ -93,6 +93,11 @@ class FileSystem:
             except FileNotFoundError:
                 return None
 
+    def mtime(self, path: str) -> int:
+        """Modification time of a directory, in ns."""
+        with self._wrapped("look at the directory", path):
+            return os.fstat(self._directory(path)).st_mtime_ns
+
     def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes of a file in pieces."""
         with self._wrapped("read the file", path):
@@ -147,20 +152,24 @@ class FileSystem:
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=parent)
             try:
-                for piece in pieces:
-                    self._write_all(descriptor, piece)
-                os.fsync(descriptor)
+                self._write_all(descriptor, 0, pieces)
             finally:
                 os.close(descriptor)
 
     @staticmethod
-    def _write_all(descriptor: int, piece: bytes) -> None:
-        view = memoryview(piece)
-        while view:
-            written = os.write(descriptor, view)
-            if written <= 0:
-                raise OSError(errno.EIO, "nothing was written")
-            view = view[written:]
+    def _write_all(descriptor: int, position: int, pieces: Iterable[bytes]) -> None:
+        """Write from a position to a new end and flush; a piece of zeros becomes a hole."""
+        for piece in pieces:
+            view = memoryview(piece if piece.count(0) < len(piece) else b"")
+            written = 0
+            while written < len(view):
+                count = os.pwrite(descriptor, view[written:], position + written)
+                if count <= 0:
+                    raise OSError(errno.EIO, "nothing was written")
+                written += count
+            position += len(piece)
+        os.ftruncate(descriptor, position)
+        os.fsync(descriptor)
 
     def own(self, path: str, mode: int, uid: int, gid: int) -> None:
         """Give a new file the mode and, as root, the owner that its neighbors have."""
@@ -189,11 +198,9 @@ class FileSystem:
         """Write behind the end of a file and flush it."""
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
-            descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | _FILE, dir_fd=parent)
+            descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
             try:
-                for piece in pieces:
-                    self._write_all(descriptor, piece)
-                os.fsync(descriptor)
+                self._write_all(descriptor, os.fstat(descriptor).st_size, pieces)
             finally:
                 os.close(descriptor)
 

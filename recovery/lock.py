@@ -29,9 +29,12 @@ class BrokerLock:
         self._fs = fs
         self._descriptor = -1
         self._created = False
+        self._mtimes = (0, 0)
 
     def __enter__(self) -> Self:
+        before = self._fs.mtime("")
         self._descriptor, self._created = self._fs.open_or_create(LOCK_FILE)
+        self._mtimes = (before, self._fs.mtime(""))
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -47,6 +50,9 @@ class BrokerLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._created:
+        if self._created:  # leave no trace, not even in the directory's time
+            before, locked = self._mtimes
+            now = self._fs.mtime("")
             self._fs.remove(LOCK_FILE)
+            self._fs.set_mtime("", before if now == locked else now)
         os.close(self._descriptor)

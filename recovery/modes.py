@@ -10,6 +10,8 @@ __all__ = ["Mode"]
 class Mode(enum.StrEnum):
     """What recovery aims at."""
 
+    SAFE = "safe"
+    STRICT = "strict"
     KAFKA = "kafka"
 
     @property
@@ -19,5 +21,7 @@ class Mode(enum.StrEnum):
 
 
 _USE_WHEN = {
+    Mode.SAFE: "Use it when the broker is to start again with every sound batch there is and change nothing more.",
+    Mode.STRICT: "Use it when anything worse than a torn or zero tail is for a person to decide.",
     Mode.KAFKA: "Use it when the result must be, byte for byte, what the broker's own recovery would leave.",
 }

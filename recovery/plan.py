@@ -9,13 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.names import LOCK_FILE, FileKind, parse_segment_file
 from kafkalog.codec.scan import Scanner
-from kafkalog.recovery.actions import Action, ActionKind, difference
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory
+from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
+
+_NEVER_TOUCHED = frozenset({LOCK_FILE})
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
 
@@ -102,6 +106,8 @@ class Plan:
     survey: Survey = field(repr=False)
     refusal: str | None = None
     """one sentence, if recovery in this mode declines"""
+    findings: list[Finding] = field(default_factory=list)
+    """why logs are cut and things are put out of the way"""
 
     @property
     def changes(self) -> bool:
@@ -116,6 +122,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "broker": self.broker.as_dict(),
+            "findings": [finding.as_dict() for finding in self.findings],
             "partitions": [partition.as_dict() for partition in self.partitions],
             "actions": [action.as_dict() for action in self.actions],
         }
@@ -128,8 +135,10 @@ def make_plan(
     settings: Callable[[str], LogSettings],
     now_ms: int,
     unique: Callable[[str], str],
+    full: bool = False,
+    topic_id: str | None = None,
 ) -> Plan:
-    """Let the broker's model run over a virtual copy, and take the difference."""
+    """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
     result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
     forecast = BrokerForecast(
         result.outcome,
@@ -139,14 +148,47 @@ def make_plan(
         result.clean,
     )
     plan = Plan(found.root, mode, forecast, [], [], found)
-    if result.outcome != Outcome.LOADED:
+    if mode is not Mode.KAFKA:
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id)
+    elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
         return plan
-    plan.actions = difference(found, result.tree)
-    plan.partitions = _partitions(found, result, plan.actions)
-    plan.refusal = _unsafe(found, plan.actions)
+    else:
+        plan.actions = difference(found, result.tree)
+        plan.partitions = _partitions(found, result.partitions, plan.actions)
+    plan.refusal = plan.refusal or _unsafe(found, plan.actions)
     return plan
+
+
+def _plan_safely(
+    plan: Plan,
+    settings: Callable[[str], LogSettings],
+    now_ms: int,
+    unique: Callable[[str], str],
+    full: bool,
+    topic_id: str | None,
+) -> None:
+    """Modes safe and strict."""
+    found = plan.survey
+    result = recover_safely(found.tree(), settings=settings, now_ms=now_ms, unique=unique, full=full, topic_id=topic_id)
+    plan.findings = result.findings()
+    plan.refusal = result.refusal
+    plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
+    plan.partitions = _partitions(found, result.partitions, plan.actions)
+    if not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
+        plan.actions = []  # the log is in order: no need to have a broker look at it again
+    if plan.mode is Mode.STRICT and plan.refusal is None:
+        plan.refusal = _beyond_strict(plan.findings)
+
+
+def _beyond_strict(findings: list[Finding]) -> str | None:
+    """What mode strict leaves to a person."""
+    worse = [finding for finding in findings if finding.code not in (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)]
+    if not worse:
+        return None
+    more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
+    return f"mode strict cuts torn and zero tails only, and there is {worse[0]}{more}"
 
 
 def _unsafe(found: Survey, actions: list[Action]) -> str | None:
@@ -164,12 +206,12 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
     return None
 
 
-def _partitions(found: Survey, result: BrokerResult, actions: list[Action]) -> list[PartitionPlan]:
+def _partitions(found: Survey, results: list[PartitionResult], actions: list[Action]) -> list[PartitionPlan]:
     plans = {
         partition.name: PartitionPlan(
             partition.name, partition.log_start_offset, partition.log_end_offset, renamed_to=partition.stray
         )
-        for partition in result.partitions
+        for partition in results
     }
     logs = FileKind.LOG.value
     for path, facts in found.files.items():

@@ -30,6 +30,17 @@ PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryOptions:
+    """What decides a plan besides the directory."""
+
+    mode: Mode | str
+    config: Mapping[str, str]
+    at: int | None
+    full: bool
+    topic_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryResult:
     """What a recovery did; `run_id` is None if there was nothing to do."""
 
@@ -93,11 +104,17 @@ def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     return real, None
 
 
-def _plan(found: Survey, mode: Mode | str, config: Mapping[str, str] | None, at: int | None) -> Plan:
-    settings = LogSettings.from_names(config or {})
-    now_ms = time.time_ns() // 1_000_000 if at is None else at
+def _plan(found: Survey, options: RecoveryOptions) -> Plan:
+    settings = LogSettings.from_names(options.config)
+    now_ms = time.time_ns() // 1_000_000 if options.at is None else options.at
     return make_plan(
-        found, _mode(mode), settings=lambda topic: settings, now_ms=now_ms, unique=lambda directory: uuid.uuid4().hex
+        found,
+        _mode(options.mode),
+        settings=lambda topic: settings,
+        now_ms=now_ms,
+        unique=lambda directory: uuid.uuid4().hex,
+        full=options.full,
+        topic_id=options.topic_id,
     )
 
 
@@ -111,35 +128,41 @@ def _mode(mode: Mode | str) -> Mode:
 def plan(
     path: PathLike,
     *,
-    mode: Mode | str = Mode.KAFKA,
+    mode: Mode | str = Mode.SAFE,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
+    full: bool = False,
+    topic_id: str | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
-    `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `on_read` is told of the
-    bytes read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
+    `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` looks at segments
+    below the recovery point too, `topic_id` is for partitions that have lost theirs, `on_read` is told of the bytes
+    read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
     """
     root, only = _root_of(path)
     with survey(root, only=only, on_read=on_read) as found:
-        return _plan(found, mode, config, at)
+        return _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id))
 
 
 def recover(
     path: PathLike,
     *,
-    mode: Mode | str = Mode.KAFKA,
+    mode: Mode | str = Mode.SAFE,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
+    full: bool = False,
+    topic_id: str | None = None,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> RecoveryResult:
     """Plan and act under the broker's lock and a journal; a run that was cut short is completed first.
 
-    `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.
-    Raises `RecoveryRefused` if the mode declines, the directory is locked or has changed.
+    Arguments are those of `plan`; `quarantine` is where removed bytes are kept, `expected` a plan made before: if the
+    directory is no longer what it was made from, nothing is done.  Raises `RecoveryRefused` if the mode declines, the
+    directory is locked or has changed.
     """
     root, only = _root_of(path)
     with ExitStack() as stack:
@@ -151,7 +174,7 @@ def recover(
         found = stack.enter_context(survey(root, only=only, on_read=on_read))
         if expected is not None and not completed:
             _check_unchanged(expected, found)
-        made = _plan(found, mode, config, at)
+        made = _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id))
         if made.refusal is not None:
             raise RecoveryRefused(made.refusal, reason="mode")
         if not made.changes:
@@ -219,11 +242,12 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
     root = os.path.realpath(given)
     if not is_log_dir(root) and is_partition_dir(root):
         root = os.path.dirname(root)
+    runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
+    runs.undoable(run_id)
     with ExitStack() as stack:
         fs = FileSystem(root)
         stack.callback(fs.close)
         stack.enter_context(BrokerLock(fs))
-        runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
         journal, name = runs.undoable(run_id)
         place = runs.create()
         stack.callback(place.close)

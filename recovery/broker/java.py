@@ -39,6 +39,16 @@ class JavaError(Exception):
     """An exception of the broker; `java_class` is its class there."""
 
     java_class = "java.lang.Exception"
+    position: int | None = None
+    """of the batch that causes it, where one does"""
+    segment_path: str | None = None
+    """of the log file that holds the batch"""
+
+    def at(self, position: int | None, segment_path: str | None = None) -> JavaError:
+        """Note where it comes from, unless that is known already; the exception itself."""
+        self.position = position if self.position is None else self.position
+        self.segment_path = segment_path if self.segment_path is None else self.segment_path
+        return self
 
 
 class JavaIOError(JavaError):

@@ -13,6 +13,7 @@ from kafkalog.recovery.broker.java import (
     IllegalArgumentError,
     IllegalStateError,
     InvalidOffsetError,
+    JavaError,
     JavaHashMap,
     JavaIOError,
     NoSuchFileError,
@@ -354,7 +355,10 @@ def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, si
         if append is None:
             append = producers.prepare(header.producer_id)
             appends.put(header.producer_id, append)
-        transaction = append.append(batch)
+        try:
+            transaction = append.append(batch)
+        except JavaError as error:
+            raise error.at(batch.position, segment.path(FileKind.LOG)) from error.__cause__
         if transaction is not None:
             completed.append(transaction)
     for append in appends.values():

@@ -36,6 +36,7 @@ from kafkalog.recovery.broker.java import (
     IllegalArgumentError,
     IndexOutOfBoundsError,
     InvalidRecordError,
+    JavaError,
     KafkaError,
     int64,
 )
@@ -92,7 +93,7 @@ class LogBatch:
         try:
             return legacy.first_offset(RecordBatch(self.header, self.position, self.data), DEFAULT_LIMITS, PLAIN)
         except FormatError as error:
-            raise _legacy_failure(error, self.header.codec) from None
+            raise _legacy_failure(error, self.header.codec).at(self.position) from None
 
     def ensure_valid(self) -> None:
         """Size and checksum (`RecordBatch.ensureValid`)."""
@@ -137,7 +138,7 @@ def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes:
         raise KafkaError(error.message) from None
 
 
-def _legacy_failure(error: FormatError, codec: int) -> Exception:
+def _legacy_failure(error: FormatError, codec: int) -> JavaError:
     if codec > Codec.ZSTD:
         return IllegalArgumentError(error.message)
     if error.code == FindingCode.DECOMPRESSION_FAILED:
@@ -165,7 +166,7 @@ class LogFile:
             view = window.view(position, MAGIC_END)
             offset, length = LOG_OVERHEAD.struct.unpack_from(view)
             if length < SMALLEST_MESSAGE:
-                raise CorruptRecordError(f"Found record size {length} smaller than minimum record overhead")
+                raise CorruptRecordError(f"Found record size {length} smaller than minimum overhead").at(position)
             size = length + LOG_OVERHEAD.size
             if position + size > end:
                 return

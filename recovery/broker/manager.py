@@ -39,7 +39,7 @@ from kafkalog.recovery.broker.loader import LoadedLog, LoadRequest, PartitionLoa
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Tree
 
-__all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory"]
+__all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory", "read_topic_id"]
 
 _Offsets = dict[tuple[str, int], int]
 
@@ -81,9 +81,11 @@ class BrokerResult:
     exception: str | None = None
     message: str | None = None
     partitions: list[PartitionResult] = field(default_factory=list)
+    error: JavaError | None = None
+    """the exception itself, which may say what batch caused it"""
 
 
-def _topic_id(tree: Tree, directory: str) -> str | None:
+def read_topic_id(tree: Tree, directory: str) -> str | None:
     """`PartitionMetadataFile.read`: the topic id, None without a file, or the broker's exception."""
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -186,7 +188,7 @@ class _Directory:
         )
         loader = PartitionLoader(self.tree, request)
         loaded = loader.load()
-        topic_id = _topic_id(self.tree, directory)
+        topic_id = read_topic_id(self.tree, directory)
         stray: str | None = None
         if name.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
             if self.kraft and topic_id is None:
@@ -254,12 +256,13 @@ def load_log_directory(
         directory.offline = directory.offline or error
     except JavaError as error:
         result.outcome = Outcome.START_FAILS
-        result.exception, result.message = error.java_class, str(error)
+        result.exception, result.message, result.error = error.java_class, str(error), error
         return result
     result.partitions = directory.results
     if directory.offline is not None:
         result.outcome = Outcome.DIR_OFFLINE
         result.exception, result.message = directory.offline.java_class, str(directory.offline)
+        result.error = directory.offline
     return result
 
 

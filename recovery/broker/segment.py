@@ -104,8 +104,10 @@ class LogSegment:
         interval = self._settings.index_interval_bytes
         self._max = None
         largest = self._max_timestamp()
+        position = 0
         try:
             for batch in self.log.batches():
+                position = batch.position
                 batch.ensure_valid()
                 last_offset = batch.last_offset
                 if not self.can_hold(last_offset):
@@ -121,6 +123,8 @@ class LogSegment:
                     self._epoch_and_producer(batch, producers, epochs)
         except (CorruptRecordError, InvalidRecordError):
             pass  # the broker logs it and cuts here
+        except JavaError as error:
+            raise error.at(position, self.path(FileKind.LOG)) from error.__cause__
         truncated = self.log.size - valid_bytes
         self._truncate_log(valid_bytes)
         offset_index.trim()
@@ -159,7 +163,11 @@ class LogSegment:
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
         """The batch of an offset, through the index."""
-        return self.log.search(offset, max(self.offset_index.lookup(offset).position, start))
+        position = max(self.offset_index.lookup(offset).position, start)
+        try:
+            return self.log.search(offset, position)
+        except JavaError as error:
+            raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
         """Position and size of what a read from an offset gives; None if there is nothing at or behind it."""
@@ -179,7 +187,10 @@ class LogSegment:
         found = self.read(self.offset_index.last_offset, self.log.size)
         if found is None:
             return self.base_offset
-        last = self.log.last_batch(*found)
+        try:
+            last = self.log.last_batch(*found)
+        except JavaError as error:
+            raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
         return self.base_offset if last is None else int64(last.last_offset + 1)
 
     @property

@@ -183,6 +183,24 @@ class Tree:
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
 
+    def part(self, directory: str) -> Tree:
+        """A tree of its own with the root's files, one directory and what is in it."""
+        piece = Tree({}, (), self._origin)
+        for parent in ("", directory):
+            for name in self.files.names(parent):
+                path = f"{parent}/{name}" if parent else name
+                piece.files[path] = self.files[path]
+        inside = directory + "/"
+        piece.directories = {path for path in self.directories if path == directory or path.startswith(inside)}
+        return piece
+
+    def copy(self) -> Tree:
+        """The same content; changing one does not change the other."""
+        other = Tree({}, self.directories, self._origin)
+        other.files.update(self.files)
+        other.renamed_directories = list(self.renamed_directories)
+        return other
+
     def source(self, path: str) -> ContentSource:
         """A reader of the file as it is now."""
         return ContentSource(self.files[path], self._origin)
@@ -215,6 +233,13 @@ class Tree:
     def rename(self, old: str, new: str) -> None:
         """Rename a file over whatever is there."""
         self.files[new] = self.files.pop(old)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory with all that is in it."""
+        inside = path + "/"
+        for known in [known for known in self.files if known.startswith(inside)]:
+            del self.files[known]
+        self.directories = {known for known in self.directories if known != path and not known.startswith(inside)}
 
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""

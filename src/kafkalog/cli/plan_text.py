@@ -45,6 +45,8 @@ def print_plan(plan: Plan) -> None:
         ],
     )
     with LineWriter() as writer:
+        for finding in plan.findings:
+            writer.write(escape_controls(str(finding)))
         writer.write(escape_controls(_forecast(plan.broker)))
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -11,9 +12,9 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import parse_settings, planning_options, total_bytes
+from kafkalog.cli.settings import options_of, planning_options, total_bytes
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.recovery import Plan, RecoveryResult, plan, recover
+from kafkalog.recovery import Plan, RecoveryResult, recover
 
 __all__ = ["command"]
 
@@ -44,42 +45,27 @@ def _print_result(result: RecoveryResult) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show the plan, as `kafkalog plan` does.")
 @click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(
-    path: str,
-    mode: str,
-    config: tuple[str, ...],
-    at: int | None,
-    yes: bool,
-    dry_run: bool,
-    quarantine: str | None,
-    as_json: bool,
-) -> int:
+def command(path: str, yes: bool, dry_run: bool, quarantine: str | None, as_json: bool, **given: Any) -> int:
     """Bring a log directory into order after a crash, under the broker's lock and with a journal.
 
     Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
     Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined.
+
+    Modes: safe keeps every sound batch and leaves what a broker opens without changing a byte; strict cuts torn and
+    zero tails only and declines anything else; kafka leaves, byte for byte, what the broker's own recovery would.
     """
+    options = options_of(**given)
     if dry_run:
-        return plan_command.show(path, mode, config, at, as_json)
-    settings = parse_settings(config)
+        return plan_command.show(path, options, as_json)
     expected: Plan | None = None
     if not yes:
-        with ByteProgress("planning", total_bytes(path)) as progress:
-            expected = plan(path, mode=mode, config=settings, at=at, on_read=progress.advance)
+        expected = plan_command.make(path, options)
         if not as_json:
             print_plan(expected)
         if expected.refusal is None and expected.changes and not _is_confirmed(expected):
             return Outcome.REFUSED
     with ByteProgress("recovering", total_bytes(path)) as progress:
-        result = recover(
-            path,
-            mode=mode,
-            config=settings,
-            at=at,
-            quarantine=quarantine,
-            expected=expected,
-            on_read=progress.advance,
-        )
+        result = recover(path, **options, quarantine=quarantine, expected=expected, on_read=progress.advance)
     if as_json:
         print_json(result.as_dict())
     else:

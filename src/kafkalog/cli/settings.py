@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["parse_settings", "planning_options", "total_bytes"]
+__all__ = ["Options", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planning_options(function: Function) -> Function:
-    """`--mode`, `--config`, `--at`."""
+    """`--mode`, `--full`, `--topic-id`, `--config`, `--at`."""
     for option in (
         click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms."),
         click.option(
@@ -26,10 +26,27 @@ def planning_options(function: Function) -> Function:
             multiple=True,
             help="A setting under Kafka's name, topic's or broker's; may be repeated.",
         ),
-        click.option("--mode", default="kafka", show_default=True, help="How to recover: kafka."),
+        click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own cannot be read."),
+        click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
+        click.option("--mode", default="safe", show_default=True, metavar="safe|strict|kafka", help="How to recover."),
     ):
         function = option(function)
     return function
+
+
+class Options(TypedDict):
+    """What `plan` and `recover` of the library take."""
+
+    mode: str
+    config: dict[str, str]
+    at: int | None
+    full: bool
+    topic_id: str | None
+
+
+def options_of(mode: str, config: tuple[str, ...], at: int | None, full: bool, topic_id: str | None) -> Options:
+    """The options as the library takes them."""
+    return Options(mode=mode, config=parse_settings(config), at=at, full=full, topic_id=topic_id)
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,262 @@
+"""Taking out of a broker's way what would stop it or mislead it, before anything else is decided.
+
+Foreign directories, names no broker can parse, checkpoints it cannot read, unfinished swaps that would put damaged
+data in the place of sound data, a log start behind the log's end.  Everything happens in the virtual tree; each change
+has a reason for the report.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kafkalog.codec.findings import StopReason
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_java_long,
+    parse_partition_directory,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
+from kafkalog.recovery.broker.epochs import LeaderEpochCache, read_offset_checkpoint
+from kafkalog.recovery.broker.java import JavaError
+from kafkalog.recovery.broker.manager import read_topic_id
+from kafkalog.recovery.broker.tree import Tree
+
+__all__ = ["Change", "Checkpoints", "normalize_partition", "normalize_root", "partitions_of", "topic_ids"]
+
+_DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+_NUMBERED = (*(kind.value for kind in (FileKind.LOG, *_INDEXES, FileKind.PRODUCER_SNAPSHOT)), _CLEANED, _SWAP)
+_WORDS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that was put out of the way, and why."""
+
+    path: str
+    reason: str
+
+
+def normalize_root(tree: Tree) -> list[Change]:
+    """Directories that stop a broker, and a marker that is not trusted."""
+    changes: list[Change] = []
+    seen: dict[tuple[str, int, DirectoryState], str] = {}
+    for name in sorted(tree.subdirectories(), key=lambda name: (len(name), name)):
+        if name == REMOTE_INDEX_CACHE:
+            continue
+        parsed = parse_partition_directory(name)
+        if parsed is None or _WORDS.search(parsed.topic):  # a blank is lost on the way to `-stray`, which stops it too
+            tree.remove_directory(name)
+            changes.append(Change(name, "a directory that is no partition stops a broker from starting"))
+            continue
+        key = (parsed.topic, parsed.partition, parsed.state)
+        if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE) and key in seen:
+            tree.remove_directory(name)
+            changes.append(Change(name, f"the same partition as {seen[key]} stops a broker from starting"))
+        seen.setdefault(key, name)
+    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+        if name in tree.directories:
+            tree.remove_directory(name)
+            changes.append(Change(name, "a directory in the place of a checkpoint takes the log directory offline"))
+    tree.delete(CLEAN_SHUTDOWN_FILE)
+    return changes
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The two offset checkpoints that recovery reads, as far as they can be read."""
+
+    recovery_points: dict[tuple[str, int], int]
+    log_starts: dict[tuple[str, int], int]
+
+    @classmethod
+    def read(cls, tree: Tree) -> Checkpoints:
+        """Both; of a file that a broker cannot read, the lines that can be."""
+        return cls(_read_offsets(tree, RECOVERY_POINT_CHECKPOINT), _read_offsets(tree, LOG_START_OFFSET_CHECKPOINT))
+
+    def write(self, tree: Tree) -> None:
+        """Put both into the tree, where they differ from what is there."""
+        for name, offsets in (
+            (RECOVERY_POINT_CHECKPOINT, self.recovery_points),
+            (LOG_START_OFFSET_CHECKPOINT, self.log_starts),
+        ):
+            if name not in tree.files and not offsets:
+                continue
+            if name in tree.files and _readable(tree, name) == offsets:
+                continue
+            entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(offsets.items())]
+            tree.write(name, encode_offset_checkpoint(entries))
+
+
+def _readable(tree: Tree, name: str) -> dict[tuple[str, int], int] | None:
+    try:
+        return read_offset_checkpoint(tree.read(name))
+    except JavaError:
+        return None
+
+
+def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
+    if name not in tree.files:
+        return {}
+    whole = _readable(tree, name)
+    if whole is not None:
+        return whole
+    found: dict[tuple[str, int], int] = {}
+    for line in tree.read(name).decode("utf-8", "replace").splitlines()[2:]:
+        words = _WORDS.split(line.strip())
+        if len(words) == 3:
+            partition, offset = parse_java_long(words[1], 32), parse_java_long(words[2])
+            if partition is not None and offset is not None:
+                found[words[0], partition] = offset
+    return found
+
+
+def normalize_partition(tree: Tree, directory: str, donor: str | None = None) -> list[Change]:
+    """Put out of the way what the broker could not load in a partition directory.
+
+    `donor` is a topic id to use where the directory's own cannot be read.
+    """
+    partition = _Partition(tree, directory)
+    partition.names()
+    partition.unfinished()
+    partition.swaps()
+    partition.orphans()
+    partition.epochs()
+    partition.metadata(donor)
+    return partition.changes
+
+
+class _Partition:
+    def __init__(self, tree: Tree, directory: str) -> None:
+        self.tree = tree
+        self.directory = directory
+        self.changes: list[Change] = []
+
+    def path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def take(self, name: str, reason: str) -> None:
+        self.tree.delete(self.path(name))
+        self.changes.append(Change(self.path(name), reason))
+
+    def names(self) -> None:
+        """Names that a broker reads as a number and cannot, or reads as another number's name."""
+        for name in self.tree.names(self.directory):
+            if name.endswith(_DELETED) or not name.endswith(_NUMBERED):
+                continue
+            parsed = parse_segment_file(name)
+            if parsed is None:
+                known = parse_java_long(name.split(".", 1)[0]) is not None
+                if not known:
+                    self.take(name, "a broker stops at a name that does not begin with an offset")
+            elif parsed.base_offset < 0 or segment_file(parsed.base_offset, parsed.kind) + parsed.pending != name:
+                self.take(name, "a broker would take it for another file's name")
+
+    def unfinished(self) -> None:
+        for name in self.tree.names(self.directory):
+            if name.endswith(_DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + _DELETED):
+                self.take(name, "a file that was waiting to be deleted")
+
+    def swaps(self) -> None:
+        """Keep a swap only if what it would put in place is sound."""
+        names = self.tree.names(self.directory)
+        logs = {name for name in names if name.endswith(FileKind.LOG.value + _SWAP)}
+        for name in names:
+            if not name.endswith(_SWAP) or self.path(name) not in self.tree.files:
+                continue
+            base = name.split(".", 1)[0]
+            log = f"{base}{FileKind.LOG.value}{_SWAP}"
+            index = f"{base}{FileKind.OFFSET_INDEX.value}{_SWAP}"
+            if log not in logs:
+                self.take(name, "part of a replacement whose log is missing")
+            elif index not in names or not self._is_sound_log(log):
+                for part in [part for part in names if part.startswith(base + ".") and part.endswith(_SWAP)]:
+                    if self.path(part) in self.tree.files:
+                        self._take_or_adopt(part, base)
+
+    def _take_or_adopt(self, part: str, base: str) -> None:
+        """A damaged replacement goes, unless the file it replaces is gone already."""
+        if part.endswith(FileKind.LOG.value + _SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
+            self.tree.rename(self.path(part), self.path(part.removesuffix(_SWAP)))
+            self.changes.append(Change(self.path(part), "a replacement whose original is gone; its sound part stays"))
+        else:
+            self.take(part, "a replacement that is damaged or incomplete; the original stays")
+
+    def _is_sound_log(self, name: str) -> bool:
+        scanner = Scanner(self.tree.source(self.path(name)))
+        count = sum(1 for _ in scanner)
+        return scanner.stop is StopReason.END and count > 0
+
+    def orphans(self) -> None:
+        """Indexes without a log; a broker deletes them."""
+        if any(name.endswith((_SWAP, _CLEANED)) for name in self.tree.names(self.directory)):
+            return
+        for name in self.tree.names(self.directory):
+            parsed = parse_segment_file(name)
+            if parsed is None or parsed.pending or parsed.kind not in _INDEXES:
+                continue
+            if not self.tree.exists(self.path(segment_file(parsed.base_offset, FileKind.LOG))):
+                self.take(name, "an index without its log")
+
+    def epochs(self) -> None:
+        """An epoch file that a broker cannot read is rebuilt from the batches."""
+        path = self.path(LEADER_EPOCH_CHECKPOINT)
+        if path in self.tree.directories:
+            self.tree.remove_directory(path)
+            self.changes.append(Change(path, "a directory in the place of the leader epochs"))
+            return
+        try:
+            LeaderEpochCache(self.tree.part(self.directory), self.directory)
+        except JavaError as error:
+            self.take(LEADER_EPOCH_CHECKPOINT, f"a broker cannot read it: {error}")
+
+    def metadata(self, donor: str | None) -> None:
+        """A topic id that cannot be read comes from another partition of the topic, or from the operator."""
+        path = self.path(PARTITION_METADATA)
+        try:
+            read_topic_id(self.tree, self.directory)
+        except JavaError as error:
+            if donor is None:
+                return
+            if path in self.tree.directories:
+                self.tree.remove_directory(path)
+            self.tree.write(path, f"version: 0\ntopic_id: {donor}".encode())
+            self.changes.append(
+                Change(path, f"a broker cannot read it ({error}); the topic id is known from elsewhere")
+            )
+
+
+def partitions_of(tree: Tree) -> list[tuple[str, PartitionName]]:
+    """The partition directories that a broker loads."""
+    found = []
+    for name in tree.subdirectories():
+        parsed = parse_partition_directory(name)
+        if parsed is not None and parsed.topic != CLUSTER_METADATA_TOPIC and name != REMOTE_INDEX_CACHE:
+            found.append((name, parsed))
+    return found
+
+
+def topic_ids(tree: Tree) -> dict[str, str]:
+    """Topic -> id, as far as the directory's own partitions tell, where they agree."""
+    found: dict[str, set[str]] = {}
+    for directory, name in partitions_of(tree):
+        try:
+            topic_id = read_topic_id(tree, directory)
+        except JavaError:
+            continue
+        if topic_id is not None:
+            found.setdefault(name.topic, set()).add(topic_id)
+    return {topic: next(iter(ids)) for topic, ids in found.items() if len(ids) == 1}

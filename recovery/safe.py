@@ -1,0 +1,359 @@
+"""Mode safe: what a broker opens without changing a byte, with every sound batch that is there.
+
+Where the broker's own result is sound and stable, that is the result.  Elsewhere the log is cut at the first batch that
+is not sound, everything beside it is rebuilt as the broker would rebuild it, and the result is put before the model of
+the broker again until that changes nothing any more.  A batch that stops the broker's start is where the log is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, DirectoryState, FileKind, PartitionName, parse_segment_file
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult, load_log_directory
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.tree import Content, Tree
+from kafkalog.recovery.normalize import (
+    Change,
+    Checkpoints,
+    normalize_partition,
+    normalize_root,
+    partitions_of,
+    topic_ids,
+)
+from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, sound_prefix
+
+__all__ = ["SafeResult", "recover_safely"]
+
+_ROUNDS = 40
+_FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
+_LARGEST_INDEX = 1 << 30
+
+
+@dataclass(slots=True)
+class SafeResult:
+    """The tree to leave, and what led to it."""
+
+    tree: Tree
+    partitions: list[PartitionResult] = field(default_factory=list)
+    cuts: dict[str, Cut] = field(default_factory=dict)
+    """partition directory -> where its log is cut"""
+    changes: list[Change] = field(default_factory=list)
+    """what was put out of the way, and why"""
+    refusal: str | None = None
+
+    def findings(self) -> list[Finding]:
+        """The reasons of cuts and changes."""
+        found = [
+            Finding(cut.code, Severity.ERROR, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
+        ]
+        found += [
+            Finding(FindingCode.FOREIGN_FILE, Severity.WARNING, None, None, change.reason, change.path)
+            for change in self.changes
+        ]
+        return found
+
+
+class _CannotSettleError(Exception):
+    """A partition that no cut brings into order; the message is the refusal."""
+
+
+@dataclass(slots=True)
+class _Rules:
+    settings: Callable[[str], LogSettings]
+    now_ms: int
+    unique: Callable[[str], str]
+    full: bool
+
+
+class _PartitionRun:
+    """One partition directory on its way to a state that the broker leaves alone."""
+
+    def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: _Rules) -> None:
+        self.original = tree
+        self.directory = directory
+        self.name = name
+        self.rules = rules
+        self.key = (name.topic, name.partition)
+        self.recovery_point = max(points.recovery_points.get(self.key, 0), 0)
+        self.log_start = max(points.log_starts.get(self.key, 0), 0)
+        self.start = self._first_scanned()
+        self.cut: Cut | None = None
+        self.took_theirs = False
+
+    def _first_scanned(self) -> int:
+        """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
+        bases = [base for base, _ in log_segments(self.original, self.directory)]
+        if self.rules.full or not bases:
+            return 0
+        return max((base for base in bases if base <= self.recovery_point), default=0)
+
+    # -- the broker --------------------------------------------------------------------------------------------------
+
+    def load(self, tree: Tree, *, recovery_point: int, log_start: int, clean: bool = False) -> BrokerResult:
+        """What the broker makes of this partition alone."""
+        copy = tree.copy()
+        checkpoints = Checkpoints({self.key: recovery_point}, {self.key: log_start} if log_start else {})
+        copy.delete("recovery-point-offset-checkpoint")
+        copy.delete("log-start-offset-checkpoint")
+        checkpoints.write(copy)
+        copy.delete(CLEAN_SHUTDOWN_FILE)
+        if clean:
+            copy.write(CLEAN_SHUTDOWN_FILE, b"")
+        return load_log_directory(
+            copy, settings=self.rules.settings, now_ms=self.rules.now_ms, unique=self.rules.unique
+        )
+
+    def is_stable(self, result: BrokerResult, log_start: int) -> bool:
+        """Started on its result again, with everything to be scanned, the broker changes nothing."""
+        directory = self.result_directory(result)
+        again = load_again(self, result.tree, directory, log_start)
+        return again is not None and inside(again.tree, directory) == inside(result.tree, directory)
+
+    # -- the way -----------------------------------------------------------------------------------------------------
+
+    def run(self, clean: bool, untouched: Tree) -> BrokerResult:
+        """The broker's own result on the untouched directory where that will do, else ours."""
+        theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
+        if theirs.outcome == Outcome.LOADED:
+            sound = sound_prefix(untouched, self.directory, start=self.start)
+            kept = keeps(theirs.tree, self.result_directory(theirs), sound, self.start)
+            if kept and self.is_stable(theirs, self.log_start):
+                self.cut = sound.cut
+                self.took_theirs = True
+                return theirs
+        return self.settle(sound_prefix(self.original, self.directory, start=self.start))
+
+    def result_of(self, result: BrokerResult) -> PartitionResult:
+        """What was made of this directory (its `-future` copy may stand beside it)."""
+        return next(partition for partition in result.partitions if partition.name == self.directory)
+
+    def result_directory(self, result: BrokerResult) -> str:
+        """Its name afterwards."""
+        return self.result_of(result).stray or self.directory
+
+    def settle(self, sound: SoundLog) -> BrokerResult:
+        """Cut, rebuild, and let the broker look until it changes nothing."""
+        tree = self.original.copy()
+        self.cut = sound.cut
+        self.keep(tree, sound)
+        for _ in range(_ROUNDS):
+            self.log_start = min(self.log_start, last_start(tree, self.directory, self.log_start))
+            result = self.load(tree, recovery_point=self.start, log_start=self.log_start)
+            if result.outcome != Outcome.LOADED:
+                tree = self.cut_at_failure(tree, result)
+                continue
+            if self.is_stable(result, self.log_start):
+                return result
+            if self.result_directory(result) != self.directory:
+                break
+            tree = result.tree
+        raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
+
+    def keep(self, tree: Tree, sound: SoundLog) -> None:
+        """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
+        for base, path in log_segments(tree, self.directory):
+            size = sound.sizes.get(path)
+            if size is None:
+                remove_segment(tree, self.directory, base)
+                continue
+            if size < tree.files[path].size:
+                tree.files[path] = tree.files[path].slice(0, size)
+        for base, _path in log_segments(tree, self.directory):
+            if base >= self.start:
+                reset_indexes(tree, self.directory, base)
+
+    def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
+        """Cut at the batch that the broker stumbles over; where it is none, rebuild everything beside the logs."""
+        message = result.message or ""
+        if any(text in message for text in _FULL_INDEX):
+            raise _CannotSettleError(self.smallest_index(tree))
+        error = result.error
+        path = None if error is None else error.segment_path
+        if error is None or error.position is None or path is None or path not in tree.files:
+            if self.start > 0:
+                self.start = 0
+                tree = self.original.copy()
+                sound = sound_prefix(tree, self.directory)
+                self.cut = sound.cut
+                self.keep(tree, sound)
+                return tree
+            raise _CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
+        detail = f"Kafka does not start on this batch: {result.exception}: {message}"
+        self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
+        tree.files[path] = tree.files[path].slice(0, error.position)
+        base = parse_base(path)
+        for later, _ in log_segments(tree, self.directory):
+            if later > base:
+                remove_segment(tree, self.directory, later)
+            elif later == base:
+                reset_indexes(tree, self.directory, base)
+        return tree
+
+    def smallest_index(self, tree: Tree) -> str:
+        """The sentence that names the setting which would do."""
+        settings = self.rules.settings(self.name.topic)
+        size = settings.segment_index_bytes
+        while size < _LARGEST_INDEX:
+            size = max(size * 2, 24)
+            if self.loads_with(tree, size):
+                low, high = size // 2, size
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    low, high = (low, middle) if self.loads_with(tree, middle) else (middle, high)
+                return (
+                    f"the indexes of {self.directory} do not fit into segment.index.bytes="
+                    f"{settings.segment_index_bytes}: Kafka would not start; the smallest value that works is {high} "
+                    f"(--config segment.index.bytes={high}, and the same for the topic or broker)"
+                )
+        return f"the indexes of {self.directory} do not fit into any segment.index.bytes"
+
+    def loads_with(self, tree: Tree, size: int) -> bool:
+        given = self.rules.settings(self.name.topic)
+        settings = LogSettings(
+            segment_bytes=given.segment_bytes,
+            segment_index_bytes=size,
+            index_interval_bytes=given.index_interval_bytes,
+            producer_id_expiration_ms=given.producer_id_expiration_ms,
+        )
+        rules = _Rules(lambda topic: settings, self.rules.now_ms, self.rules.unique, self.rules.full)
+        run = _PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
+        first = run.load(tree, recovery_point=0, log_start=self.log_start)
+        return first.outcome == Outcome.LOADED and run.is_stable(first, self.log_start)
+
+
+def load_again(run: _PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
+    """The broker on its own result, unclean and from the first segment; None if it does not start."""
+    if directory != run.directory:  # a stray directory is another one's name now
+        tree = tree.copy()
+        tree.renamed_directories = []
+    result = run.load(tree, recovery_point=run.start, log_start=log_start)
+    return result if result.outcome == Outcome.LOADED else None
+
+
+def inside(tree: Tree, directory: str) -> dict[str, bytes | Content]:
+    """What a directory holds: small files by their bytes, logs by what they are made of."""
+    held: dict[str, bytes | Content] = {}
+    for name in tree.names(directory):
+        content = tree.files[f"{directory}/{name}"]
+        held[name] = content if name.endswith(FileKind.LOG.value) else tree.read(f"{directory}/{name}")
+    return held
+
+
+def keeps(tree: Tree, directory: str, sound: SoundLog, start: int) -> bool:
+    """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split)."""
+    theirs = sound_prefix(tree, directory, start=start)
+    return theirs.cut is None and sum(theirs.sizes.values()) >= sum(sound.sizes.values())
+
+
+def parse_base(path: str) -> int:
+    """Base offset from a log's path."""
+    parsed = parse_segment_file(path.rpartition("/")[2])
+    if parsed is None:
+        raise AssertionError(path)
+    return parsed.base_offset
+
+
+def remove_segment(tree: Tree, directory: str, base: int) -> None:
+    """Remove the files of a segment, its snapshot too."""
+    for name in tree.names(directory):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.base_offset == base and not parsed.pending:
+            tree.delete(f"{directory}/{name}")
+
+
+def reset_indexes(tree: Tree, directory: str, base: int) -> None:
+    """Empty the indexes of a segment: the broker then rebuilds them when its turn comes, and not while opening."""
+    for name in tree.names(directory):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.base_offset == base and parsed.kind is FileKind.TRANSACTION_INDEX:
+            tree.write(f"{directory}/{name}", b"")
+    prefix = f"{directory}/{base:020d}"
+    tree.write(prefix + FileKind.OFFSET_INDEX.value, b"")
+    tree.write(prefix + FileKind.TIME_INDEX.value, b"")
+
+
+def last_start(tree: Tree, directory: str, log_start: int) -> int:
+    """The largest log start offset with which a broker keeps the log: the offset of its last record.
+
+    One at the log's end would do too, but makes the leader epochs come and go with every start.
+    """
+    segments = log_segments(tree, directory)
+    if not segments:
+        return log_start
+    for base, _path in reversed(segments):
+        end = sound_prefix(tree, directory, start=base).end_offset
+        if end is not None:
+            return max(end - 1, segments[0][0])
+    return segments[-1][0]
+
+
+def recover_safely(
+    tree: Tree,
+    *,
+    settings: Callable[[str], LogSettings],
+    now_ms: int,
+    unique: Callable[[str], str],
+    full: bool = False,
+    topic_id: str | None = None,
+) -> SafeResult:
+    """The tree that safe recovery leaves of a log directory; `topic_id` for partitions that have lost theirs."""
+    result = SafeResult(tree.copy())
+    clean = CLEAN_SHUTDOWN_FILE in tree.files
+    result.changes += normalize_root(result.tree)
+    points = Checkpoints.read(result.tree)
+    donors = topic_ids(result.tree)
+    rules = _Rules(settings, now_ms, unique, full)
+    after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
+    for directory, name in partitions_of(result.tree):
+        untouched = _with_copy(result.tree, directory, name)
+        changes = normalize_partition(result.tree, directory, donors.get(name.topic, topic_id))
+        run = _PartitionRun(_with_copy(result.tree, directory, name), directory, name, points, rules)
+        try:
+            loaded = run.run(clean, untouched)
+        except _CannotSettleError as refusal:
+            result.refusal = result.refusal or str(refusal)
+            continue
+        if not run.took_theirs:
+            result.changes += changes
+        if run.cut is not None:
+            result.cuts[directory] = run.cut
+        _take_over(result, run, loaded, after)
+    after.write(result.tree)
+    return result
+
+
+def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
+    """The partition's own tree; with its `-future` copy, beside which a broker does not close it."""
+    own = tree.part(directory)
+    for other, parsed in partitions_of(tree):
+        same = (parsed.topic, parsed.partition) == (name.topic, name.partition)
+        if same and parsed.state is DirectoryState.FUTURE and name.state is DirectoryState.LIVE:
+            own.directories.add(other)
+            own.files.update((path, tree.files[path]) for path in map(f"{other}/".__add__, tree.names(other)))
+    return own
+
+
+def _take_over(result: SafeResult, run: _PartitionRun, loaded: BrokerResult, after: Checkpoints) -> None:
+    """Put a partition's result into the whole, and say in the checkpoints what is known now."""
+    directory = run.directory
+    new = run.result_directory(loaded)
+    for name in result.tree.names(directory):
+        result.tree.delete(f"{directory}/{name}")
+    if new != directory:
+        result.tree.rename_directory(directory, new)
+    for name in loaded.tree.names(new):
+        result.tree.files[f"{new}/{name}"] = loaded.tree.files[f"{new}/{name}"]
+    partition = run.result_of(loaded)
+    result.partitions.append(partition)
+    if run.name.state.value or partition.stray is not None:
+        return
+    whole = run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0)
+    if whole:
+        after.recovery_points[run.key] = partition.log_end_offset
+    elif run.key in after.recovery_points:
+        after.recovery_points[run.key] = min(after.recovery_points[run.key], partition.log_end_offset)
+    if run.key in after.log_starts:
+        after.log_starts[run.key] = run.log_start

@@ -1,0 +1,148 @@
+"""Where a log stops being sound: the strict walk that decides what `safe` keeps.
+
+Stricter than the broker where the broker's later starts or its readers would stumble: checksum and size as there, and
+also a known magic, a last offset that is not below the base, offsets that increase within and across segments.  What
+merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no reason to cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.rules import MAGICS
+from kafkalog.codec.scan import Scanner
+from kafkalog.recovery.broker.tree import Tree
+
+__all__ = ["Cut", "SoundLog", "log_segments", "sound_prefix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the sound part ends inside a partition: everything from here on goes."""
+
+    path: str
+    """of the log file"""
+    position: int
+    code: FindingCode
+    detail: str
+
+
+@dataclass(slots=True)
+class SoundLog:
+    """The result of a walk over the segments of one partition."""
+
+    cut: Cut | None = None
+    end_offset: int | None = None
+    """offset behind the last sound batch; None if there is none"""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """path of each log file -> its sound bytes; files behind the cut are not listed"""
+
+
+def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
+    """Base offset and path of the canonical log files, by base offset."""
+    found = []
+    for name in tree.names(directory):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending:
+            found.append((parsed.base_offset, f"{directory}/{name}"))
+    return sorted(found)
+
+
+_STOP_CODES = {
+    StopReason.TORN_TAIL: FindingCode.TORN_TAIL,
+    StopReason.ZERO_TAIL: FindingCode.ZERO_TAIL,
+    StopReason.LIMIT: FindingCode.LIMIT_EXCEEDED,
+}
+
+
+class _Walk:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._before: tuple[str, int, int, int] | None = None
+        """path, position, first offset and last offset of the batch before"""
+        self._two_before = -1
+        """last offset of the batch before that, or what lies before the segment"""
+        self.result = SoundLog()
+
+    def segment(self, base: int, path: str) -> bool:
+        """Walk one segment; False if the log ends in it."""
+        if self._before is None:
+            self._two_before = base - 1
+        scanner = Scanner(self._tree.source(path))
+        for batch in scanner:
+            header = batch.header
+            last = header.last_offset
+            first = header.base_offset if isinstance(header, BatchHeader) else last
+            problem = self._problem(header.magic, first, last, base)
+            if problem is not None:
+                code, detail = problem
+                if code is FindingCode.OFFSET_NOT_INCREASING and self._before_is_outlier(first):
+                    self._cut_at_batch_before(f"offset {self._before_last} is far ahead of what follows")
+                else:
+                    self._cut(path, batch.position, code, detail)
+                return False
+            if self._before is not None:
+                self._two_before = self._before[3]
+            self._before = (path, batch.position, first, last)
+            self.result.end_offset = last + 1
+        self.result.sizes[path] = scanner.valid_bytes
+        if scanner.stop is StopReason.END:
+            return True
+        stop = scanner.stop or StopReason.END
+        finding = scanner.findings[-1]
+        self._cut(path, scanner.valid_bytes, _STOP_CODES.get(stop, finding.code), finding.detail)
+        return False
+
+    @property
+    def _before_last(self) -> int | None:
+        return None if self._before is None else self._before[3]
+
+    def _before_is_outlier(self, first: int) -> bool:
+        """The batch before jumped ahead, and this one goes on somewhere behind the one before that."""
+        return self._before is not None and self._before[2] > self._two_before + 1 and first > self._two_before
+
+    def _problem(self, magic: int, first: int, last: int, base: int) -> tuple[FindingCode, str] | None:
+        before = self._before_last
+        if magic not in MAGICS:
+            return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
+        if last < first or first < 0:
+            return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
+        if last < base:
+            return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
+        if before is not None and first <= before:
+            return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {before}"
+        if last >= 2**63 - 1:
+            return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
+        return None
+
+    def _cut(self, path: str, position: int, code: FindingCode, detail: str) -> None:
+        self.result.cut = Cut(path, position, code, detail)
+        self.result.sizes[path] = position
+
+    def _cut_at_batch_before(self, detail: str) -> None:
+        if self._before is None:
+            raise AssertionError(detail)
+        path, position, _first, _last = self._before
+        for later in [known for known in self.result.sizes if known > path]:
+            del self.result.sizes[later]
+        self._cut(path, position, FindingCode.OFFSET_NOT_INCREASING, detail)
+        self.result.end_offset = self._two_before + 1
+
+
+def sound_prefix(tree: Tree, directory: str, *, start: int = 0) -> SoundLog:
+    """Walk the segments of a partition from the one that holds `start`; earlier ones count as sound.
+
+    Sizes are bytes.
+    """
+    segments = log_segments(tree, directory)
+    walk = _Walk(tree)
+    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
+    for _base, path in segments[:first]:
+        walk.result.sizes[path] = tree.files[path].size
+    for base, path in segments[first:]:
+        if not walk.segment(base, path):
+            break
+    return walk.result

@@ -1,0 +1,226 @@
+"""verify, plan, recover and undo as a user calls them: exit codes, sentences, and nothing changed by mistake."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import Finished, kafkalog
+from fixture_data import recovery_case, recovery_cases
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.model import BATCH
+from kafkalog.codec.scan import BATCH_CRC_START
+from trees import stamps
+
+SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")
+
+
+@pytest.fixture
+def torn(tmp_path: Path) -> Path:
+    return recovery_cases(["torn_tail"])[0].unpack_before(tmp_path / "logs")
+
+
+def one_sentence(finished: Finished) -> str:
+    lines = finished.err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("kafkalog: ")
+    assert "Traceback" not in finished.err
+    return lines[0]
+
+
+def test_verify_plan_recover_verify_undo(torn: Path) -> None:
+    before = stamps(torn)
+    assert kafkalog("verify", torn).code == 1
+    planned = kafkalog("plan", torn, *SETTINGS)
+    assert planned.code == 1
+    assert "Kafka would start on it" in planned.out
+    assert kafkalog("recover", "--dry-run", torn, *SETTINGS).out == planned.out
+    assert stamps(torn) == before
+    finished = kafkalog("recover", "--yes", "--json", torn, *SETTINGS)
+    assert finished.code == 2
+    report = json.loads(finished.out)
+    assert report["broker"]["outcome"] == "loaded"
+    assert report["partitions"][0]["cut_bytes"] > 0
+    codes = {finding["code"] for finding in json.loads(kafkalog("verify", "--json", torn).out)["findings"]}
+    assert not codes & {"torn_tail", "crc_mismatch", "index_entry_mismatch", "snapshot_invalid"}
+    assert kafkalog("recover", "--yes", torn, *SETTINGS).code == 0
+    undone = kafkalog("undo", "--yes", torn, "--run", report["run_id"])
+    assert undone.code == 2
+    assert stamps(torn) == before
+    assert kafkalog("undo", "--yes", torn, "--run", report["run_id"]).code == 3
+
+
+def test_without_yes_and_without_a_terminal_nothing_happens(torn: Path) -> None:
+    before = stamps(torn)
+    finished = kafkalog("recover", torn)
+    assert finished.code == 3
+    assert "--yes" in one_sentence(finished)
+    assert "--yes" in one_sentence(kafkalog("undo", torn))
+    assert stamps(torn) == before
+
+
+def test_where_kafka_would_not_start_it_says_so_and_changes_nothing(tmp_path: Path) -> None:
+    case = next(case for case in recovery_cases(["control"]) if case.outcome == "start_fails")
+    root = case.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    finished = kafkalog("recover", "--yes", "--mode", "kafka", root, *SETTINGS)
+    assert finished.code == 3
+    assert case.case["result"]["exception"]["class"] in one_sentence(finished)
+    assert stamps(root) == before
+
+
+COMMANDS = (
+    ("ls",),
+    ("dump",),
+    ("verify",),
+    ("plan", "--mode", "kafka"),
+    ("recover", "--yes", "--mode", "kafka"),
+    ("undo", "--yes"),
+)
+
+
+def bad_path(kind: str, tmp_path: Path) -> Path:
+    path = tmp_path / kind
+    if kind == "file":
+        path.write_text("hello")
+    elif kind != "missing":
+        path.mkdir()
+        if kind == "foreign":
+            (path / "holiday").mkdir()
+            (path / "holiday" / "beach.jpg").write_bytes(b"\xff\xd8")
+            (path / "notes.txt").write_text("hello")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "empty", "foreign"])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_path_that_is_no_log_directory(command: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    path = bad_path(kind, tmp_path)
+    before = stamps(tmp_path)
+    finished = kafkalog(*command, path)
+    assert finished.code == (3 if command[0] == "undo" and kind in ("empty", "foreign") else 64)
+    assert str(path) in one_sentence(finished)
+    assert stamps(tmp_path) == before
+
+
+def test_a_locked_directory_is_refused(torn: Path) -> None:
+    before = stamps(torn)
+    program = (
+        "import fcntl, sys, time; held = open(sys.argv[1], 'w'); fcntl.lockf(held, fcntl.LOCK_EX);"
+        "print('locked', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", program, str(torn / ".lock")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        for command in (("recover", "--yes"), ("undo", "--yes")):
+            finished = kafkalog(*command, torn)
+            assert finished.code == 3
+            assert "locked" in one_sentence(finished)
+        assert stamps(torn) == before
+        assert kafkalog("verify", torn).code == 1  # reading needs no lock
+    finally:
+        holder.kill()
+        holder.wait()
+        if holder.stdout is not None:
+            holder.stdout.close()
+
+
+def last_log(root: Path) -> Path:
+    return max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
+
+
+def replace_last_batch(log: Path, payload: bytes, attributes: int) -> int:
+    """Give the last batch other record bytes and a checksum that fits; its position."""
+    data = log.read_bytes()
+    position = 0
+    while (end := position + 12 + int.from_bytes(data[position + 8 : position + 12], "big")) < len(data):
+        position = end
+    header = dict(zip(BATCH.names, BATCH.struct.unpack_from(data, position), strict=True))
+    header["batch_length"] = BATCH.size - 12 + len(payload)
+    header["attributes"] = attributes
+    header["crc"] = 0
+    batch = bytearray(BATCH.struct.pack(*header.values()) + payload)
+    batch[17:21] = crc32c(bytes(batch[BATCH_CRC_START:])).to_bytes(4, "big")
+    log.write_bytes(data[:position] + batch)
+    return position
+
+
+def test_a_gzip_batch_whose_stream_is_cut(tmp_path: Path) -> None:
+    root = recovery_case("undamaged/crash-single").unpack_before(tmp_path / "logs")
+    log = last_log(root)
+    replace_last_batch(log, gzip.compress(bytes(200))[:-12], attributes=1)
+    before = stamps(root)
+    finished = kafkalog("dump", root)
+    assert finished.code == 1
+    assert "decompression_failed" in one_sentence(finished)
+    assert str(log) in finished.err
+    assert "decompression_failed" in kafkalog("verify", root).err
+    assert stamps(root) == before
+
+
+def test_a_batch_that_claims_two_gibibytes(tmp_path: Path) -> None:
+    root = recovery_case("undamaged/crash-single").unpack_before(tmp_path / "logs")
+    log = last_log(root)
+    with log.open("ab") as file:
+        file.write(BATCH.struct.pack(27, 2**31 - 1, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 2**31 - 1) + b"x" * 10)
+    before = stamps(root)
+    finished = kafkalog("verify", root)
+    assert finished.code == 1
+    assert "torn_tail" in finished.err
+    assert "2147483659 bytes" in finished.err
+    assert stamps(root) == before
+    assert kafkalog("recover", "--yes", root, *SETTINGS).code == 2
+    assert log.stat().st_size == before["t-0/" + log.name][0] or "torn_tail" not in kafkalog("verify", root).err
+
+
+def test_a_hard_linked_log_is_not_cut(torn: Path, tmp_path: Path) -> None:
+    log = last_log(torn)
+    (tmp_path / "backup").hardlink_to(log)
+    before = stamps(torn)
+    finished = kafkalog("recover", "--yes", torn, *SETTINGS)
+    assert finished.code == 3
+    assert "hard links" in one_sentence(finished)
+    assert stamps(torn) == before
+
+
+def test_a_quarantine_elsewhere_is_found_again(torn: Path, tmp_path: Path) -> None:
+    before = stamps(torn)
+    elsewhere = tmp_path / "elsewhere"
+    assert kafkalog("recover", "--yes", "--quarantine", elsewhere, torn, *SETTINGS).code == 2
+    assert not (tmp_path / "logs.recovery").exists()
+    assert list(elsewhere.iterdir())
+    assert kafkalog("undo", "--yes", torn).code == 2
+    assert stamps(torn) == before
+    inside = kafkalog("recover", "--yes", "--quarantine", torn / "saved", torn, *SETTINGS)
+    assert inside.code == 3
+    assert "inside the log directory" in one_sentence(inside)
+
+
+def test_undo_declines_where_a_file_changed_since(torn: Path) -> None:
+    assert kafkalog("recover", "--yes", torn, *SETTINGS).code == 2
+    with last_log(torn).open("ab") as file:
+        file.write(b"appended")
+    finished = kafkalog("undo", "--yes", torn)
+    assert finished.code == 3
+    assert last_log(torn).name in one_sentence(finished)
+
+
+@pytest.mark.parametrize("bad", [("--config", "segment.bytes"), ("--config", "no.such=1"), ("--mode", "magic")])
+def test_options_that_cannot_be_meant(bad: tuple[str, str], torn: Path) -> None:
+    finished = kafkalog("plan", torn, *bad)
+    assert finished.code == 64
+    one_sentence(finished)
+
+
+def test_the_lock_is_the_one_a_broker_takes(torn: Path) -> None:
+    """flock is another lock: a holder of it does not keep recovery from working."""
+    with (torn / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert kafkalog("recover", "--yes", torn, *SETTINGS).code == 2

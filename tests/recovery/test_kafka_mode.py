@@ -1,0 +1,86 @@
+"""Mode kafka on every recorded case: the outcome Kafka had, the bytes Kafka left, and everything put back by undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fixture_data import RecoveryCase, recovery_cases, recovery_families
+from kafkalog import RecoveryRefused
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.broker.manager import Outcome
+from trees import contents, first_difference, stamps
+
+_WRITTEN_AT_STOP = {".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", ".lock"}
+
+STABLE_ONLY_ONCE = {"log_dir/dir-a b-0": "the name of the stray directory is one that Kafka itself refuses next time"}
+
+
+def arguments(case: RecoveryCase) -> dict[str, object]:
+    """Settings and clock of a case, as `recover` takes them."""
+    params = case.case["params"]
+    config = {name: str(value) for name, value in params.items() if "." in name}
+    return {"config": config, "at": int(params["now_ms"]), "mode": "kafka"}
+
+
+def check(case: RecoveryCase, root: Path) -> str:
+    """What is wrong with our recovery of one case; empty if nothing is."""
+    given = arguments(case)
+    before = stamps(root)
+    made = plan(root, **given)  # type: ignore[arg-type]
+    if made.broker.outcome != case.outcome:
+        return f"outcome {made.broker.outcome}, Kafka had {case.outcome}"
+    if stamps(root) != before:
+        return "planning changed something"
+    if case.outcome != Outcome.LOADED:
+        exception = case.case["result"]["exception"]  # none where the directory goes offline without one
+        if exception is not None and made.broker.exception != exception["class"]:
+            return f"exception {made.broker.exception}, Kafka's was {exception['class']}"
+        try:
+            recover(root, **given)  # type: ignore[arg-type]
+        except RecoveryRefused:
+            return first_difference(dict(stamps(root)), dict(before))
+        return "a start that fails was not refused"
+    result = recover(root, **given)  # type: ignore[arg-type]
+    got = {
+        path: held
+        for path, held in contents(root).items()
+        if path not in _WRITTEN_AT_STOP and not path.endswith(".deleted")
+    }
+    want = {path: held for path, held in case.expected_after().items() if path not in _WRITTEN_AT_STOP}
+    different = first_difference(dict(got), dict(want))
+    if different:
+        return different
+    if result.run_id is not None:
+        undo(root, result.run_id)
+    different = first_difference(dict(stamps(root)), dict(before))
+    return f"after undo, {different}" if different else ""
+
+
+@pytest.mark.parametrize("family", [name for name in recovery_families() if name != "bases"])
+def test_recovery_leaves_what_kafka_left(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    problems = []
+    loaded = refused = 0
+    for number, case in enumerate(recovery_cases([family])):
+        root = case.unpack_before(tmp_path / str(number))
+        problem = check(case, root)
+        if problem:
+            problems.append(f"{case.id}: {problem}")
+        elif case.outcome == Outcome.LOADED:
+            loaded += 1
+        else:
+            refused += 1
+    assert not problems
+    compared("recovery cases, files as Kafka left them (and undone to the byte and time)", loaded)
+    compared("recovery cases, refusal foreseen with Kafka's exception (and nothing changed)", refused)
+
+
+@pytest.mark.parametrize("case", recovery_cases(["torn_tail"])[:6], ids=lambda case: case.id)
+def test_recovered_again_there_is_nothing_to_do_where_kafka_is_stable(case: RecoveryCase, tmp_path: Path) -> None:
+    root = case.unpack_before(tmp_path / "before")
+    given = arguments(case)
+    recover(root, **given)  # type: ignore[arg-type]
+    if case.case["second_pass"].get("accepted"):
+        assert recover(root, **given).run_id is None  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""What the README shows works: its commands and its Python run on a directory that a killed broker left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+from fixture_data import broker_case
+from trees import stamps
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = BLOCK.findall(README.read_text())
+CODES = {"ls": {1}, "verify": {1}, "plan": {1}, "recover": {2}, "undo": {2}, "dump": {0, 1}}
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory that the examples call `data`, in the current directory."""
+    root = broker_case("4.1.1", "torn").unpack(tmp_path / "unpacked")
+    (broker,) = (path for path in root.iterdir() if path.name.startswith("broker-"))
+    broker.rename(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def test_the_readme_has_examples() -> None:
+    kinds = [kind for kind, _ in BLOCKS]
+    assert kinds.count("console") == 2
+    assert kinds.count("python") == 2
+
+
+@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "console"])
+def test_commands(text: str, data: Path) -> None:
+    before = stamps(data)
+    for line in text.splitlines():
+        assert line.startswith("$ kafkalog ")
+        words = shlex.split(line)[2:]
+        finished = kafkalog(*words)
+        assert finished.code in CODES[words[0]], (line, finished.err)
+        assert finished.out
+        assert "Traceback" not in finished.err
+    assert stamps(data) == before
+
+
+@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python" and "pyspark" not in text])
+def test_python(text: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(text, str(README), "exec"), {})
+    printed = capsys.readouterr().out
+    assert "loaded" in printed
+    assert "torn_tail" in printed
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python" and "pyspark" in text])
+def test_spark(text: str, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    scope: dict[str, object] = {}
+    assert os.path.isdir("data")
+    exec(compile(text, str(README), "exec"), scope)
+    assert "quotes-20" in capsys.readouterr().out
+    scope["spark"].stop()  # type: ignore[attr-defined]
