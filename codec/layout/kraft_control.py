@@ -61,8 +61,8 @@ KRAFT_VERSION = Struct(
 
 _ENDPOINT = Struct(
     "name" / CompactString * "listener name",
-    "host" / CompactString * "",
-    "port" / Int16ub * "",
+    "host" / CompactString * "host name or address",
+    "port" / Int16ub * "TCP port",
     "tagged_fields" / TaggedFields * _TAGS,
 )
 
