@@ -53,7 +53,7 @@ def _field(data: Bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _key_and_value(header: LegacyHeader, data: Bytes) -> tuple[bytes | None, bytes | None]:
-    key, position = _field(data, _HEADER_SIZE[header.magic])
+    key, position = _field(data, MESSAGE_V0.size if header.magic == 0 else MESSAGE_V1.size)
     value, _ = _field(data, position)
     return key, value
 
@@ -100,7 +100,7 @@ def _inner_set(
 
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
     """What is added to inner offsets; a wrapper offset of 0 was written by old clients and means absolute."""
-    if header.magic == 0 or header.offset == 0:
+    if header.magic != 1 or header.offset == 0:
         return 0
     if header.offset < last_inner.offset:
         raise _InvalidMessageError(f"wrapper offset {header.offset} below inner offset {last_inner.offset}")

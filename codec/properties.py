@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kafkalog.codec.errors import FormatError
 
-__all__ = ["decode_properties", "encode_properties"]
+__all__ = ["decode_properties", "encode_properties", "parse_properties"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BLANK = " \t\f"
@@ -66,9 +66,14 @@ def _key_end(line: str) -> int:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Names and values in file order; of a repeated name the last value counts."""
+    """Names and values in file order; of a repeated name the last value counts.  The bytes are ISO-8859-1."""
+    return parse_properties(data.decode("latin-1"))
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The same of text that is decoded already; half an escape is `FormatError`."""
     found: dict[str, str] = {}
-    for line in _logical_lines(data.decode("latin-1")):
+    for line in _logical_lines(text):
         end = _key_end(line)
         value = line[end:].lstrip(_BLANK)
         if value[:1] in ("=", ":"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.execution import Execution, RawRecord
+from kafkalog.codec.execution import Execution, RawRecord, RecordFault
 from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.legacy import read_legacy
@@ -28,7 +28,15 @@ from kafkalog.codec.model import (
     increment_sequence,
 )
 
-__all__ = ["DecodedBatch", "decode_batch", "iter_records", "records_payload"]
+__all__ = [
+    "DecodedBatch",
+    "decode_batch",
+    "decode_payload",
+    "iter_records",
+    "open_payload",
+    "record_finding",
+    "records_payload",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +64,58 @@ def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, executi
     """All records of a batch, control records included; never raises for bad data."""
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))
+    payload, unreadable = open_payload(batch, limits)
+    if unreadable is not None or payload is None:
+        return DecodedBatch((), unreadable)
+    return decode_payload(batch, payload, limits, execution)
+
+
+def decode_payload(
+    batch: RecordBatch, payload: bytes | memoryview, limits: Limits, execution: Execution
+) -> DecodedBatch:
+    """The records of a v2 batch whose record bytes `open_payload` gave."""
     header = batch.header
-
-    def fault(code: FindingCode, detail: str) -> Finding:
-        return Finding(code, Severity.ERROR, batch.position, header.base_offset, detail)
-
-    if header.records_count == 0:
-        return DecodedBatch(())
-    if header.records_count < 0:
-        return DecodedBatch((), fault(FindingCode.RECORDS_COUNT_INVALID, f"{header.records_count} records"))
-    if header.records_count > limits.records_per_batch:
-        return DecodedBatch((), fault(FindingCode.LIMIT_EXCEEDED, f"{header.records_count} records"))
-    try:
-        payload = records_payload(batch, limits)
-    except FormatError as error:
-        return DecodedBatch((), fault(FindingCode(error.code or FindingCode.DECOMPRESSION_FAILED), error.message))
+    if not isinstance(header, BatchHeader):
+        raise TypeError("a v2 batch is needed")
     raw, problem = execution.records(payload, header.records_count, limits)
     records = tuple(_records(header, raw))
-    if problem is None:
-        return DecodedBatch(records)
-    if header.codec == Codec.NONE:
+    return DecodedBatch(records, None if problem is None else record_finding(batch, len(raw), problem))
+
+
+def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
+    """The record bytes of a v2 batch; None if it holds no record, or if the finding says why they cannot be had."""
+    header = batch.header
+    count = header.records_count if isinstance(header, BatchHeader) else -1
+
+    def fault(code: FindingCode, detail: str) -> tuple[None, Finding]:
+        return None, Finding(code, Severity.ERROR, batch.position, _first_offset(batch), detail)
+
+    if count == 0:
+        return None, None
+    if count < 0:
+        return fault(FindingCode.RECORDS_COUNT_INVALID, f"{count} records")
+    if count > limits.records_per_batch:
+        return fault(FindingCode.LIMIT_EXCEEDED, f"{count} records")
+    try:
+        return records_payload(batch, limits), None
+    except FormatError as error:
+        return fault(FindingCode(error.code or FindingCode.DECOMPRESSION_FAILED), error.message)
+
+
+def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Finding:
+    """The finding for what stopped an execution behind `done` records of a v2 batch."""
+    count = batch.header.records_count if isinstance(batch.header, BatchHeader) else 0
+    if batch.header.codec == Codec.NONE:
         position = batch.position + BATCH.size + problem.position
-        detail = f"record {len(raw)} of {header.records_count}"
+        detail = f"record {done} of {count}"
     else:
         position = batch.position
-        detail = f"record {len(raw)} of {header.records_count}, byte {problem.position} of the decompressed records"
-    return DecodedBatch(records, Finding(problem.code, Severity.ERROR, position, header.base_offset, detail))
+        detail = f"record {done} of {count}, byte {problem.position} of the decompressed records"
+    return Finding(problem.code, Severity.ERROR, position, _first_offset(batch), detail)
+
+
+def _first_offset(batch: RecordBatch) -> int:
+    return batch.header.base_offset if isinstance(batch.header, BatchHeader) else batch.header.offset
 
 
 def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:

@@ -17,7 +17,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 
-__all__ = ["MAX_RELATIVE_OFFSET", "Continuity", "header_findings"]
+__all__ = ["MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "header_findings"]
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""

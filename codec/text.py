@@ -26,7 +26,7 @@ from kafkalog.codec.layout.text_files import (
 )
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_java_long
-from kafkalog.codec.properties import decode_properties, encode_properties
+from kafkalog.codec.properties import decode_properties, encode_properties, parse_properties
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -48,6 +48,7 @@ __all__ = [
     "encode_partition_metadata",
     "encode_uuid",
     "meta_properties",
+    "parse_properties",
 ]
 
 CHECKPOINT_VERSION = 0

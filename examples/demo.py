@@ -56,6 +56,7 @@ def kafkalog(*arguments: str, expected: tuple[int, ...]) -> None:
 def query(log_dir: Path) -> None:
     """A small table from the recovered records, made by Spark."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -40,6 +40,9 @@ from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import Transactions, TransactionTracker
 from kafkalog.log.walk import BatchReader
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
@@ -130,6 +133,43 @@ class Partition:
             all_records=all,
             limits=limits,
             on_bytes=on_bytes,
+        )
+
+    def to_arrow(
+        self,
+        columns: Iterable[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        isolation_level: str = READ_UNCOMMITTED,
+        batch_rows: int = 65_536,
+        batch_bytes: int = 32 * MIB,
+        findings: list[Finding] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> pyarrow.RecordBatchReader:
+        """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
+
+        `columns` are names of `kafkalog.codec.fast.schema.TYPES`, by default those of Spark's Kafka source with
+        headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
+        one.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended there
+        and ends the stream, as it ends a consumer's reading.
+        """
+        from kafkalog.log.to_arrow import partition_to_arrow
+
+        return partition_to_arrow(
+            self,
+            columns,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation_level=isolation_level,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            findings=findings,
+            limits=limits,
         )
 
     def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:

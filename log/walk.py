@@ -16,9 +16,9 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.segment import Segment
 
-__all__ = ["BatchReader"]
+__all__ = ["STOPPING", "BatchReader"]
 
-_STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
+STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
 """What a batch with a valid checksum can have wrong that no consumer reads past."""
 
 
@@ -74,7 +74,7 @@ class BatchReader:
             for batch in scanner:
                 found = [finding for finding in continuity.check(batch) if finding.severity is not Severity.INFO]
                 self.findings.extend(finding.in_file(segment.path) for finding in found)
-                if any(finding.code in _STOPPING for finding in found) and not self._through_damage:
+                if any(finding.code in STOPPING for finding in found) and not self._through_damage:
                     self._stop(StopReason.CORRUPT, segment, batch.position, later)
                     return
                 if start_offset is not None and batch.last_offset < start_offset:

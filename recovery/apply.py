@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.codec.source import Source
 from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.broker.tree import Content, ContentSource
@@ -97,9 +98,11 @@ class _Run:
         return Step(ActionKind.TRUNCATE, path, None, before, FileState(size, "", status.st_mtime_ns), saved)
 
     def state(self, path: str) -> FileState | None:
-        """Content and time of a file of the log directory, or None."""
+        """Content and time of a file of the log directory; None if there is none (or a directory, which goes first)."""
         status = self.root.status(path)
-        return None if status is None else FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
+        if status is None or stat.S_ISDIR(status.st_mode):
+            return None
+        return FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
 
     # -- forward -----------------------------------------------------------------------------------------------------
 
@@ -432,13 +435,17 @@ def prepare(
 
 
 def roll_forward(
-    root: FileSystem, quarantine: FileSystem, journal: Journal, done: Callable[[Step], None] = lambda step: None
+    root: FileSystem, quarantine: FileSystem, journal: Journal, before_marker: Callable[[], None] = lambda: None
 ) -> None:
-    """Do every step that is not done yet, check the result from disk, and close the journal."""
+    """Do every step that is not done yet, check the result from disk, and close the journal.
+
+    `before_marker` is called before a clean-shutdown marker is written; it raises if that would not be true.
+    """
     run = _Run(root, quarantine, journal.run_id, journal.steps)
     for step in journal.steps:
+        if step.path == CLEAN_SHUTDOWN_FILE and step.kind is ActionKind.WRITE:
+            before_marker()
         run.do(step)
-        done(step)
     for step in journal.steps:
         _verify(run, step, journal)
     run.discard(_STAGED)
@@ -469,13 +476,7 @@ def _written_later(step: Step, journal: Journal) -> bool:
     )
 
 
-def roll_back(
-    root: FileSystem,
-    quarantine: FileSystem,
-    journal: Journal,
-    name: str,
-    done: Callable[[Step], None] = lambda step: None,
-) -> None:
+def roll_back(root: FileSystem, quarantine: FileSystem, journal: Journal, name: str) -> None:
     """Undo every step that was done, last first, put back all times, and close the journal as undone.
 
     `name` is the journal's file: `journal.json` of a run that was cut short, or `manifest.json`.
@@ -483,7 +484,6 @@ def roll_back(
     run = _Run(root, quarantine, journal.run_id, journal.steps)
     for step in reversed(journal.steps):
         run.undo(step)
-        done(step)
     for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
         root.set_mtime(path, mtime_ns)
     run.discard(_STAGED)

@@ -11,9 +11,11 @@ import contextlib
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import LOCK_FILE
 
 __all__ = ["FileSystem"]
 
@@ -251,6 +253,30 @@ class FileSystem:
         """Make the names in a directory durable."""
         with self._wrapped("flush the directory", path):
             os.fsync(self._directory(path))
+
+    def copy_tree(self, source: str) -> None:
+        """Copy all files and directories of another directory into this one, with their times; locks are left out."""
+        other = FileSystem(source)
+        try:
+            self._copy_directory(other, "")
+        finally:
+            other.close()
+
+    def _copy_directory(self, other: FileSystem, path: str) -> None:
+        for name in other.names(path):
+            inside = f"{path}/{name}" if path else name
+            status = other.status(inside)
+            if status is None or inside == LOCK_FILE:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                self.make_directory(inside, stat.S_IMODE(status.st_mode))
+                self._copy_directory(other, inside)
+            elif stat.S_ISREG(status.st_mode):
+                self.write_new(inside, other.read(inside), stat.S_IMODE(status.st_mode))
+                self.set_mtime(inside, status.st_mtime_ns)
+        self.sync_directory(path)
+        if path:
+            self.set_mtime(path, other.mtime(path))
 
     def set_mtime(self, path: str, mtime_ns: int) -> None:
         """Set the modification time of a file or directory."""

@@ -16,7 +16,23 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.recovery.fs import FileSystem
 
-__all__ = ["BrokerLock"]
+__all__ = ["BrokerLock", "refuse_if_locked"]
+
+
+def refuse_if_locked(root: str) -> None:
+    """Raise `RecoveryRefused` if somebody holds the lock; takes and creates nothing."""
+    try:
+        descriptor = os.open(os.path.join(root, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot look at the broker's lock") from error
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        raise RecoveryRefused(f"{root} is locked: a broker is using it; stop that first", reason="locked") from error
+    finally:
+        os.close(descriptor)
 
 
 class BrokerLock:

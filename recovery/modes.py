@@ -11,6 +11,7 @@ class Mode(enum.StrEnum):
     """What recovery aims at."""
 
     SAFE = "safe"
+    SALVAGE = "salvage"
     STRICT = "strict"
     KAFKA = "kafka"
 
@@ -22,6 +23,7 @@ class Mode(enum.StrEnum):
 
 _USE_WHEN = {
     Mode.SAFE: "Use it when the broker is to start again with every sound batch there is and change nothing more.",
+    Mode.SALVAGE: "Use it when there is no other copy and what lies behind the damage matters more than a gap.",
     Mode.STRICT: "Use it when anything worse than a torn or zero tail is for a person to decide.",
     Mode.KAFKA: "Use it when the result must be, byte for byte, what the broker's own recovery would leave.",
 }

@@ -10,15 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.names import LOCK_FILE, FileKind, parse_segment_file
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.tree import Content, Literal
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
 
+_CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
@@ -66,6 +69,8 @@ class PartitionPlan:
     quarantined: list[str] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     renamed_to: str | None = None
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """first and last offset of ranges that are gone inside the log that is kept"""
 
     @property
     def offsets_lost(self) -> tuple[int, int] | None:
@@ -90,6 +95,7 @@ class PartitionPlan:
             "quarantined": self.quarantined,
             "rebuilt": self.rebuilt,
             "renamed_to": self.renamed_to,
+            "gaps": [list(gap) for gap in self.gaps],
             "offsets_lost": None if self.offsets_lost is None else list(self.offsets_lost),
         }
 
@@ -137,6 +143,8 @@ def make_plan(
     unique: Callable[[str], str],
     full: bool = False,
     topic_id: str | None = None,
+    mark_clean: bool = False,
+    repair: Proof | None = None,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
     result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
@@ -149,7 +157,7 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -158,7 +166,19 @@ def make_plan(
         plan.actions = difference(found, result.tree)
         plan.partitions = _partitions(found, result.partitions, plan.actions)
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
+    if mark_clean:
+        _mark_clean(plan)
     return plan
+
+
+def _mark_clean(plan: Plan) -> None:
+    """End with a clean-shutdown marker, as the last thing that is written."""
+    if plan.mode is Mode.KAFKA:
+        plan.refusal = plan.refusal or "mode kafka never writes a clean-shutdown marker"
+        return
+    content = Content((Literal(_CLEAN_MARKER),))
+    plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]
+    plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
 
 
 def _plan_safely(
@@ -168,15 +188,28 @@ def _plan_safely(
     unique: Callable[[str], str],
     full: bool,
     topic_id: str | None,
+    repair: Proof | None,
 ) -> None:
-    """Modes safe and strict."""
+    """Modes safe, salvage and strict."""
     found = plan.survey
-    result = recover_safely(found.tree(), settings=settings, now_ms=now_ms, unique=unique, full=full, topic_id=topic_id)
+    result = recover_safely(
+        found.tree(),
+        settings=settings,
+        now_ms=now_ms,
+        unique=unique,
+        full=full or plan.mode is Mode.SALVAGE,
+        topic_id=topic_id,
+        repair=repair,
+        resume=plan.mode is Mode.SALVAGE,
+    )
     plan.findings = result.findings()
     plan.refusal = result.refusal
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = _partitions(found, result.partitions, plan.actions)
-    if not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
+    for partition in plan.partitions:
+        partition.gaps = result.lost.get(partition.name, [])
+    starts = plan.broker.outcome == Outcome.LOADED
+    if starts and not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)

@@ -5,26 +5,37 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.names import DirectoryState, parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
+from kafkalog.log.files import scan_directory
 from kafkalog.recovery.apply import prepare, roll_back, roll_forward
+from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import Journal
-from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import POINTER, Runs, new_run_id
 from kafkalog.recovery.survey import Survey, survey
 
-__all__ = ["RecoveryResult", "UndoResult", "plan", "recover", "undo"]
+__all__ = [
+    "RecoveryOptions",
+    "RecoveryResult",
+    "UndoResult",
+    "plan",
+    "recover",
+    "recover_all",
+    "recover_into",
+    "undo",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -38,6 +49,8 @@ class RecoveryOptions:
     at: int | None
     full: bool
     topic_id: str | None
+    repair_bits: Proof | None = None
+    mark_clean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,8 @@ def _plan(found: Survey, options: RecoveryOptions) -> Plan:
         unique=lambda directory: uuid.uuid4().hex,
         full=options.full,
         topic_id=options.topic_id,
+        mark_clean=options.mark_clean,
+        repair=options.repair_bits,
     )
 
 
@@ -133,17 +148,19 @@ def plan(
     at: int | None = None,
     full: bool = False,
     topic_id: str | None = None,
+    repair_bits: Proof | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
     `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` looks at segments
-    below the recovery point too, `topic_id` is for partitions that have lost theirs, `on_read` is told of the bytes
-    read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
+    below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
+    for turning a flipped bit back (default: never), `on_read` is told of the bytes read.  Raises `UsageError` for a
+    path that is no log directory, `StorageError` for I/O.
     """
     root, only = _root_of(path)
     with survey(root, only=only, on_read=on_read) as found:
-        return _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id))
+        return _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits))
 
 
 def recover(
@@ -154,27 +171,83 @@ def recover(
     at: int | None = None,
     full: bool = False,
     topic_id: str | None = None,
+    repair_bits: Proof | None = None,
+    mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> RecoveryResult:
     """Plan and act under the broker's lock and a journal; a run that was cut short is completed first.
 
-    Arguments are those of `plan`; `quarantine` is where removed bytes are kept, `expected` a plan made before: if the
-    directory is no longer what it was made from, nothing is done.  Raises `RecoveryRefused` if the mode declines, the
-    directory is locked or has changed.
+    Arguments are those of `plan`; `mark_clean` writes a clean-shutdown marker after a second verification from disk
+    (modes safe and strict), so that the broker need not look again; `quarantine` is where removed bytes are kept;
+    `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.  Raises
+    `RecoveryRefused` if the mode declines, the directory is locked or has changed.
     """
-    root, only = _root_of(path)
+    options = RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits, mark_clean)
+    return recover_all([path], options, quarantine=quarantine, expected=[expected], on_read=on_read)[0]
+
+
+def recover_all(
+    paths: Sequence[PathLike],
+    options: RecoveryOptions,
+    *,
+    quarantine: PathLike | None = None,
+    expected: Sequence[Plan | None] | None = None,
+    on_read: Callable[[int], None] | None = None,
+) -> list[RecoveryResult]:
+    """Recover several log directories of one broker: all locks are taken before the first is looked at.
+
+    A partition that stands, live, in two of them is refused: a broker would not start on that.
+    """
+    places = [_root_of(path) for path in paths]
+    wanted = list(expected) if expected is not None else [None] * len(places)
     with ExitStack() as stack:
-        fs = FileSystem(root)
-        stack.callback(fs.close)
-        stack.enter_context(BrokerLock(fs))
-        runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
-        completed = _complete(fs, runs)
+        opened = []
+        for root, only in places:
+            fs = FileSystem(root)
+            stack.callback(fs.close)
+            stack.enter_context(BrokerLock(fs))
+            opened.append((fs, only))
+        _refuse_duplicates([root for root, _only in places])
+        return [
+            _recover_locked(fs, only, options, quarantine, plan_before, on_read)
+            for (fs, only), plan_before in zip(opened, wanted, strict=True)
+        ]
+
+
+def _refuse_duplicates(roots: Sequence[str]) -> None:
+    seen: dict[tuple[str, int], str] = {}
+    for root in dict.fromkeys(roots):
+        for entry in scan_directory(root):
+            name = parse_partition_directory(entry.name) if entry.is_dir(follow_symlinks=False) else None
+            if name is None or name.state is not DirectoryState.LIVE:
+                continue
+            key = (name.topic, name.partition)
+            other = seen.setdefault(key, root)
+            if other != root:
+                raise RecoveryRefused(
+                    f"{name} stands in {other} and in {root}: a broker does not start on that; move one of them away",
+                    reason="duplicate",
+                )
+
+
+def _recover_locked(
+    fs: FileSystem,
+    only: frozenset[str] | None,
+    options: RecoveryOptions,
+    quarantine: PathLike | None,
+    expected: Plan | None,
+    on_read: Callable[[int], None] | None,
+) -> RecoveryResult:
+    root = fs.root
+    runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
+    completed = _complete(fs, runs)
+    with ExitStack() as stack:
         found = stack.enter_context(survey(root, only=only, on_read=on_read))
         if expected is not None and not completed:
             _check_unchanged(expected, found)
-        made = _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id))
+        made = _plan(found, options)
         if made.refusal is not None:
             raise RecoveryRefused(made.refusal, reason="mode")
         if not made.changes:
@@ -192,8 +265,42 @@ def recover(
             origin=found.source,
         )
         runs.remember(fs)
-        roll_forward(fs, place, journal)
+        roll_forward(fs, place, journal, before_marker=lambda: _check_marker(root, only, options))
         return RecoveryResult(made, journal.run_id, os.path.join(runs.place, journal.run_id), completed)
+
+
+def _check_marker(root: str, only: frozenset[str] | None, options: RecoveryOptions) -> None:
+    """Read everything again from disk: a clean-shutdown marker must be true."""
+    with survey(root, only=only) as found:
+        made = _plan(found, replace(options, full=True, mark_clean=False))
+        if made.refusal is not None or made.changes:
+            raise RecoveryRefused("the second verification found something to change; no marker is written")
+
+
+def recover_into(
+    path: PathLike,
+    target: PathLike,
+    options: RecoveryOptions,
+    *,
+    quarantine: PathLike | None = None,
+    on_read: Callable[[int], None] | None = None,
+) -> RecoveryResult:
+    """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original."""
+    root, only = _root_of(path)
+    if only is not None:
+        raise UsageError(f"{os.fspath(path)} is one partition directory; --into copies a whole log directory")
+    destination = os.path.realpath(target)
+    if os.path.exists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
+        raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
+    if destination.startswith(os.path.join(root, "")):
+        raise UsageError(f"{os.fspath(target)} lies inside the log directory")
+    refuse_if_locked(root)
+    copy = FileSystem.create(destination)
+    try:
+        copy.copy_tree(root)
+    finally:
+        copy.close()
+    return recover_all([destination], options, quarantine=quarantine, on_read=on_read)[0]
 
 
 def _complete(fs: FileSystem, runs: Runs) -> tuple[str, ...]:

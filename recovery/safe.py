@@ -12,9 +12,17 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, DirectoryState, FileKind, PartitionName, parse_segment_file
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult, load_log_directory
+from kafkalog.recovery.bitrepair import Proof
+from kafkalog.recovery.broker.java import JavaError
+from kafkalog.recovery.broker.manager import (
+    BrokerResult,
+    Outcome,
+    PartitionResult,
+    load_log_directory,
+    read_topic_id,
+)
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Tree
+from kafkalog.recovery.broker.tree import Content, Tree, join
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
@@ -23,6 +31,7 @@ from kafkalog.recovery.normalize import (
     partitions_of,
     topic_ids,
 )
+from kafkalog.recovery.salvage import salvage
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, sound_prefix
 
 __all__ = ["SafeResult", "recover_safely"]
@@ -42,6 +51,10 @@ class SafeResult:
     """partition directory -> where its log is cut"""
     changes: list[Change] = field(default_factory=list)
     """what was put out of the way, and why"""
+    repairs: list[Finding] = field(default_factory=list)
+    """bits that were turned over"""
+    lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """partition directory -> offset ranges that are gone inside the log that is kept"""
     refusal: str | None = None
 
     def findings(self) -> list[Finding]:
@@ -49,6 +62,7 @@ class SafeResult:
         found = [
             Finding(cut.code, Severity.ERROR, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
         ]
+        found += self.repairs
         found += [
             Finding(FindingCode.FOREIGN_FILE, Severity.WARNING, None, None, change.reason, change.path)
             for change in self.changes
@@ -66,6 +80,10 @@ class _Rules:
     now_ms: int
     unique: Callable[[str], str]
     full: bool
+    repair: Proof | None = None
+    """least proof for turning a bit over; None: never"""
+    resume: bool = False
+    """go on behind damage"""
 
 
 class _PartitionRun:
@@ -82,6 +100,8 @@ class _PartitionRun:
         self.start = self._first_scanned()
         self.cut: Cut | None = None
         self.took_theirs = False
+        self.lost: list[tuple[int, int]] = []
+        self.repairs: list[Finding] = []
 
     def _first_scanned(self) -> int:
         """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
@@ -119,12 +139,22 @@ class _PartitionRun:
         theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
-            kept = keeps(theirs.tree, self.result_directory(theirs), sound, self.start)
+            kept = keeps(theirs.tree, self.result_directory(theirs), untouched, sound, self.start)
+            kept = kept and self.keepable(sound) is sound
             if kept and self.is_stable(theirs, self.log_start):
                 self.cut = sound.cut
                 self.took_theirs = True
                 return theirs
-        return self.settle(sound_prefix(self.original, self.directory, start=self.start))
+        return self.settle(self.keepable(sound_prefix(self.original, self.directory, start=self.start)))
+
+    def keepable(self, sound: SoundLog) -> SoundLog:
+        """The sound part, and what may be salvaged behind it."""
+        rules = self.rules
+        if sound.cut is None or (rules.repair is None and not rules.resume):
+            return sound
+        found = salvage(self.original, self.directory, start=self.start, repair=rules.repair, resume=rules.resume)
+        self.lost, self.repairs = found.lost, found.repairs
+        return found
 
     def result_of(self, result: BrokerResult) -> PartitionResult:
         """What was made of this directory (its `-future` copy may stand beside it)."""
@@ -136,6 +166,7 @@ class _PartitionRun:
 
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Cut, rebuild, and let the broker look until it changes nothing."""
+        self.check_topic_id()
         tree = self.original.copy()
         self.cut = sound.cut
         self.keep(tree, sound)
@@ -152,10 +183,23 @@ class _PartitionRun:
             tree = result.tree
         raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
 
+    def check_topic_id(self) -> None:
+        """Recovery never invents a topic id."""
+        try:
+            read_topic_id(self.original, self.directory)
+        except JavaError as error:
+            raise _CannotSettleError(
+                f"the topic id of {self.directory} cannot be read ({error}), and no other partition of the topic in "
+                "this directory knows it; name it with --topic-id"
+            ) from None
+
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
         for base, path in log_segments(tree, self.directory):
             size = sound.sizes.get(path)
+            if path in sound.contents:
+                tree.files[path] = sound.contents[path]
+                continue
             if size is None:
                 remove_segment(tree, self.directory, base)
                 continue
@@ -242,10 +286,14 @@ def inside(tree: Tree, directory: str) -> dict[str, bytes | Content]:
     return held
 
 
-def keeps(tree: Tree, directory: str, sound: SoundLog, start: int) -> bool:
+def keeps(tree: Tree, directory: str, before: Tree, sound: SoundLog, start: int) -> bool:
     """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split)."""
-    theirs = sound_prefix(tree, directory, start=start)
-    return theirs.cut is None and sum(theirs.sizes.values()) >= sum(sound.sizes.values())
+    theirs = join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
+    ours = join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
+    if theirs == ours:
+        return True
+    walked = sound_prefix(tree, directory, start=start)
+    return walked.cut is None and sum(walked.sizes.values()) >= sum(sound.sizes.values())
 
 
 def parse_base(path: str) -> int:
@@ -298,14 +346,20 @@ def recover_safely(
     unique: Callable[[str], str],
     full: bool = False,
     topic_id: str | None = None,
+    repair: Proof | None = None,
+    resume: bool = False,
 ) -> SafeResult:
-    """The tree that safe recovery leaves of a log directory; `topic_id` for partitions that have lost theirs."""
+    """The tree that safe recovery leaves of a log directory.
+
+    `topic_id` is for partitions that have lost theirs; with `repair` single bits are turned back if proven so well,
+    with `resume` the log goes on behind damage.
+    """
     result = SafeResult(tree.copy())
     clean = CLEAN_SHUTDOWN_FILE in tree.files
     result.changes += normalize_root(result.tree)
     points = Checkpoints.read(result.tree)
     donors = topic_ids(result.tree)
-    rules = _Rules(settings, now_ms, unique, full)
+    rules = _Rules(settings, now_ms, unique, full, repair, resume)
     after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
     for directory, name in partitions_of(result.tree):
         untouched = _with_copy(result.tree, directory, name)
@@ -320,6 +374,9 @@ def recover_safely(
             result.changes += changes
         if run.cut is not None:
             result.cuts[directory] = run.cut
+        result.repairs += run.repairs
+        if run.lost:
+            result.lost[directory] = run.lost
         _take_over(result, run, loaded, after)
     after.write(result.tree)
     return result

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.rules import MAGICS
 from kafkalog.codec.scan import Scanner
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.recovery.broker.tree import Content, Tree
 
-__all__ = ["Cut", "SoundLog", "log_segments", "sound_prefix"]
+__all__ = ["Cut", "SoundLog", "log_segments", "offset_problem", "sound_prefix"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ class SoundLog:
     """offset behind the last sound batch; None if there is none"""
     sizes: dict[str, int] = field(default_factory=dict)
     """path of each log file -> its sound bytes; files behind the cut are not listed"""
+    contents: dict[str, Content] = field(default_factory=dict)
+    """path -> what is kept of a log that is not kept from its start on: pieces of it, or a repaired byte"""
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """first and last offset of every range that is gone, damage having been passed"""
+    repairs: list[Finding] = field(default_factory=list)
+    """bits that were turned over, with their proof"""
 
 
 def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
@@ -56,6 +62,21 @@ _STOP_CODES = {
     StopReason.ZERO_TAIL: FindingCode.ZERO_TAIL,
     StopReason.LIMIT: FindingCode.LIMIT_EXCEEDED,
 }
+
+
+def offset_problem(magic: int, first: int, last: int, base: int, before: int | None) -> tuple[FindingCode, str] | None:
+    """Why a batch with these offsets is not sound in a segment that begins at `base`, behind offset `before`."""
+    if magic not in MAGICS:
+        return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
+    if last < first or first < 0:
+        return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
+    if last < base:
+        return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
+    if before is not None and first <= before:
+        return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {before}"
+    if last >= 2**63 - 1:
+        return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
+    return None
 
 
 class _Walk:
@@ -76,7 +97,7 @@ class _Walk:
             header = batch.header
             last = header.last_offset
             first = header.base_offset if isinstance(header, BatchHeader) else last
-            problem = self._problem(header.magic, first, last, base)
+            problem = offset_problem(header.magic, first, last, base, self._before_last)
             if problem is not None:
                 code, detail = problem
                 if code is FindingCode.OFFSET_NOT_INCREASING and self._before_is_outlier(first):
@@ -103,20 +124,6 @@ class _Walk:
     def _before_is_outlier(self, first: int) -> bool:
         """The batch before jumped ahead, and this one goes on somewhere behind the one before that."""
         return self._before is not None and self._before[2] > self._two_before + 1 and first > self._two_before
-
-    def _problem(self, magic: int, first: int, last: int, base: int) -> tuple[FindingCode, str] | None:
-        before = self._before_last
-        if magic not in MAGICS:
-            return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
-        if last < first or first < 0:
-            return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
-        if last < base:
-            return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
-        if before is not None and first <= before:
-            return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {before}"
-        if last >= 2**63 - 1:
-            return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
-        return None
 
     def _cut(self, path: str, position: int, code: FindingCode, detail: str) -> None:
         self.result.cut = Cut(path, position, code, detail)

@@ -1,8 +1,7 @@
-"""What the README shows works: its commands and its Python run on a directory that a killed broker left."""
+"""What the README and the pages on recovery and Spark show works, on a directory that a killed broker left."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from pathlib import Path
@@ -11,11 +10,13 @@ import pytest
 
 from command import kafkalog
 from fixture_data import broker_case
+from kafkalog.recovery import recover
 from trees import stamps
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "recovery.md", ROOT / "docs" / "spark.md")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall(README.read_text())
+BLOCKS = [block for page in PAGES for block in BLOCK.findall(page.read_text())]
 CODES = {"ls": {1}, "verify": {1}, "plan": {1}, "recover": {2}, "undo": {2}, "dump": {0, 1}}
 
 
@@ -29,10 +30,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def test_the_readme_has_examples() -> None:
+def test_there_are_examples() -> None:
     kinds = [kind for kind, _ in BLOCKS]
-    assert kinds.count("console") == 2
-    assert kinds.count("python") == 2
+    assert kinds.count("console") == 3
+    assert kinds.count("python") == 3
 
 
 @pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "console"])
@@ -50,7 +51,7 @@ def test_commands(text: str, data: Path) -> None:
 
 @pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python" and "pyspark" not in text])
 def test_python(text: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(text, str(README), "exec"), {})
+    exec(compile(text, "example", "exec"), {})
     printed = capsys.readouterr().out
     assert "loaded" in printed
     assert "torn_tail" in printed
@@ -63,7 +64,7 @@ def test_spark(text: str, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     scope: dict[str, object] = {}
-    assert os.path.isdir("data")
-    exec(compile(text, str(README), "exec"), scope)
-    assert "quotes-20" in capsys.readouterr().out
+    recover("data")
+    exec(compile(text, "example", "exec"), scope)
+    assert "|partition|count|" in capsys.readouterr().out
     scope["spark"].stop()  # type: ignore[attr-defined]

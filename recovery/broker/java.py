@@ -9,12 +9,14 @@ from typing import Generic, TypeVar
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [
+    "AlreadyOfflineError",
     "BufferUnderflowError",
     "CorruptIndexError",
     "CorruptRecordError",
     "IllegalArgumentError",
     "IllegalStateError",
     "IndexOffsetOverflowError",
+    "IndexOutOfBoundsError",
     "InvalidOffsetError",
     "InvalidRecordError",
     "InvalidTxnStateError",
@@ -23,6 +25,7 @@ __all__ = [
     "JavaIOError",
     "KafkaError",
     "KafkaStorageError",
+    "NoSuchElementError",
     "NoSuchFileError",
     "NullPointerError",
     "NumberFormatError",
@@ -73,6 +76,18 @@ class KafkaStorageError(JavaError):
     """Wraps an I/O error; takes the log directory offline."""
 
     java_class = "org.apache.kafka.common.errors.KafkaStorageException"
+
+
+class AlreadyOfflineError(JavaError):
+    """Something was asked of a directory that is to go offline already; this one ends the broker's start."""
+
+    java_class = "org.apache.kafka.common.errors.KafkaStorageException"
+
+
+class NoSuchElementError(JavaError):
+    """Ends the broker's start."""
+
+    java_class = "java.util.NoSuchElementException"
 
 
 class CorruptRecordError(JavaError):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.recovery.broker.epochs import LeaderEpochCache
 from kafkalog.recovery.broker.java import (
+    AlreadyOfflineError,
     CorruptIndexError,
     IllegalArgumentError,
     IllegalStateError,
@@ -16,6 +17,7 @@ from kafkalog.recovery.broker.java import (
     JavaError,
     JavaHashMap,
     JavaIOError,
+    NoSuchElementError,
     NoSuchFileError,
     NumberFormatError,
     OffsetOverflowError,
@@ -45,6 +47,8 @@ class LoadRequest:
     clean: bool
     recovery_point: int
     log_start_offset: int
+    offline: Callable[[], bool] = lambda: False
+    """the directory is to go offline already"""
 
 
 @dataclass(slots=True)
@@ -144,6 +148,8 @@ class PartitionLoader:
         """Finding the first open transaction opens the offset index of its segment."""
         unstable = self._producers.first_unstable_offset()
         if unstable is not None:
+            if self._request.offline():
+                raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
             segment = self._floor(max(unstable, log_start))
             if segment is not None:
                 segment.read(max(unstable, log_start), 1)
@@ -307,7 +313,9 @@ class PartitionLoader:
         parts: list[LogSegment] = []
         position = 0
         while position < segment.log.size:
-            first = next(segment.log.batches(position))
+            first = next(segment.log.batches(position), None)
+            if first is None:
+                raise NoSuchElementError("no batch where a split goes on")
             part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, _CLEANED)
             parts.append(part)
             taken = part.append_from(segment, position)
@@ -321,14 +329,18 @@ class PartitionLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
+        """Put the parts in the old segment's place; one that overflowed while being opened is not known, and stays."""
+        is_known = old.base_offset in self._segments
+        old.store()
         for part in parts:
             self._segments[part.base_offset] = part
-        if old.base_offset != parts[0].base_offset:
-            self._segments.pop(old.base_offset, None)
-        old.delete_files()
+        if is_known:
+            if old.base_offset != parts[0].base_offset:
+                self._segments.pop(old.base_offset, None)
+            old.delete_files()
         for part in parts:
             part.change_suffix("")
-        if old.base_offset not in {part.base_offset for part in parts}:
+        if is_known and old.base_offset not in {part.base_offset for part in parts}:
             self._producers.delete_snapshots_of([old.base_offset])
 
     # -- stop --------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.text import decode_meta_properties
 from kafkalog.recovery.broker.epochs import java_lines, read_offset_checkpoint
 from kafkalog.recovery.broker.java import (
+    AlreadyOfflineError,
     IllegalArgumentError,
     IllegalStateError,
     JavaError,
@@ -185,6 +186,7 @@ class _Directory:
             clean=self.clean,
             recovery_point=points.get(key, 0),
             log_start_offset=starts.get(key, 0),
+            offline=lambda: self.offline is not None,
         )
         loader = PartitionLoader(self.tree, request)
         loaded = loader.load()
@@ -192,6 +194,8 @@ class _Directory:
         stray: str | None = None
         if name.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
             if self.kraft and topic_id is None:
+                if self.offline is not None:
+                    raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
                 stray = _stray_name(name, self.unique(directory))
             else:
                 self._register(directory, name)

@@ -50,6 +50,12 @@ class LogSettings:
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
 
     @classmethod
+    def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
+        """Those of a broker's own settings that recovery knows; the others have nothing to do with it."""
+        known = {*_BROKER_NAMES, *(field.name.replace("_", ".") for field in fields(cls))}
+        return {name: value for name, value in properties.items() if name in known}
+
+    @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
         """From Kafka's topic or broker names to numbers; an unknown name or a value that is no number is refused."""
         known = {field.name.replace("_", "."): field.name for field in fields(cls)}

@@ -224,3 +224,55 @@ def test_the_lock_is_the_one_a_broker_takes(torn: Path) -> None:
     with (torn / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert kafkalog("recover", "--yes", torn, *SETTINGS).code == 2
+
+
+def test_recovering_a_copy_leaves_the_original_alone(torn: Path, tmp_path: Path) -> None:
+    before = stamps(torn)
+    copy = tmp_path / "copy"
+    finished = kafkalog("recover", "--yes", "--into", copy, torn, *SETTINGS)
+    assert finished.code == 2
+    assert stamps(torn) == before
+    assert "torn_tail" in kafkalog("verify", torn).err
+    assert "torn_tail" not in kafkalog("verify", copy).err
+    assert kafkalog("recover", "--yes", "--into", copy, torn, *SETTINGS).code == 64  # it is there already
+    assert kafkalog("recover", "--yes", "--into", torn / "inside", torn, *SETTINGS).code == 64
+
+
+def test_several_directories_at_once(torn: Path, tmp_path: Path) -> None:
+    other = recovery_cases(["torn_tail"])[1].unpack_before(tmp_path / "other")
+    before = stamps(torn), stamps(other)
+    refused = kafkalog("recover", "--yes", torn, other, *SETTINGS)
+    assert refused.code == 3
+    assert str(torn) in refused.err
+    assert str(other) in refused.err
+    assert (stamps(torn), stamps(other)) == before
+    (other / "t-0").rename(other / "u-0")
+    finished = kafkalog("recover", "--yes", "--json", torn, other, *SETTINGS)
+    assert finished.code == 2
+    assert [entry["changed"] for entry in json.loads(finished.out)["directories"]] == [True, True]
+
+
+def test_settings_of_the_broker(torn: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.index.size.max.bytes=1536\nlog.index.interval.bytes=256\nnum.io.threads=8\n")
+    given = ("--server-properties", str(properties), "--at", "1700000100000")
+    first = kafkalog("plan", "--json", torn, *given)
+    second = kafkalog("plan", "--json", torn, *SETTINGS)
+    assert json.loads(first.out) == json.loads(second.out)
+    assert kafkalog("plan", torn, "--server-properties", tmp_path / "missing").code == 64
+
+
+def test_a_clean_marker_on_request_only_and_last(torn: Path) -> None:
+    before = stamps(torn)
+    marker = torn / ".kafka_cleanshutdown"
+    assert kafkalog("recover", "--yes", torn, *SETTINGS).code == 2
+    assert not marker.exists()
+    assert kafkalog("undo", "--yes", torn).code == 2
+    assert kafkalog("recover", "--yes", "--mark-clean", torn, *SETTINGS).code == 2
+    assert marker.read_text() == '{"version":0,"brokerEpoch":-1}'
+    planned = json.loads(kafkalog("plan", "--json", "--mode", "kafka", torn, *SETTINGS).out)
+    assert planned["broker"]["clean_shutdown"]
+    assert not planned["changes"]
+    assert kafkalog("undo", "--yes", torn).code == 2
+    assert stamps(torn) == before
+    assert kafkalog("recover", "--yes", "--mark-clean", "--mode", "kafka", torn, *SETTINGS).code == 3

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
@@ -22,23 +24,24 @@ def make(path: str, options: Options) -> Plan:
         return plan(path, **options, on_read=progress.advance)
 
 
-def show(path: str, options: Options, as_json: bool) -> int:
-    """Make a plan and print it; 1 if it would change something or declines, else 0."""
-    made = make(path, options)
+def show(paths: Sequence[str], options: Options, as_json: bool) -> int:
+    """Make plans and print them; 1 if one would change something or declines, else 0."""
+    plans = [make(path, options) for path in paths]
     if as_json:
-        print_json(made.as_dict())
-    else:
+        objects = [made.as_dict() for made in plans]
+        print_json(objects[0] if len(objects) == 1 else {"directories": objects})
+    for made in plans if not as_json else []:
         print_plan(made)
-    return Outcome.FINDINGS if made.changes or made.refusal is not None else Outcome.CLEAN
+    return Outcome.FINDINGS if any(made.changes or made.refusal is not None for made in plans) else Outcome.CLEAN
 
 
 @click.command(name="plan")
-@click.argument("path", metavar="PATH")
+@PATHS
 @planning_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(path: str, as_json: bool, **given: Any) -> int:
+def command(paths: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
     Exit code 0 if there is nothing to do, else 1.
     """
-    return show(path, options_of(**given), as_json)
+    return show(paths, options_of(**given), as_json)

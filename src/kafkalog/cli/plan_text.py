@@ -20,8 +20,8 @@ def _forecast(forecast: BrokerForecast) -> str:
 
 
 def _lost(partition: PartitionPlan) -> str:
-    lost = partition.offsets_lost
-    return "" if lost is None else f"{lost[0]}-{lost[1]}"
+    lost = [*partition.gaps, *([partition.offsets_lost] if partition.offsets_lost is not None else [])]
+    return " ".join(f"{first}-{last}" for first, last in lost)
 
 
 def print_plan(plan: Plan) -> None:

@@ -8,21 +8,23 @@ from typing import Any
 import click
 
 from kafkalog.cli import plan as plan_command
+from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import options_of, planning_options, total_bytes
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.recovery import Plan, RecoveryResult, recover
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.recovery import Plan, RecoveryResult
+from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 
 __all__ = ["command"]
 
 
-def _is_confirmed(made: Plan) -> bool:
+def _is_confirmed(plans: list[Plan]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RecoveryRefused("nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm")
-    return click.confirm(f"Do this to {escape_controls(made.root)}?", default=False)
+    return click.confirm(f"Do this to {', '.join(escape_controls(made.root) for made in plans)}?", default=False)
 
 
 def _print_result(result: RecoveryResult) -> None:
@@ -38,38 +40,64 @@ def _print_result(result: RecoveryResult) -> None:
         writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")
 
 
+def _show(results: list[RecoveryResult], as_json: bool, with_plan: bool) -> int:
+    """Print what was done; the exit code."""
+    if as_json:
+        objects = [result.as_dict() for result in results]
+        print_json(objects[0] if len(objects) == 1 else {"directories": objects})
+    for result in results if not as_json else []:
+        if with_plan:
+            print_plan(result.plan)
+        _print_result(result)
+    return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
+
+
 @click.command(name="recover")
-@click.argument("path", metavar="PATH")
+@PATHS
 @planning_options
 @click.option("--yes", is_flag=True, help="Act without asking.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan, as `kafkalog plan` does.")
+@click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
+@click.option("--mark-clean", is_flag=True, help="Verify again from disk, then write a clean-shutdown marker.")
 @click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(path: str, yes: bool, dry_run: bool, quarantine: str | None, as_json: bool, **given: Any) -> int:
-    """Bring a log directory into order after a crash, under the broker's lock and with a journal.
+def command(
+    paths: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    into: str | None,
+    mark_clean: bool,
+    quarantine: str | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Bring log directories into order after a crash, under the broker's lock and with a journal.
 
     Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
     Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined.
 
-    Modes: safe keeps every sound batch and leaves what a broker opens without changing a byte; strict cuts torn and
-    zero tails only and declines anything else; kafka leaves, byte for byte, what the broker's own recovery would.
+    Modes: safe keeps every sound batch and leaves what a broker opens without changing a byte; salvage goes on behind
+    the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves, byte for byte, what the
+    broker's own recovery would.
     """
     options = options_of(**given)
     if dry_run:
-        return plan_command.show(path, options, as_json)
-    expected: Plan | None = None
+        return plan_command.show(paths, options, as_json)
+    rules = RecoveryOptions(**options, mark_clean=mark_clean)
+    if into is not None:
+        if len(paths) != 1:
+            raise UsageError("--into takes one path")
+        with ByteProgress("recovering", 2 * total_bytes(paths[0])) as progress:
+            result = recover_into(paths[0], into, rules, quarantine=quarantine, on_read=progress.advance)
+        return _show([result], as_json, with_plan=True)
+    expected: list[Plan] | None = None
     if not yes:
-        expected = plan_command.make(path, options)
-        if not as_json:
-            print_plan(expected)
-        if expected.refusal is None and expected.changes and not _is_confirmed(expected):
+        expected = [plan_command.make(path, options) for path in paths]
+        for made in expected if not as_json else []:
+            print_plan(made)
+        acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
+        if acting and not _is_confirmed(acting):
             return Outcome.REFUSED
-    with ByteProgress("recovering", total_bytes(path)) as progress:
-        result = recover(path, **options, quarantine=quarantine, expected=expected, on_read=progress.advance)
-    if as_json:
-        print_json(result.as_dict())
-    else:
-        if expected is None:
-            print_plan(result.plan)
-        _print_result(result)
-    return Outcome.CHANGED if result.changed else Outcome.CLEAN
+    with ByteProgress("recovering", sum(total_bytes(path) for path in paths)) as progress:
+        results = recover_all(paths, rules, quarantine=quarantine, expected=expected, on_read=progress.advance)
+    return _show(results, as_json, with_plan=expected is None)

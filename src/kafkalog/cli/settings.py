@@ -9,6 +9,11 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.text import parse_properties
+from kafkalog.log.files import read_small
+from kafkalog.recovery.bitrepair import Proof
+from kafkalog.recovery.broker.settings import LogSettings
 
 __all__ = ["Options", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
@@ -16,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planning_options(function: Function) -> Function:
-    """`--mode`, `--full`, `--topic-id`, `--config`, `--at`."""
+    """The options that decide a plan."""
     for option in (
         click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms."),
         click.option(
@@ -26,9 +31,22 @@ def planning_options(function: Function) -> Function:
             multiple=True,
             help="A setting under Kafka's name, topic's or broker's; may be repeated.",
         ),
+        click.option(
+            "--server-properties",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False),
+            help="The broker's own settings; --config wins.",
+        ),
         click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own cannot be read."),
+        click.option(
+            "--repair-bits",
+            type=click.Choice([proof.name.lower() for proof in Proof]),
+            help="Turn a single flipped bit back where it is proven at least so well.",
+        ),
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
-        click.option("--mode", default="safe", show_default=True, metavar="safe|strict|kafka", help="How to recover."),
+        click.option(
+            "--mode", default="safe", show_default=True, metavar="MODE", help="safe, salvage, strict or kafka."
+        ),
     ):
         function = option(function)
     return function
@@ -42,11 +60,31 @@ class Options(TypedDict):
     at: int | None
     full: bool
     topic_id: str | None
+    repair_bits: Proof | None
 
 
-def options_of(mode: str, config: tuple[str, ...], at: int | None, full: bool, topic_id: str | None) -> Options:
+def options_of(
+    mode: str,
+    config: tuple[str, ...],
+    at: int | None,
+    full: bool,
+    topic_id: str | None,
+    server_properties: str | None,
+    repair_bits: str | None,
+) -> Options:
     """The options as the library takes them."""
-    return Options(mode=mode, config=parse_settings(config), at=at, full=full, topic_id=topic_id)
+    settings: dict[str, str] = {}
+    if server_properties is not None:
+        data = read_small(server_properties, DEFAULT_LIMITS.checkpoint_bytes)
+        settings = LogSettings.from_server_properties(parse_properties(data.decode("utf-8", "replace")))
+    return Options(
+        mode=mode,
+        config={**settings, **parse_settings(config)},
+        at=at,
+        full=full,
+        topic_id=topic_id,
+        repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
+    )
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,123 @@
+"""Records of many log batches as Arrow batches that are bounded by rows and bytes.
+
+Log batches are collected until there are enough for one Arrow batch, and decoded together; what a single log batch
+holds beyond the bounds is cut into several.  Which decoder does it, `choice` decides by the size of the work.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.fast.choice import column_decoders
+from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.records import open_payload
+
+__all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
+
+NO_END = 2**63 - 1
+"""An end offset above all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large Arrow batches may be; `first_rows` is the bound of the first, doubled until it reaches `rows`.
+
+    A record that is larger than `bytes` by itself gets a batch of its own.
+    """
+
+    rows: int = 10_000
+    bytes: int = 8 * MIB
+    first_rows: int = 1_000
+
+
+class ArrowAssembler:
+    """Fed with log batches in order, gives Arrow batches; a `Fault` stands where records cannot be read.
+
+    The bytes of the batches must not change before what they hold has been given out.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        topic: str | None,
+        partition: int | None,
+        bounds: Bounds,
+        limits: Limits = DEFAULT_LIMITS,
+        work_bytes: int = 0,
+    ) -> None:
+        self._legacy, self._v2 = column_decoders(schema, topic, partition, limits, work_bytes=work_bytes)
+        self._limits = limits
+        self._bounds = bounds
+        self._rows_bound = min(bounds.first_rows, bounds.rows)
+        self._parts: list[Part] = []
+        self._decoder: ColumnDecoder = self._v2
+        self._rows = self._bytes = 0
+
+    def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Sequence[Piece]:
+        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes."""
+        header = batch.header
+        if isinstance(header, BatchHeader):
+            payload, finding = open_payload(batch, self._limits)
+            if payload is None:
+                return () if finding is None else (*self.flush(), Fault(batch, finding))
+            part = Part(batch, low, high, payload)
+            rows, size, decoder = header.records_count, len(payload), self._v2
+        else:
+            part = Part(batch, low, high)
+            rows, size, decoder = 1, batch.size, self._legacy
+        full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
+        done: Sequence[Piece] = list(self.flush()) if full or decoder is not self._decoder else ()
+        self._decoder = decoder
+        self._parts.append(part)
+        self._rows += rows
+        self._bytes += size
+        return done
+
+    def flush(self) -> Iterator[Piece]:
+        """Give out what was collected."""
+        parts, self._parts = self._parts, []
+        self._rows = self._bytes = 0
+        if not parts:
+            return
+        for piece in self._decoder.decode(parts):
+            if isinstance(piece, Fault):
+                yield piece
+            elif piece.num_rows:
+                yield from self._cut(piece)
+
+    def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The piece itself, or slices of it where it is above the bounds."""
+        start = 0
+        ends = None if piece.nbytes <= self._bounds.bytes else _byte_ends(piece)
+        while start < piece.num_rows:
+            end = min(start + self._rows_bound, piece.num_rows)
+            if ends is not None:
+                before = ends[start - 1] if start else 0
+                end = max(start + 1, min(end, bisect_right(ends, before + self._bounds.bytes)))
+            self._rows_bound = min(self._rows_bound * 2, self._bounds.rows)
+            yield piece.slice(start, end - start)
+            start = end
+
+
+def _byte_ends(piece: pa.RecordBatch) -> list[int]:
+    """Bytes of the variable-length columns up to the end of each row."""
+    total = pa.array([0] * piece.num_rows, pa.int64())
+    for column in piece.columns:
+        if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
+            sizes = pc.fill_null(pc.binary_length(column), 0)
+        elif pa.types.is_list(column.type):
+            each = column.values.nbytes // max(len(column.values), 1)
+            sizes = pc.multiply(pc.fill_null(pc.list_value_length(column), 0), each)
+        else:
+            sizes = column.type.bit_width // 8
+        total = pc.add(total, sizes)
+    ends: list[int] = pc.cumulative_sum(total).to_pylist()
+    return ends

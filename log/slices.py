@@ -1,0 +1,170 @@
+"""Reading a part of one segment into Arrow batches: what `Partition.to_arrow` chains and a Spark task does.
+
+The rules are those of `records.RecordReader`, the consumer's: control records left out, nothing below the start, no
+aborted transaction where committed data is wanted.  Damage is given out as such between the rows, in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Fault
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.files import FileSource
+from kafkalog.log.resync import next_batch
+from kafkalog.log.transactions import AbortedFilter
+from kafkalog.log.walk import STOPPING
+
+__all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
+
+    path: str
+    start: int
+    end: int
+    base_offset: int
+    """of the segment"""
+    start_offset: int
+    """records below are not wanted"""
+    end_offset: int = NO_END
+    """records from here on are not wanted"""
+    is_last: bool = False
+    """nothing of the log stands behind it: where it ends unfinished, the log ends"""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that cannot be read as records, or not all of them."""
+
+    finding: Finding
+    start: int
+    end: int
+    next_offset: int
+    """the offset that should come here"""
+    is_missing: bool = False
+    """the file is shorter than it was when it was listed"""
+
+
+class SliceReader:
+    """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
+
+    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.
+    Raises `StorageError` where the file cannot be opened or read.
+    """
+
+    def __init__(
+        self,
+        wanted: Slice,
+        assembler: ArrowAssembler,
+        *,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        tolerant: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._slice = wanted
+        self._assembler = assembler
+        self._aborted = None if aborted is None else AbortedFilter(aborted)
+        self._tolerant = tolerant
+        self._limits = limits
+        self.next_offset = wanted.start_offset
+
+    def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
+        for piece in self._pieces():
+            yield piece
+            if isinstance(piece, Damage) and not self._tolerant:
+                return
+
+    def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
+        wanted = self._slice
+        position = wanted.start
+        with FileSource(wanted.path) as source:
+            while position < min(wanted.end, source.size):
+                scanner = Scanner(source, position=position, end=wanted.end, limits=self._limits)
+                for batch in scanner:
+                    yield from self._batch(batch)
+                    if self.next_offset >= wanted.end_offset:
+                        break
+                yield from self._faults(self._assembler.flush())
+                position = scanner.valid_bytes
+                if scanner.stop in (None, StopReason.END):
+                    break
+                if scanner.stop is StopReason.TORN_TAIL and source.size < wanted.end:
+                    break
+                position = self._resume(source, scanner)
+                if self._is_tail(scanner) and position == min(wanted.end, source.size):
+                    break
+                for finding in scanner.findings:
+                    yield self._damage(finding, scanner.valid_bytes, position)
+            if source.size < wanted.end and self.next_offset < wanted.end_offset:
+                detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
+                finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
+                yield replace(self._damage(finding, position, wanted.end), is_missing=True)
+
+    def _is_tail(self, scanner: Scanner) -> bool:
+        """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
+        return self._slice.is_last and scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+
+    def _resume(self, source: FileSource, scanner: Scanner) -> int:
+        """Where to go on; in a tail a batch behind it tells damage from an unfinished append."""
+        wanted = self._slice
+        if not self._tolerant and not self._is_tail(scanner):
+            return wanted.end
+        return next_batch(
+            source,
+            scanner.valid_bytes,
+            min(wanted.end, source.size),
+            base_offset=wanted.base_offset,
+            next_offset=self.next_offset,
+            limits=self._limits,
+        )
+
+    def _damage(self, finding: Finding, start: int, end: int) -> Damage:
+        error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
+        return Damage(error, start, end, self.next_offset)
+
+    def _batch(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
+        """What a batch completes: nothing, most of the time."""
+        header = batch.header
+        last = header.last_offset
+        if header.magic not in MAGICS or last - self._slice.base_offset > MAX_RELATIVE_OFFSET:
+            return self._stopped(batch)
+        if last < self.next_offset:
+            return ()
+        end = self._slice.end_offset
+        if isinstance(header, BatchHeader) and header.base_offset >= end:
+            self.next_offset = end
+            return ()
+        low, self.next_offset = self.next_offset, last + 1
+        if header.is_control or (self._aborted is not None and self._aborted.rejects(batch)):
+            return ()
+        pieces = self._assembler.add(batch, low, end)
+        return list(self._faults(pieces)) if pieces else ()
+
+    def _stopped(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
+        """What no consumer reads past, valid checksum or not."""
+        stopping = next(each for each in Continuity(self._slice.base_offset).check(batch) if each.code in STOPPING)
+        damage = self._damage(stopping, batch.position, batch.position + batch.size)
+        return [*self._faults(self._assembler.flush()), damage]
+
+    def _faults(self, pieces: Iterable[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:
+        for piece in pieces:
+            if isinstance(piece, Fault):
+                batch = piece.batch
+                yield self._damage(piece.finding, batch.position, batch.position + batch.size)
+            else:
+                yield piece

@@ -1,0 +1,223 @@
+"""Finding the one flipped bit of a batch, with a proof that says how sure it is.
+
+The syndrome of CRC-32C (stored xor computed) tells the position of a single flipped bit exactly, for any batch below
+256 MiB: the order of x modulo the polynomial is 2^31 - 1.  An odd number of flips of three or more looks like one with
+probability n / 2^31 for n bits, which is why structure and neighbors are asked too.  Flips in the 17 header bytes that
+the checksum does not cover are found by trying each and letting the checksum judge.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import BATCH_CRC_START, MAGIC_POSITION
+
+__all__ = ["MAX_BYTES", "BitRepair", "Neighbors", "Proof", "flipped_bit", "repair_batch"]
+
+MAX_BYTES = 256 * 1024 * 1024
+"""Beyond this a syndrome no longer means one bit."""
+_POLYNOMIAL = 0x82F63B78
+_MASK = 0xFFFFFFFF
+_CRC = BATCH["crc"]
+_MAGIC = 2
+
+
+class Proof(enum.IntEnum):
+    """How well a repair is proven; each level includes those before it."""
+
+    CRC_ONLY = 1
+    """the syndrome fits exactly one bit"""
+    STRUCTURE = 2
+    """and the batch then parses whole: counts, offsets, timestamps"""
+    CONTEXT = 3
+    """and it continues the batch before it and is continued by the one behind it"""
+    CONTENT = 4
+    """and a checksum of the content itself agrees (gzip)"""
+
+
+@dataclass(frozen=True, slots=True)
+class BitRepair:
+    """One bit to turn over: `position` is a byte from the start of the batch, `bit` 0 is the lowest."""
+
+    position: int
+    bit: int
+    field: str
+    proof: Proof
+    chance: float
+    """that damage of three or more bits looks like this"""
+
+    def apply(self, data: bytes) -> bytes:
+        """The repaired bytes."""
+        repaired = bytearray(data)
+        repaired[self.position] ^= 1 << self.bit
+        return bytes(repaired)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbors:
+    """What stands around a damaged batch: offset that it should begin with, and base offset of the batch behind it."""
+
+    next_offset: int | None = None
+    following: int | None = None
+    leader_epoch: int | None = None
+
+
+def _step(register: int) -> int:
+    return register >> 1 ^ _POLYNOMIAL if register & 1 else register >> 1
+
+
+def _step_back(register: int) -> int:
+    if register & 0x80000000:
+        return ((register ^ _POLYNOMIAL) << 1 | 1) & _MASK
+    return register << 1 & _MASK
+
+
+@lru_cache(maxsize=64)
+def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
+    """Registers of the first `stride` distances, and the linear map that goes `stride` steps back."""
+    near: dict[int, int] = {}
+    register = _POLYNOMIAL
+    for distance in range(stride):
+        near.setdefault(register, distance)
+        register = _step(register)
+    columns = []
+    for bit in range(32):
+        column = 1 << bit
+        for _ in range(stride):
+            column = _step_back(column)
+        columns.append(column)
+    return near, tuple(columns)
+
+
+def flipped_bit(syndrome: int, bits: int) -> int | None:
+    """How many bits follow the flipped one in a message of `bits` bits; None if it is not one flipped bit of these.
+
+    Bits count in the order in which the checksum takes them: from the first byte, lowest bit first.
+    """
+    stride = max(1 << max(math.isqrt(max(bits, 1)).bit_length(), 6), 1)
+    near, columns = _tables(stride)
+    register = syndrome
+    for giant in range(bits // stride + 1):
+        distance = near.get(register)
+        if distance is not None:
+            total = giant * stride + distance
+            return total if total < bits else None
+        register = _apply(columns, register)
+    return None
+
+
+def _apply(columns: tuple[int, ...], register: int) -> int:
+    result = 0
+    bit = 0
+    while register:
+        if register & 1:
+            result ^= columns[bit]
+        register >>= 1
+        bit += 1
+    return result
+
+
+def _covered(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """The one bit under the checksum, or in the checksum itself, that explains a mismatch."""
+    covered = data[BATCH_CRC_START:]
+    syndrome = crc32c(covered) ^ int.from_bytes(data[_CRC.position : _CRC.position + _CRC.size], "big")
+    if syndrome == 0 or len(covered) > MAX_BYTES:
+        return
+    if syndrome & (syndrome - 1) == 0:
+        place = syndrome.bit_length() - 1
+        yield _CRC.position + _CRC.size - 1 - place // 8, place % 8, "crc"
+        return
+    behind = flipped_bit(syndrome, 8 * len(covered))
+    if behind is not None:
+        place = 8 * len(covered) - 1 - behind
+        position = BATCH_CRC_START + place // 8
+        yield position, place % 8, _field_of(position)
+
+
+def _field_of(position: int) -> str:
+    for field in BATCH.fields:
+        if field.position <= position < field.position + field.size:
+            return field.name
+    return "records"
+
+
+def _uncovered(window: bytes) -> Iterator[tuple[int, int, str, int]]:
+    """Bits of length and magic with which the checksum fits; with the size of the batch then."""
+    length = int.from_bytes(window[8:12], "big", signed=True)
+    for bit in range(32):
+        size = LOG_OVERHEAD.size + _signed(length ^ 1 << bit)
+        if BATCH.size <= size <= len(window) and _is_valid(window[:size]):
+            yield 11 - bit // 8, bit % 8, "batch_length", size
+    size = LOG_OVERHEAD.size + length
+    wrong = window[MAGIC_POSITION] ^ _MAGIC
+    if wrong and wrong & (wrong - 1) == 0 and BATCH.size <= size <= len(window) and _is_valid(window[:size]):
+        yield MAGIC_POSITION, wrong.bit_length() - 1, "magic", size
+
+
+def _signed(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def _is_valid(data: bytes) -> bool:
+    stored = int.from_bytes(data[_CRC.position : _CRC.position + _CRC.size], "big")
+    return crc32c(data[BATCH_CRC_START:]) == stored
+
+
+def _proof(data: bytes, neighbors: Neighbors) -> Proof:
+    header = BatchHeader(*BATCH.struct.unpack_from(data))
+    decoded = decode_batch(RecordBatch(header, 0, memoryview(data)))
+    deltas = [record.offset - header.base_offset for record in decoded.records]
+    is_structured = (
+        header.magic == _MAGIC
+        and header.attributes >> 7 == 0
+        and decoded.finding is None
+        and header.last_offset_delta >= 0
+        and deltas == sorted(set(deltas))
+        and all(0 <= delta <= header.last_offset_delta for delta in deltas)
+        and (not decoded.records or max(record.timestamp for record in decoded.records) <= header.max_timestamp)
+    )
+    if not is_structured:
+        return Proof.CRC_ONLY
+    if neighbors.next_offset is None or header.base_offset != neighbors.next_offset:
+        return Proof.STRUCTURE
+    if neighbors.following is not None and header.next_offset != neighbors.following:
+        return Proof.STRUCTURE
+    if neighbors.leader_epoch is not None and header.partition_leader_epoch != neighbors.leader_epoch:
+        return Proof.STRUCTURE
+    return Proof.CONTENT if header.codec == Codec.GZIP else Proof.CONTEXT
+
+
+def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None = None) -> tuple[BitRepair, int] | None:
+    """The repair of the damaged v2 batch at the start of `window`, and the batch's size then; None if there is none.
+
+    `window` reaches as far as the batch may; `following_at` is where the next sound batch begins, if that is known.
+    Only an answer that is the only one counts.
+    """
+    if len(window) < BATCH.size:
+        return None
+    found: list[tuple[BitRepair, int]] = []
+    size = LOG_OVERHEAD.size + int.from_bytes(window[8:12], "big", signed=True)
+    if BATCH.size <= size <= len(window) and window[MAGIC_POSITION] == _MAGIC:
+        chance = min(8 * size / 2**31, 1.0)
+        for position, bit, field in _covered(window[:size]):
+            found.append(_judged(window[:size], position, bit, field, neighbors, chance))
+    if not found:
+        for position, bit, field, right_size in _uncovered(window):
+            found.append(_judged(window[:right_size], position, bit, field, neighbors, 2.0**-32))
+    if following_at is not None:
+        found = [(repair, size) for repair, size in found if size == following_at]
+    return found[0] if len(found) == 1 else None
+
+
+def _judged(
+    data: bytes, position: int, bit: int, field: str, neighbors: Neighbors, chance: float
+) -> tuple[BitRepair, int]:
+    guess = BitRepair(position, bit, field, Proof.CRC_ONLY, chance)
+    return BitRepair(position, bit, field, _proof(guess.apply(data), neighbors), chance), len(data)

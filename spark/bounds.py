@@ -1,0 +1,115 @@
+"""Where reading starts and ends, in the words of Spark's Kafka source.
+
+Decided by `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`: a timestamp for all comes before timestamps
+by partition, these before offsets; -2 is the earliest offset and -1 the latest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["EARLIEST", "LATEST", "Bound", "TopicPartition", "parse_bound", "parse_partitions", "refuse_in_batch"]
+
+EARLIEST = -2
+LATEST = -1
+_NUMBER_OF = {"earliest": EARLIEST, "latest": LATEST}
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One of: an offset for all (only EARLIEST or LATEST), offsets, a timestamp in ms for all, timestamps."""
+
+    option: str
+    """what the user set, for messages"""
+    offset: int | None = None
+    offsets: tuple[tuple[TopicPartition, int], ...] | None = None
+    timestamp: int | None = None
+    timestamps: tuple[tuple[TopicPartition, int], ...] | None = None
+
+    @property
+    def named(self) -> frozenset[TopicPartition] | None:
+        """The partitions that the bound names; None if it is for all."""
+        pairs = self.offsets if self.offsets is not None else self.timestamps
+        return None if pairs is None else frozenset(key for key, _ in pairs)
+
+    def offset_of(self, key: TopicPartition) -> int | None:
+        """The offset given for a partition, which may be EARLIEST or LATEST; None if a timestamp decides."""
+        return dict(self.offsets)[key] if self.offsets is not None else self.offset
+
+    def timestamp_of(self, key: TopicPartition) -> int | None:
+        """The timestamp given for a partition; None if an offset decides."""
+        return dict(self.timestamps)[key] if self.timestamps is not None else self.timestamp
+
+
+def _json(option: str, text: str, form: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise UsageError(f"option {option} is neither of its words nor JSON like {form}: {text!r}") from None
+
+
+def _by_partition(option: str, text: str) -> tuple[tuple[TopicPartition, int], ...]:
+    form = '{"topic":{"0":23}}'
+    value = _json(option, text, form)
+    pairs: list[tuple[TopicPartition, int]] = []
+    try:
+        for topic, numbers in value.items():
+            for partition, number in numbers.items():
+                if isinstance(number, bool) or not isinstance(number, int):
+                    raise TypeError(number)
+                pairs.append(((topic, int(partition)), number))
+    except (AttributeError, TypeError, ValueError):
+        raise UsageError(f"option {option} needs JSON like {form}, not {text!r}") from None
+    return tuple(pairs)
+
+
+def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """The partitions of `assign`: JSON like `{"topic":[0,1]}`."""
+    form = '{"topic":[0,1]}'
+    value = _json(option, text, form)
+    try:
+        found = tuple((topic, int(number)) for topic, numbers in value.items() for number in numbers)
+    except (AttributeError, TypeError, ValueError):
+        raise UsageError(f"option {option} needs JSON like {form}, not {text!r}") from None
+    return found
+
+
+def _timestamp(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"option {option} needs a time in milliseconds since 1970, not {text!r}") from None
+
+
+def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
+    """The bound at `edge` ("starting" or "ending"), of options whose keys are in lower case."""
+    timestamp, by_timestamp, by_offset = f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"
+    if (text := given.get(timestamp.lower())) is not None:
+        return Bound(timestamp, timestamp=_timestamp(timestamp, text.strip()))
+    if (text := given.get(by_timestamp.lower())) is not None:
+        return Bound(by_timestamp, timestamps=_by_partition(by_timestamp, text))
+    if (text := given.get(by_offset.lower())) is not None:
+        word = text.strip().lower()
+        if word in _NUMBER_OF:
+            return Bound(by_offset, offset=_NUMBER_OF[word])
+        return Bound(by_offset, offsets=_by_partition(by_offset, text))
+    return Bound(by_offset, offset=default)
+
+
+def refuse_in_batch(start: Bound, end: Bound) -> None:
+    """What a batch query cannot mean: to start at the latest offset, or to end at the earliest."""
+    for bound, wrong, word in ((start, LATEST, "latest"), (end, EARLIEST, "earliest")):
+        if bound.offset == wrong:
+            raise UsageError(f"option {bound.option} cannot be {word} in a batch query")
+        for (topic, partition), offset in bound.offsets or ():
+            if offset == wrong:
+                raise UsageError(f"option {bound.option} cannot be {word} for {topic}-{partition} in a batch query")
+            if offset < EARLIEST:
+                raise UsageError(f"option {bound.option} has offset {offset} for {topic}-{partition}")

@@ -1,0 +1,186 @@
+"""From paths and options to the partitions, offsets and spans that are to be read: all that planning needs to know.
+
+What decides is on the driver: `KafkaOffsetReader`'s rules for offsets and timestamps, applied to the log itself.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote, urlsplit
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.inventory import open_all
+from kafkalog.log.partition import Partition
+from kafkalog.log.records import READ_COMMITTED
+from kafkalog.log.slices import NO_END
+from kafkalog.log.spans import batch_spans, spans
+from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
+from kafkalog.spark.options import ReadOptions
+from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
+
+__all__ = ["expand_paths", "plan_read"]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def expand_paths(paths: Sequence[str]) -> list[str]:
+    """Local paths of what the user wrote: globs expanded, `file:` removed; raises `UsageError`."""
+    found: list[str] = []
+    for path in paths:
+        local = path
+        if _SCHEME.match(path) and not os.path.lexists(path):
+            parts = urlsplit(path)
+            if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+                raise UsageError(f"{path} is not a local path; kafkalog reads what is mounted on driver and executors")
+            local = unquote(parts.path)
+        if os.path.lexists(local) or not glob.has_magic(local):
+            if not os.path.lexists(local):
+                raise UsageError(f"{path} does not exist")
+            found.append(local)
+            continue
+        matching = sorted(glob.glob(local))
+        if not matching:
+            raise UsageError(f"nothing matches {path}")
+        found.extend(matching)
+    return found
+
+
+def _key(partition: Partition) -> TopicPartition | None:
+    return (partition.name.topic, partition.name.partition) if partition.name is not None else None
+
+
+def _selected(partitions: Sequence[Partition], options: ReadOptions) -> list[Partition]:
+    """Those that subscribe, subscribePattern or assign name; all if none of them is given."""
+    keys = {key for partition in partitions if (key := _key(partition)) is not None}
+    topics = {topic for topic, _ in keys}
+    if options.assign is not None:
+        wanted = set(options.assign)
+        missing = [f"{topic}-{number}" for topic, number in sorted(wanted - keys)]
+    elif options.subscribe is not None:
+        wanted = {key for key in keys if key[0] in options.subscribe}
+        missing = sorted(set(options.subscribe) - topics)
+    elif options.subscribe_pattern is not None:
+        pattern = re.compile(options.subscribe_pattern)
+        wanted, missing = {key for key in keys if pattern.fullmatch(key[0])}, []
+    else:
+        return list(partitions)
+    if missing:
+        raise UsageError(f"{', '.join(missing)} is not below {', '.join(options.paths)}")
+    return [partition for partition in partitions if _key(partition) in wanted]
+
+
+def _check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
+    """A bound by partition names every partition that is read, and no other."""
+    if bound.named is None:
+        return
+    there = {key for partition in partitions if (key := _key(partition)) is not None}
+    missing = ", ".join(f"{topic}-{number}" for topic, number in sorted(there - bound.named))
+    extra = ", ".join(f"{topic}-{number}" for topic, number in sorted(bound.named - there))
+    if missing or extra:
+        what = "; ".join(
+            [*([f"it does not name {missing}"] if missing else []), *([f"{extra} is not read"] if extra else [])]
+        )
+        raise UsageError(f"option {bound.option} must name all partitions that are read, and no other: {what}")
+    if any(partition.name is None for partition in partitions):
+        raise UsageError(f"option {bound.option} names partitions, but a segment file that stands alone has no name")
+
+
+class _Range:
+    """The offsets wanted of one partition."""
+
+    def __init__(self, partition: Partition, options: ReadOptions) -> None:
+        self._partition = partition
+        self._options = options
+        self._key = _key(partition) or ("", -1)
+        self._name = str(partition.name or partition.path)
+
+    def start(self) -> int:
+        """First wanted offset."""
+        first, bound = self._partition.log_start_offset, self._options.start
+        timestamp = bound.timestamp_of(self._key)
+        if timestamp is not None:
+            found = self._partition.offset_for_timestamp(timestamp)
+            if found is not None:
+                return found.offset
+            if self._options.latest_if_no_start:
+                return self._partition.log_end_offset()
+            raise UsageError(
+                f"option {bound.option}: {self._name} has no record at or behind {timestamp}; "
+                "startingOffsetsByTimestampStrategy=latest would read none of it"
+            )
+        offset = bound.offset_of(self._key)
+        if offset in (None, EARLIEST):
+            return first
+        return self._there(bound, int(offset or 0), first)
+
+    def end(self) -> int:
+        """Behind the last wanted offset."""
+        bound = self._options.end
+        timestamp = bound.timestamp_of(self._key)
+        if timestamp is not None:
+            found = self._partition.offset_for_timestamp(timestamp)
+            return NO_END if found is None else found.offset
+        offset = bound.offset_of(self._key)
+        if offset in (None, LATEST):
+            return NO_END
+        return self._there(bound, int(offset or 0), self._partition.log_start_offset)
+
+    def _there(self, bound: Bound, offset: int, first: int) -> int:
+        """The offset, if the log reaches so far; else it is data that was lost."""
+        last = self._partition.log_end_offset()
+        if first <= offset <= last:
+            return offset
+        if self._options.fail_on_data_loss:
+            raise UsageError(
+                f"option {bound.option} names offset {offset} of {self._name}, which holds offsets {first} to {last}; "
+                "failOnDataLoss=false would read what there is"
+            )
+        return min(max(offset, first), last)
+
+
+def _facts(partition: Partition, options: ReadOptions, target: int) -> PartitionFacts | None:
+    wanted = _Range(partition, options)
+    start, end = wanted.start(), wanted.end()
+    if start > end:
+        raise UsageError(
+            f"{partition.name or partition.path} would start at offset {start} ({options.start.option}), "
+            f"behind its end at {end} ({options.end.option})"
+        )
+    aborted = None
+    if options.isolation_level == READ_COMMITTED:
+        transactions = partition.transactions()
+        aborted = transactions.aborted
+        end = min(end, transactions.last_stable_offset)
+    if start >= end:
+        return None
+    below = [number for number, segment in enumerate(partition.segments) if segment.base_offset <= start]
+    segments = []
+    for segment in partition.segments[below[-1] if below else 0 :]:
+        if segment.base_offset >= end:
+            break
+        exact = options.max_records_per_partition is not None
+        found = batch_spans(segment) if exact else spans(segment, target)
+        if found:
+            is_last = segment is partition.segments[-1]
+            segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), is_last))
+    return PartitionFacts(partition.topic, partition.partition, tuple(segments), start, end, aborted)
+
+
+def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
+    """The pieces of each task; raises `UsageError` or `StorageError`."""
+    inventory = open_all(*expand_paths(options.paths))
+    partitions = _selected(inventory.readable(options.replica), options)
+    _check_named(options.start, partitions)
+    _check_named(options.end, partitions)
+    total = sum(partition.size for partition in partitions)
+    target = target_bytes(
+        total,
+        largest=options.max_partition_bytes,
+        min_partitions=options.min_partitions,
+        cores=os.cpu_count() or 1,
+    )
+    facts = [found for partition in partitions if (found := _facts(partition, options, target)) is not None]
+    return plan(facts, target, max_records=options.max_records_per_partition)

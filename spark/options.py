@@ -1,0 +1,194 @@
+"""What the user asked for: options checked and parsed once, before any file is opened.
+
+Names, defaults, precedence and refusals are those of Spark's Kafka source (`KafkaSourceProvider`) and of Spark's file
+sources; Spark hands names over in lower case and checks none of them.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import MIB
+from kafkalog.log.records import ISOLATION_LEVELS, READ_UNCOMMITTED
+from kafkalog.spark.bounds import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    TopicPartition,
+    parse_bound,
+    parse_partitions,
+    refuse_in_batch,
+)
+
+__all__ = ["DEFAULT_CORRUPT_COLUMN", "Mode", "ReadOptions", "parse_options"]
+
+DEFAULT_CORRUPT_COLUMN = "_corrupt_record"
+DEFAULT_PARTITION_BYTES = 64 * MIB
+_ISOLATION = "kafka.isolation.level"
+_STRATEGY = "startingOffsetsByTimestampStrategy"
+
+_MEANT = (
+    "path", "paths", "assign", "subscribe", "subscribePattern",
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
+    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
+    "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica",
+)  # fmt: skip
+_WITHOUT_MEANING = (
+    "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
+)  # fmt: skip
+"""Of Spark's Kafka source, but for a broker or for a stream."""
+_SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
+_OF_A_TABLE = frozenset({"provider", "owner", "location"})
+
+
+class Mode(enum.Enum):
+    """What to do with bytes that cannot be read."""
+
+    FAILFAST = "FAILFAST"
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """The options of one batch read, parsed."""
+
+    paths: tuple[str, ...]
+    assign: tuple[TopicPartition, ...] | None
+    subscribe: tuple[str, ...] | None
+    subscribe_pattern: str | None
+    start: Bound
+    end: Bound
+    latest_if_no_start: bool
+    """a starting timestamp behind all records means the end, instead of an error"""
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_partition_bytes: int
+    include_headers: bool
+    isolation_level: str
+    mode: Mode
+    corrupt_column: str
+    replica: str | None
+    ignored: tuple[str, ...]
+    """options that have no meaning here, as the user will know them"""
+
+
+def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
+    ignored = []
+    for name in given:
+        if name in _SPELLING:
+            if _SPELLING[name] in _WITHOUT_MEANING:
+                ignored.append(_SPELLING[name])
+            continue
+        if name.startswith("kafka."):
+            ignored.append(name)
+            continue
+        near = [_SPELLING[each] for each in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
+        hint = f"; is {' or '.join(near)} meant?" if near else f"; there are {', '.join(_MEANT)}"
+        raise UsageError(f"kafkalog has no option {name}{hint}")
+    return tuple(ignored)
+
+
+def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"option {name} is true or false, not {text!r}")
+    return text.lower() == "true"
+
+
+def _positive(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) == 0:
+        raise UsageError(f"option {name} must be a positive number, not {text!r}")
+    return int(text)
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    found: list[str] = []
+    if given.get("path"):
+        found.append(given["path"])
+    if "paths" in given:
+        try:
+            several = json.loads(given["paths"])
+        except ValueError:
+            several = None
+        if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
+            raise UsageError(f"option paths is a JSON list of paths, not {given['paths']!r}")
+        found.extend(several)
+    if not found:
+        raise UsageError(
+            "no path was given: load(path); in SQL, CREATE TEMPORARY VIEW ... USING kafkalog OPTIONS (path '...'), "
+            "because Spark drops the options of CREATE TABLE when it reads"
+        )
+    return tuple(found)
+
+
+def _one_of(given: Mapping[str, str], name: str, words: tuple[str, ...], default: str) -> str:
+    text = given.get(name.lower(), default)
+    for word in words:
+        if text.strip().lower() == word.lower():
+            return word
+    raise UsageError(f"option {name} is one of {', '.join(words)}, not {text!r}")
+
+
+def _selection(given: Mapping[str, str]) -> None:
+    named = [name for name in ("assign", "subscribe", "subscribePattern") if name.lower() in given]
+    if len(named) > 1:
+        raise UsageError(f"only one of the options {', '.join(named)} can be given")
+
+
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
+    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
+    given = {name.lower(): value for name, value in options.items()}
+    if _OF_A_TABLE & given.keys():
+        raise UsageError(
+            "Spark drops the options of CREATE TABLE ... USING kafkalog when it reads the table; "
+            "use CREATE TEMPORARY VIEW ... USING kafkalog OPTIONS (path '...')"
+        )
+    ignored = _check_names(given)
+    paths = _paths(given)
+    _selection(given)
+    subscribe = tuple(topic.strip() for topic in given["subscribe"].split(",")) if "subscribe" in given else None
+    if subscribe is not None and not all(subscribe):
+        raise UsageError(f"option subscribe names topics between commas, not {given['subscribe']!r}")
+    pattern = given.get("subscribepattern")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"option subscribePattern is no regular expression: {error}") from None
+    start = parse_bound(given, "starting", EARLIEST)
+    end = parse_bound(given, "ending", LATEST)
+    refuse_in_batch(start, end)
+    return ReadOptions(
+        paths=paths,
+        assign=parse_partitions("assign", given["assign"]) if "assign" in given else None,
+        subscribe=subscribe,
+        subscribe_pattern=pattern,
+        start=start,
+        end=end,
+        latest_if_no_start=_one_of(given, _STRATEGY, ("error", "latest"), "error") == "latest",
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        min_partitions=_positive(given, "minPartitions"),
+        max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+        max_partition_bytes=_positive(given, "maxPartitionBytes") or DEFAULT_PARTITION_BYTES,
+        include_headers=_boolean(given, "includeHeaders", False),
+        isolation_level=_one_of(given, _ISOLATION, ISOLATION_LEVELS, READ_UNCOMMITTED),
+        mode=Mode(_one_of(given, "mode", tuple(mode.value for mode in Mode), Mode.FAILFAST.value)),
+        corrupt_column=given.get("columnnameofcorruptrecord", DEFAULT_CORRUPT_COLUMN),
+        replica=given.get("replica"),
+        ignored=ignored,
+    )

@@ -1,0 +1,167 @@
+"""From segments to Spark partitions: pure decisions over what was found in directories, indexes and headers.
+
+Slices are cut where batches begin, large ones into about equal parts, and small ones share a task, in the order of
+their offsets.  Nothing here opens a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log.slices import NO_END, Slice
+from kafkalog.log.spans import Span
+
+__all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]
+
+SMALLEST_TARGET = 4 << 20
+"""A task costs tens of milliseconds whatever it reads: below this many bytes more tasks gain nothing."""
+_TASKS_FOR_A_CORE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """One log file and its spans in order."""
+
+    path: str
+    base_offset: int
+    spans: tuple[Span, ...]
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """One partition, its segments in order, and the offsets wanted of it."""
+
+    topic: str | None
+    partition: int | None
+    segments: tuple[SegmentFacts, ...]
+    start_offset: int
+    end_offset: int = NO_END
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    """None: records of aborted transactions are wanted too"""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A slice and what its reader needs to know beside it."""
+
+    topic: str | None
+    partition: int | None
+    slice: Slice
+    aborted: tuple[AbortedTransaction, ...] | None
+
+
+def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
+    """Bytes that one task should have."""
+    target = min(largest, max(total // (cores * _TASKS_FOR_A_CORE), min(SMALLEST_TARGET, largest)))
+    if min_partitions is not None:
+        target = min(target, -(-total // min_partitions))
+    return max(target, 1)
+
+
+def plan(
+    partitions: Iterable[PartitionFacts], target: int, *, max_records: int | None = None
+) -> list[tuple[Piece, ...]]:
+    """The pieces of each task."""
+    pieces = [piece for partition in partitions for piece in _pieces(partition, target)]
+    if max_records is not None:
+        return [(part,) for piece in pieces for part in _by_records(piece, max_records)]
+    return _packed([piece for piece, _ in pieces], target)
+
+
+Cut = tuple[Piece, tuple[Span, ...]]
+
+
+def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
+    next_offset = facts.start_offset
+    for segment in facts.segments:
+        wanted = [span for span in segment.spans if _is_wanted(span, facts)]
+        reached = next_offset
+        for group in _grouped(wanted, target):
+            part = Slice(
+                segment.path,
+                group[0].start,
+                group[-1].end,
+                segment.base_offset,
+                next_offset,
+                facts.end_offset,
+                is_last=segment.is_last and group[-1] == segment.spans[-1],
+            )
+            yield Piece(facts.topic, facts.partition, part, _aborted(facts.aborted, group, next_offset)), tuple(group)
+            reached = max(reached, *(span.next_offset for span in group))
+        # offsets that an earlier segment has are not read again from a later one that overlaps it
+        next_offset = reached
+
+
+def _is_wanted(span: Span, facts: PartitionFacts) -> bool:
+    """Whether a span may hold wanted offsets; one whose offsets are unknown may."""
+    return span.first_offset < facts.end_offset and not span.first_offset < span.next_offset <= facts.start_offset
+
+
+def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
+    """Neighboring spans together, each group near the target and all about equal."""
+    total = sum(span.size for span in spans)
+    groups: list[list[Span]] = []
+    share = total / max(1, round(total / target))
+    done = 0
+    for span in spans:
+        adjoining = bool(groups) and groups[-1][-1].end == span.start
+        if adjoining and done + span.size / 2 <= share * len(groups):
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+        done += span.size
+    return groups
+
+
+def _aborted(
+    aborted: tuple[AbortedTransaction, ...] | None, group: Sequence[Span], start: int
+) -> tuple[AbortedTransaction, ...] | None:
+    """Those that reach into the offsets of the group."""
+    if aborted is None:
+        return None
+    low = min(group[0].first_offset, start)
+    high = max(span.next_offset for span in group)
+    return tuple(each for each in aborted if each.last_offset >= low and each.first_offset <= high)
+
+
+def _by_records(cut: Cut, most: int) -> Iterator[Piece]:
+    """The piece as ranges of at most `most` offsets; a batch that two ranges share is read for both."""
+    piece, spans = cut
+    whole = piece.slice
+    low = max(whole.start_offset, spans[0].first_offset)
+    high = min(whole.end_offset, max(span.next_offset for span in spans))
+    count = max(1, -(-(high - low) // most))
+    for number in range(count):
+        start = low + (high - low) * number // count
+        end = low + (high - low) * (number + 1) // count
+        first, last = number == 0, number == count - 1
+        held = [span for span in spans if (last or span.first_offset < end) and (first or span.next_offset > start)]
+        if not held:
+            continue
+        part = replace(
+            whole,
+            start=held[0].start,
+            end=held[-1].end,
+            start_offset=whole.start_offset if first else start,
+            end_offset=whole.end_offset if last else end,
+            is_last=whole.is_last and last,
+        )
+        yield replace(piece, slice=part)
+
+
+def _packed(pieces: Sequence[Piece], target: int) -> list[tuple[Piece, ...]]:
+    """Neighbors share a task until it has its share of all bytes."""
+    total = sum(piece.slice.size for piece in pieces)
+    tasks: list[list[Piece]] = []
+    share = total / max(1, round(total / target))
+    done = 0
+    for piece in pieces:
+        if tasks and done + piece.slice.size / 2 <= share * len(tasks):
+            tasks[-1].append(piece)
+        else:
+            tasks.append([piece])
+        done += piece.slice.size
+    return [tuple(task) for task in tasks]

@@ -1,0 +1,147 @@
+"""The batch reader: plans on the driver, reads slices into Arrow batches on the executors.
+
+Holds nothing that needs cleaning up: Spark gives no notice when it stops a task.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.fast.arrow import ArrowAssembler, Bounds
+from kafkalog.codec.fast.schema import record_schema
+from kafkalog.codec.limits import MIB
+from kafkalog.log.files import FileSource, MissingFileError
+from kafkalog.log.slices import Damage, SliceReader
+from kafkalog.spark.options import Mode, ReadOptions
+from kafkalog.spark.planning import Piece
+from kafkalog.spark.schema import Layout
+
+__all__ = ["LogInputPartition", "LogReader"]
+
+CORRUPT_BYTES = MIB
+"""At most so many bytes of one damaged range go into a row."""
+
+
+@dataclass(frozen=True)
+class LogInputPartition(InputPartition):
+    """What one task reads: pieces in order, each a byte range of a file with the offsets wanted of it."""
+
+    pieces: tuple[Piece, ...]
+    work_bytes: int
+    """of the whole query: decides whether compiled code is worth loading"""
+
+
+class LogReader(DataSourceReader):
+    """Gives the columns of `layout`.  There is no `pushFilters`: Spark 4.1 to 4.3 gives wrong results with it."""
+
+    def __init__(self, options: ReadOptions, layout: Layout) -> None:
+        self._options = options
+        self._layout = layout
+
+    def partitions(self) -> list[LogInputPartition]:
+        """One for each task."""
+        from kafkalog.spark.discovery import plan_read
+
+        tasks = plan_read(self._options)
+        work_bytes = sum(piece.slice.size for task in tasks for piece in task)
+        return [LogInputPartition(task, work_bytes) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of one task."""
+        if not isinstance(partition, LogInputPartition):  # Spark's stand-in where nothing was planned
+            return iter(())
+        return _Task(self._options, self._layout, partition).read()
+
+
+class _Task:
+    def __init__(self, options: ReadOptions, layout: Layout, partition: LogInputPartition) -> None:
+        self._options = options
+        self._layout = layout
+        self._partition = partition
+        self._schema = layout.arrow()
+        self._dropped: list[str] = []
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        schema = record_schema(self._layout.columns)
+        assembler, owner = None, None
+        for piece in self._partition.pieces:
+            if assembler is None or owner != (piece.topic, piece.partition):
+                owner = (piece.topic, piece.partition)
+                assembler = ArrowAssembler(
+                    schema,
+                    topic=piece.topic,
+                    partition=piece.partition,
+                    bounds=Bounds(),
+                    work_bytes=self._partition.work_bytes,
+                )
+            yield from self._piece(piece, assembler)
+        if self._dropped:
+            shown = "; ".join(self._dropped[:3])
+            warnings.warn(f"kafkalog left out {len(self._dropped)} unreadable ranges: {shown}", RuntimeWarning)
+
+    def _piece(self, piece: Piece, assembler: ArrowAssembler) -> Iterator[pa.RecordBatch]:
+        tolerant = self._options.mode is not Mode.FAILFAST
+        reader = SliceReader(piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant)
+        try:
+            for found in reader:
+                if isinstance(found, Damage):
+                    yield from self._damage(piece, found)
+                else:
+                    yield self._with_corrupt_column(found)
+        except MissingFileError as error:
+            if self._options.fail_on_data_loss:
+                message = f"{piece.slice.path} was there when the query was planned and is not any more; {_LOSS}"
+                raise StorageError(error.errno, message) from None
+            warnings.warn(f"{piece.slice.path} is not there any more and is left out", RuntimeWarning)
+
+    def _damage(self, piece: Piece, damage: Damage) -> Iterator[pa.RecordBatch]:
+        finding = damage.finding
+        if damage.is_missing:
+            if self._options.fail_on_data_loss:
+                raise StorageError(None, f"{piece.slice.path}: {finding.detail}; {_LOSS}")
+            warnings.warn(f"{piece.slice.path}: {finding.detail}", RuntimeWarning)
+            return
+        if self._options.mode is Mode.FAILFAST:
+            detail = f"{finding.code}: {finding.detail}; {_CHOICE} (offset {damage.next_offset})"
+            raise FormatError(detail, position=finding.position, source=finding.file, code=finding.code) from None
+        if self._options.mode is Mode.DROPMALFORMED:
+            self._dropped.append(str(finding))
+            return
+        row = {
+            "topic": piece.topic,
+            "partition": piece.partition,
+            "offset": damage.next_offset,
+            self._layout.corrupt: self._corrupt(damage) if self._layout.corrupt else None,
+        }
+        arrays = [pa.array([row.get(field.name)], field.type) for field in self._schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _corrupt(self, damage: Damage) -> str | bytes:
+        path = str(damage.finding.file)
+        with FileSource(path) as source:
+            data = source.read(damage.start, min(damage.end - damage.start, CORRUPT_BYTES))
+        if self._layout.corrupt_is_binary:
+            return data
+        told = damage.finding.as_dict() | {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
+        return json.dumps(told | {"bytes_b64": base64.b64encode(data).decode()})
+
+    def _with_corrupt_column(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.names == self._schema.names:
+            return batch
+        arrays = [
+            pa.nulls(batch.num_rows, field.type) if field.name == self._layout.corrupt else batch.column(field.name)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+_LOSS = "with the option failOnDataLoss=false what is left is read"
+_CHOICE = "the option mode=PERMISSIVE gives such bytes a row of their own, DROPMALFORMED leaves them out"

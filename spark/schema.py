@@ -1,0 +1,98 @@
+"""The columns Spark sees: those of its own Kafka source, and which of them a user's `.schema(...)` may ask for.
+
+Spark accepts any schema that the user gives and asks nobody, so names and types are checked here; what it wants back
+is Arrow of exactly that schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.types import DataType, StructField, StructType
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.fast.schema import DEFAULT_COLUMNS, TYPES
+from kafkalog.spark.options import Mode, ReadOptions
+
+__all__ = ["Layout", "full_schema", "layout_of"]
+
+_HEADERS = spark_types.ArrayType(
+    StructType([StructField("key", spark_types.StringType()), StructField("value", spark_types.BinaryType())])
+)
+SPARK_TYPES: dict[str, DataType] = {
+    "key": spark_types.BinaryType(),
+    "value": spark_types.BinaryType(),
+    "topic": spark_types.StringType(),
+    "partition": spark_types.IntegerType(),
+    "offset": spark_types.LongType(),
+    "timestamp": spark_types.TimestampType(),
+    "timestampType": spark_types.IntegerType(),
+    "headers": _HEADERS,
+    "leaderEpoch": spark_types.IntegerType(),
+    "producerId": spark_types.LongType(),
+    "producerEpoch": spark_types.ShortType(),
+    "sequence": spark_types.IntegerType(),
+}
+"""The same columns as `codec.fast.schema.TYPES`."""
+_CORRUPT_TYPES: dict[DataType, pa.DataType] = {
+    spark_types.StringType(): pa.string(),
+    spark_types.BinaryType(): pa.binary(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns to be given back, in order, by name; which one is for damage, and whether it takes the raw bytes."""
+
+    names: tuple[str, ...]
+    corrupt: str | None
+    corrupt_is_binary: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that records are decoded into; at least one."""
+        return tuple(name for name in self.names if name != self.corrupt) or ("offset",)
+
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema that Spark expects."""
+        corrupt = pa.binary() if self.corrupt_is_binary else pa.string()
+        return pa.schema([pa.field(name, corrupt if name == self.corrupt else TYPES[name]) for name in self.names])
+
+
+def full_schema(options: ReadOptions) -> StructType:
+    """The schema without a user's own: Spark's Kafka schema, with headers and the corrupt column where asked for."""
+    names = [name for name in DEFAULT_COLUMNS if name != "headers" or options.include_headers]
+    fields = [StructField(name, SPARK_TYPES[name]) for name in names]
+    if options.mode is Mode.PERMISSIVE:
+        fields.append(StructField(options.corrupt_column, spark_types.StringType()))
+    return StructType(fields)
+
+
+def layout_of(schema: StructType, options: ReadOptions) -> Layout:
+    """The columns that a schema asks for; raises `UsageError` where the source has no such column or another type."""
+    corrupt = None
+    is_binary = False
+    for field in schema.fields:
+        name = field.name
+        if not field.nullable:
+            raise UsageError(f"column {name} is declared NOT NULL, but any column of kafkalog may be null")
+        if name == options.corrupt_column and options.mode is Mode.PERMISSIVE:
+            if field.dataType not in _CORRUPT_TYPES:
+                raise UsageError(f"column {name} is string (the reason) or binary (the bytes), not {_text(field)}")
+            corrupt = name
+            is_binary = field.dataType == spark_types.BinaryType()
+        elif name == options.corrupt_column:
+            raise UsageError(f"column {name} needs the option mode to be PERMISSIVE")
+        elif name not in SPARK_TYPES:
+            raise UsageError(f"kafkalog has no column {name}; there are {', '.join(SPARK_TYPES)}")
+        elif field.dataType != SPARK_TYPES[name]:
+            raise UsageError(f"column {name} is {SPARK_TYPES[name].simpleString()}, not {_text(field)}")
+    if not schema.fields:
+        raise UsageError("the schema has no column")
+    return Layout(tuple(field.name for field in schema.fields), corrupt, is_binary)
+
+
+def _text(field: StructField) -> str:
+    return field.dataType.simpleString()

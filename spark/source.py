@@ -1,0 +1,45 @@
+"""The data source `kafkalog` itself: options and schema are checked here, on the driver, before anything is read."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from kafkalog.spark.reader import LogReader
+
+__all__ = ["KafkaLogSource"]
+
+
+class KafkaLogSource(DataSource):
+    """`spark.read.format("kafkalog")`: columns and options of Spark's Kafka source, over the files of a broker."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "kafkalog"
+
+    def schema(self) -> StructType:
+        """The schema where the user gives none; wrong options and missing paths are reported from here."""
+        from kafkalog.spark.discovery import expand_paths
+        from kafkalog.spark.options import parse_options
+        from kafkalog.spark.schema import full_schema
+
+        options = parse_options(self.options)
+        expand_paths(options.paths)
+        return full_schema(options)
+
+    def reader(self, schema: StructType) -> LogReader:
+        """The batch reader for all columns or for those that a user's schema names."""
+        from kafkalog.spark.options import parse_options
+        from kafkalog.spark.reader import LogReader
+        from kafkalog.spark.schema import layout_of
+
+        options = parse_options(self.options)
+        if options.ignored:
+            warnings.warn(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
+        return LogReader(options, layout_of(schema, options))

@@ -1,0 +1,259 @@
+"""All executions of the declarations agree: on every record, on the first fault and on its position.
+
+The reference runs the Construct trees and is the truth; the plain and the compiled execution run what is derived.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixture_data import broker_case
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.fast import choice
+from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds, Fault
+from kafkalog.codec.fast.choice import column_decoders
+from kafkalog.codec.fast.group import Part, Piece
+from kafkalog.codec.fast.kernel import KERNEL
+from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.fast.schema import DEFAULT_COLUMNS, TYPES, record_schema
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.records import open_payload
+from kafkalog.codec.reference import REFERENCE
+from kafkalog.codec.scan import scan
+from record_bytes import RECORDS, batch, damaged, payload, record
+
+FEW_HEADERS = replace(DEFAULT_LIMITS, headers_per_record=2)
+SCHEMA = record_schema(TYPES)
+SIMPLE = (0, 0, 0, b"k", b"v", [(b"h", b"x")])
+
+
+@settings(max_examples=600, deadline=None)
+@given(damaged(), st.sampled_from([DEFAULT_LIMITS, FEW_HEADERS]))
+def test_executions_agree(data: tuple[bytes, int], limits: Limits) -> None:
+    content, count = data
+    expected = REFERENCE.records(content, count, limits)
+    assert PLAIN.records(content, count, limits) == expected
+    assert KERNEL.records(content, count, limits) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(RECORDS)
+def test_records_that_were_built_are_read_back_without_a_fault(records: list[tuple[object, ...]]) -> None:
+    found, fault = KERNEL.records(payload(records), len(records), DEFAULT_LIMITS)  # type: ignore[arg-type]
+    assert fault is None
+    assert [(*each[:5], list(each.headers)) for each in found] == records
+
+
+# what the damage is, and what every execution has to say about it
+FAULTS = [
+    (b"", 1, FindingCode.RECORD_TRUNCATED, 0),
+    (record(SIMPLE)[:-1], 1, FindingCode.RECORD_TRUNCATED, 0),
+    (record(SIMPLE) + b"x", 1, FindingCode.RECORDS_TRAILING_BYTES, len(record(SIMPLE))),
+    (b"\xff\xff\xff\xff\xff\xff", 1, FindingCode.VARINT_TOO_LONG, 0),
+    (b"\x01" + bytes(6), 1, FindingCode.RECORD_LENGTH_MISMATCH, 0),
+    (b"\x0e" + bytes([0, 0, 0, 1, 1, 0, 0]), 1, FindingCode.RECORD_LENGTH_MISMATCH, 7),
+    (b"\x0c" + bytes([0, 0, 0, 1, 1, 1]), 1, FindingCode.HEADER_COUNT_INVALID, 6),
+    (b"\x10" + bytes([0, 0, 0, 1, 1, 2, 1, 0]), 1, FindingCode.HEADER_KEY_INVALID, 7),
+    (record((0, 0, 0, None, None, [(b"", None)] * 3)), 1, FindingCode.LIMIT_EXCEEDED, 6),
+]
+
+
+@pytest.mark.parametrize(("content", "count", "code", "position"), FAULTS, ids=lambda value: str(value)[:24])
+def test_each_fault_is_found_where_it_is(content: bytes, count: int, code: FindingCode, position: int) -> None:
+    for execution in (REFERENCE, PLAIN, KERNEL):
+        _, fault = execution.records(content, count, FEW_HEADERS)
+        assert fault is not None
+        assert (fault.code, fault.position) == (code, position), execution.name
+
+
+def pieces_of(data: bytes, work_bytes: int, low: int, high: int, limits: Limits = FEW_HEADERS) -> list[Piece]:
+    """What a decoder makes of all batches of a buffer at once."""
+    _, decoder = column_decoders(SCHEMA, "t", 3, limits, work_bytes=work_bytes)
+    parts = []
+    for found in scan(data).batches:
+        content, finding = open_payload(found, limits)
+        if content is not None:
+            assert finding is None
+            parts.append(Part(found, low, high, content))
+    return list(decoder.decode(parts))
+
+
+BATCH_FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "attributes": st.sampled_from([0, 8, 16, 24]),
+        "base_timestamp": st.integers(-(2**63), 2**63 - 1) | st.integers(0, 2**42),
+        "max_timestamp": st.integers(-(2**63), 2**63 - 1) | st.integers(-1, 2**42),
+        "base_sequence": st.integers(-(2**31), 2**31 - 1),
+        "producer_id": st.integers(-1, 2**63 - 1),
+        "producer_epoch": st.integers(-1, 2**15 - 1),
+        "partition_leader_epoch": st.integers(-1, 9),
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(damaged(), BATCH_FIELDS, st.integers(0, 20) | st.integers(2**63 - 9, 2**63 - 1)), max_size=4),
+    st.integers(-3, 12),
+    st.integers(0, 30) | st.just(NO_END),
+)
+def test_columns_agree(batches: list[tuple[tuple[bytes, int], dict[str, int], int]], low: int, high: int) -> None:
+    data = b"".join(
+        batch(content, count, base_offset=offset, **fields) for (content, count), fields, offset in batches if content
+    )
+    plain = pieces_of(data, 0, low, high)
+    kernel = pieces_of(data, choice.ENOUGH_BYTES, low, high)
+    for one, other in zip(plain, kernel, strict=True):
+        if isinstance(one, Fault):
+            assert one == other
+        else:
+            other.validate(full=True)
+            assert one.equals(other), (one.to_pylist(), other.to_pylist())
+
+
+def test_columns_of_recorded_batches_agree(tmp_path: Path) -> None:
+    rows = 0
+    for path in sorted(broker_case("4.3.0", "codecs").unpack(tmp_path).rglob("*.log")):
+        content = path.read_bytes()
+        (plain,) = pieces_of(content, 0, 0, NO_END, DEFAULT_LIMITS)
+        (kernel,) = pieces_of(content, choice.ENOUGH_BYTES, 0, NO_END, DEFAULT_LIMITS)
+        assert isinstance(plain, pa.RecordBatch)
+        assert plain.equals(kernel)
+        rows += plain.num_rows
+    assert rows > 600
+
+
+def test_absurd_timestamps_are_null_and_header_keys_that_are_no_text_are_replaced() -> None:
+    data = batch(
+        payload([(0, 2**62, 0, None, None, [(b"\xff", b"")]), (0, 1, 1, None, None, [])]), 2, base_timestamp=2**50
+    )
+    for work_bytes in (0, choice.ENOUGH_BYTES):
+        (piece,) = pieces_of(data, work_bytes, 0, NO_END)
+        assert isinstance(piece, pa.RecordBatch)
+        assert piece["timestamp"].cast(pa.int64()).to_pylist() == [None, (2**50 + 1) * 1000]
+        assert piece["headers"].to_pylist() == [[{"key": "\ufffd", "value": b""}], None]
+
+
+def assembled(data: bytes, bounds: Bounds, columns: tuple[str, ...] = ("offset", "value")) -> list[pa.RecordBatch]:
+    assembler = ArrowAssembler(record_schema(columns), topic="t", partition=0, bounds=bounds)
+    found = [piece for each in scan(data).batches for piece in assembler.add(each, 0)]
+    found += assembler.flush()
+    assert all(isinstance(piece, pa.RecordBatch) for piece in found)
+    return found
+
+
+def many(batches: int, records: int, size: int = 10) -> bytes:
+    content = payload([(0, 0, number, b"", bytes(size), []) for number in range(records)])
+    return b"".join(batch(content, records, base_offset=number * records) for number in range(batches))
+
+
+def test_arrow_batches_start_small_and_keep_to_the_bound_of_rows() -> None:
+    found = assembled(many(30, 7), Bounds(rows=40, first_rows=10))
+    sizes = [piece.num_rows for piece in found]
+    assert sizes[0] <= 10
+    assert max(sizes) <= 40
+    assert sizes[-2] > 30
+    assert [offset for piece in found for offset in piece["offset"].to_pylist()] == list(range(210))
+
+
+def test_one_batch_of_many_records_is_cut() -> None:
+    found = assembled(many(1, 100), Bounds(rows=30, first_rows=30))
+    assert [piece.num_rows for piece in found] == [30, 30, 30, 10]
+
+
+def test_arrow_batches_keep_to_the_bound_of_bytes() -> None:
+    found = assembled(many(3, 50, size=1000), Bounds(bytes=10_000))
+    assert sum(piece.num_rows for piece in found) == 150
+    assert 8 <= max(piece.num_rows for piece in found) <= 10
+    (alone, *_) = assembled(many(1, 2, size=20_000), Bounds(bytes=10_000))
+    assert alone.num_rows == 1
+
+
+def test_columns_are_those_of_spark_unless_others_are_asked_for() -> None:
+    assert record_schema().names == list(DEFAULT_COLUMNS)
+    assert record_schema(["offset", "key"]).names == ["offset", "key"]
+    for wrong in (["offset", "offset"], [], ["Offset"]):
+        with pytest.raises(UsageError):
+            record_schema(wrong)
+
+
+_SMALL_WORK = """
+import sys
+from kafkalog.codec.fast import choice
+from kafkalog.codec.fast.schema import record_schema
+from kafkalog.codec.limits import DEFAULT_LIMITS
+for work, loaded in ((choice.ENOUGH_BYTES - 1, False), (choice.ENOUGH_BYTES, True)):
+    choice.column_decoders(record_schema(), "t", 0, DEFAULT_LIMITS, work_bytes=work)
+    assert ("numba" in sys.modules) == loaded, work
+"""
+
+# Each payload ends where a page begins that must not be touched, and then begins where such a page ends.
+_GUARDED = """
+import ctypes, mmap, sys
+from kafkalog.codec.fast.group import Part
+from kafkalog.codec.fast.kernel_columns import KernelColumns
+from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.scan import scan
+PAGE = mmap.PAGESIZE
+memory = mmap.mmap(-1, 3 * PAGE)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+libc = ctypes.CDLL(None, use_errno=True)
+for guard in (0, 2 * PAGE):
+    assert libc.mprotect(ctypes.c_void_p(address + guard), PAGE, 0) == 0
+decoder = KernelColumns(record_schema(TYPES), "t", 0, DEFAULT_LIMITS)
+done = 0
+for line in open(sys.argv[1]):
+    found = scan(bytes.fromhex(line)).batches[0]
+    size = len(found.payload)
+    for start in (PAGE, 2 * PAGE - size):
+        memory[start:start + size] = bytes(found.payload)
+        for piece in decoder.decode([Part(found, -2**63, 2**63 - 1, memoryview(memory)[start:start + size])]):
+            done += 1
+print(done)
+"""
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_small_work_does_not_load_the_compiler() -> None:
+    result = run(_SMALL_WORK)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_kernel_never_leaves_its_buffer() -> None:
+    lines: list[str] = []
+    content = payload([(0, 5, number, bytes(number), b"v" * (40 - number), [(b"k", b"")]) for number in range(40)])
+    for size in range(1, len(content)):
+        lines.append(batch(content[:size], 40).hex())
+    for position in range(200):
+        flipped = bytearray(content)
+        flipped[position] ^= 0xC1
+        lines.append(batch(bytes(flipped), 40).hex())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "batches"
+        path.write_text("\n".join(lines), encoding="ascii")
+        result = run(_GUARDED, str(path))
+    assert result.returncode == 0, (result.returncode, result.stderr)
+    assert int(result.stdout) >= 2 * len(lines)
+
+
+def test_a_batch_of_another_magic_is_no_work_for_the_kernel() -> None:
+    legacy = RecordBatch(PLAIN.legacy_header(bytes(26), 0), 0, bytes(26))
+    _, decoder = column_decoders(SCHEMA, "t", 0, DEFAULT_LIMITS, work_bytes=choice.ENOUGH_BYTES)
+    with pytest.raises(TypeError):
+        list(decoder.decode([Part(legacy, 0, 1)]))

@@ -1,0 +1,190 @@
+"""Mode safe on every recorded case: Kafka opens the result and changes nothing, no sound batch is lost, undo restores.
+
+Expected bytes are Kafka's own where its result was sound and stable.  That Kafka leaves the result alone is asked of
+the model here and of Kafka itself where a JDK and Maven are (`java`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafka_jars
+from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
+from kafka_oracle import KafkaOracle
+from kafkalog import RecoveryRefused
+from kafkalog.codec.scan import scan
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.broker.manager import load_log_directory
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.survey import survey
+from trees import contents, first_difference, stamps
+
+INDEX: dict[str, dict[str, Any]] = {
+    entry["id"]: entry for entry in json.loads((RECOVERY / "index.json").read_text())["cases"]
+}
+
+SETTING_AT_FAULT = {
+    case.id: "the indexes do not fit into segment.index.bytes, which recovery cannot change"
+    for case in recovery_cases(["config"])
+    if case.name.startswith("index-max-bytes-")
+}
+TOPIC_ID_UNKNOWN = {
+    f"partition_metadata/{name}": "the only partition of its topic, so nothing knows the topic id"
+    for name in ("empty", "nul", "version-only", "zero-uuid")
+}
+REFUSED = SETTING_AT_FAULT | TOPIC_ID_UNKNOWN
+FAMILIES = [name for name in recovery_families() if name != "bases"]
+
+
+def given(case: RecoveryCase) -> dict[str, Any]:
+    params = case.case["params"]
+    return {
+        "config": {name: str(value) for name, value in params.items() if "." in name},
+        "at": int(params["now_ms"]),
+    }
+
+
+def partition_files(root: Path) -> dict[str, tuple[int, str]]:
+    """What Kafka's acceptance is about: everything below the partition directories."""
+    return {path: held for path, held in contents(root).items() if "/" in path and not path.endswith(".deleted")}
+
+
+def model_changes(root: Path, case: RecoveryCase) -> str:
+    """What the model of the broker would do to a directory."""
+    settings = LogSettings.from_names(given(case)["config"])
+    with survey(str(root)) as found:
+        tree = found.tree()
+        result = load_log_directory(tree, settings=lambda topic: settings, now_ms=given(case)["at"])
+        if result.outcome != "loaded":
+            return f"{result.outcome}: {result.exception}: {result.message}"
+        before = {path: found.tree().read(path) for path in found.files if "/" in path}
+        after = {path: tree.read(path) for path in tree.files if "/" in path}
+    return first_difference(dict(after), dict(before))[:300]
+
+
+def valid_batches_before_damage(root: Path) -> dict[str, int]:
+    """Log file -> bytes of valid batches up to the first damage, in the order of the segments."""
+    found: dict[str, int] = {}
+    for log in sorted(path for path in root.glob("*-*/*.log") if path.is_file()):
+        result = scan(log.read_bytes())
+        found[str(log.relative_to(root))] = result.valid_bytes
+    return found
+
+
+def is_kafkas_result_good(case: RecoveryCase) -> bool:
+    entry = INDEX[case.id]
+    return entry["outcome"] == "loaded" and entry["second_pass"] == "same" and entry["assessment"] == {}
+
+
+def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
+    before = stamps(root)
+    if case.id in REFUSED:
+        try:
+            recover(root, **given(case))
+        except RecoveryRefused:
+            counts["refused"] += 1
+            return first_difference(dict(stamps(root)), dict(before))
+        return "was not refused"
+    valid = valid_batches_before_damage(root)
+    result = recover(root, **given(case))
+    changes = model_changes(root, case)
+    if changes:
+        return f"Kafka would not leave it alone: {changes}"
+    counts["left alone"] += 1
+    if is_kafkas_result_good(case):
+        want = {path: held for path, held in case.expected_after().items() if "/" in path}
+        different = first_difference(dict(partition_files(root)), dict(want))
+        if different:
+            return f"not Kafka's bytes, which are sound and stable: {different}"
+        counts["same bytes"] += 1
+    elif case.family in ("torn_tail", "tail_junk", "bit_flip", "middle_cut"):
+        after = valid_batches_before_damage(root)
+        first = next(iter(valid), None)
+        if first is not None and after.get(first, 0) < valid[first]:
+            return f"{first}: {valid[first]} valid bytes before the damage, {after.get(first)} kept"
+    if recover(root, **given(case)).run_id is not None:
+        return "recovered again, it changed something"
+    if result.run_id is not None:
+        undo(root, result.run_id)
+    different = first_difference(dict(stamps(root)), dict(before))
+    return f"after undo, {different}" if different else ""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_safe_recovery(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    counts = {"left alone": 0, "same bytes": 0, "refused": 0}
+    problems = []
+    for number, case in enumerate(recovery_cases([family])):
+        root = case.unpack_before(tmp_path / str(number))
+        problem = check(case, root, counts)
+        if problem:
+            problems.append(f"{case.id}: {problem}")
+    assert not problems
+    compared("safe recoveries that the model of the broker leaves alone", counts["left alone"])
+    compared("safe recoveries with Kafka's own bytes, where those are sound and stable", counts["same bytes"])
+    compared("safe recoveries refused, as listed", counts["refused"])
+
+
+@pytest.mark.java
+@pytest.mark.skipif(kafka_jars.available() is not None, reason=str(kafka_jars.available()))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kafka_itself_leaves_the_result_alone(
+    family: str, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    problems = []
+    accepted = 0
+    with KafkaOracle("4.1.0") as kafka:
+        for number, case in enumerate(recovery_cases([family])):
+            root = case.unpack_before(tmp_path / str(number))
+            with contextlib.suppress(RecoveryRefused):
+                recover(root, **given(case))
+            if case.id in REFUSED:
+                continue
+            for extra in ({}, {"force_unclean": 1}):
+                answer = kafka.check(root, {**case.case["params"], **extra})
+                if not answer.get("accepted"):
+                    what = answer.get("changed") or answer.get("exception") or answer.get("removed")
+                    problems.append(f"{case.id} {extra}: {answer.get('outcome')} {str(what)[:150]}")
+            accepted += 1
+    assert not problems
+    compared("safe recoveries that Kafka 4.1.0 opens without changing a byte", accepted)
+
+
+@pytest.mark.parametrize("name", sorted(SETTING_AT_FAULT))
+def test_the_smallest_index_size_that_works_is_named(name: str, tmp_path: Path) -> None:
+    case = recovery_case(name)
+    root = case.unpack_before(tmp_path / "logs")
+    with pytest.raises(RecoveryRefused, match=r"segment\.index\.bytes=") as refused:
+        recover(root, **given(case))
+    words = str(refused.value).split("--config segment.index.bytes=")[1]
+    size = int(words.split(",")[0])
+    options = given(case)
+    options["config"]["segment.index.bytes"] = str(size)
+    recover(root, **options)
+    options["config"]["segment.index.bytes"] = str(size - 1)
+    assert plan(root, **options).refusal is not None
+
+
+def test_a_topic_id_comes_from_the_operator(tmp_path: Path) -> None:
+    case = recovery_case("partition_metadata/empty")
+    root = case.unpack_before(tmp_path / "logs")
+    recover(root, **given(case), topic_id="EY8sFxa5y9ipvMtiaRixVA")
+    assert (root / "t-0" / "partition.metadata").read_text() == "version: 0\ntopic_id: EY8sFxa5y9ipvMtiaRixVA"
+
+
+def test_strict_cuts_a_torn_tail_and_declines_a_flipped_bit(tmp_path: Path) -> None:
+    torn = next(case for case in recovery_cases(["torn_tail"]) if "middle" not in case.name)
+    root = torn.unpack_before(tmp_path / "torn")
+    assert recover(root, **given(torn), mode="strict").run_id is not None
+    flipped = next(case for case in recovery_cases(["bit_flip"]) if case.outcome == "loaded")
+    root = flipped.unpack_before(tmp_path / "flipped")
+    before = stamps(root)
+    with pytest.raises(RecoveryRefused, match="crc_mismatch"):
+        recover(root, **given(flipped), mode="strict")
+    assert stamps(root) == before

@@ -1,0 +1,202 @@
+"""Plans: what is pure about them, on made-up segments, and what they are for recorded directories."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_dirs import brokers
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log import open_all
+from kafkalog.log.slices import NO_END
+from kafkalog.log.spans import Span
+from kafkalog.spark.discovery import expand_paths, plan_read
+from kafkalog.spark.options import parse_options
+from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
+
+
+def facts(
+    sizes: list[list[int]], *, start: int = 0, end: int = NO_END, aborted: tuple[AbortedTransaction, ...] | None = None
+) -> PartitionFacts:
+    """Segments of batches of the given sizes, ten offsets each."""
+    segments = []
+    offset = 0
+    for number, batches in enumerate(sizes):
+        base, position, spans = offset, 0, []
+        for size in batches:
+            spans.append(Span(position, position + size, offset, offset + 10))
+            position += size
+            offset += 10
+        segments.append(SegmentFacts(f"{number}.log", base, tuple(spans), number == len(sizes) - 1))
+    return PartitionFacts("t", 0, tuple(segments), start, end, aborted)
+
+
+def all_pieces(tasks: list[tuple[Piece, ...]]) -> list[Piece]:
+    return [piece for task in tasks for piece in task]
+
+
+SIZES = st.lists(st.lists(st.integers(61, 5000), min_size=1, max_size=30), min_size=1, max_size=5)
+
+
+@given(SIZES, st.integers(1, 20_000))
+def test_pieces_cover_every_byte_once_and_in_order(sizes: list[list[int]], target: int) -> None:
+    pieces = all_pieces(plan([facts(sizes)], target))
+    by_file: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        by_file.setdefault(piece.slice.path, []).append(piece)
+    assert [sum(batches) for batches in sizes] == [found[-1].slice.end for found in by_file.values()]
+    for found in by_file.values():
+        assert found[0].slice.start == 0
+        assert all(one.slice.end == other.slice.start for one, other in pairwise(found))
+    assert [piece.slice.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert len({piece.slice.start_offset for piece in by_file["0.log"]}) == 1
+
+
+@given(SIZES, st.integers(100, 20_000))
+def test_tasks_are_balanced(sizes: list[list[int]], target: int) -> None:
+    tasks = plan([facts(sizes)], target)
+    largest_batch = max(max(batches) for batches in sizes)
+    assert all(sum(piece.slice.size for piece in task) <= 2.5 * target + 2 * largest_batch for task in tasks)
+    total = sum(map(sum, sizes))
+    assert len(tasks) <= max(1, round(total / target))
+
+
+@given(SIZES, st.integers(0, 100), st.integers(0, 100))
+def test_what_lies_outside_of_the_offsets_is_not_read(sizes: list[list[int]], start: int, more: int) -> None:
+    end = start + more
+    pieces = all_pieces(plan([facts(sizes, start=start, end=end)], 1))
+    last = 10 * sum(map(len, sizes))
+    reached = {(span.first_offset, piece.slice.path) for piece in pieces for span in spans_of(sizes, piece)}
+    assert all(first < end and first + 10 > start for first, _ in reached)
+    assert len(reached) == len([first for first in range(0, last, 10) if first < end and first + 10 > start])
+
+
+def spans_of(sizes: list[list[int]], piece: Piece) -> list[Span]:
+    segment = next(each for each in facts(sizes).segments if each.path == piece.slice.path)
+    return [span for span in segment.spans if piece.slice.start <= span.start < piece.slice.end]
+
+
+@given(SIZES, st.integers(1, 40))
+def test_a_most_of_records_cuts_inside_of_batches_too(sizes: list[list[int]], most: int) -> None:
+    tasks = plan([facts(sizes)], 2000, max_records=most)
+    wanted: list[int] = []
+    for (piece,) in tasks:
+        held = spans_of(sizes, piece)
+        offsets = [offset for span in held for offset in range(span.first_offset, span.next_offset)]
+        kept = [offset for offset in offsets if piece.slice.start_offset <= offset < piece.slice.end_offset]
+        assert 0 < len(kept) <= most
+        wanted += kept
+    assert wanted == list(range(10 * sum(map(len, sizes))))
+
+
+def test_a_span_of_unknown_offsets_is_read_and_offsets_of_an_overlapping_segment_are_not_read_twice() -> None:
+    damaged = SegmentFacts("0.log", 0, (Span(0, 100, 0, 10), Span(100, 200, 10, 10)), False)
+    overlapping = SegmentFacts("1.log", 5, (Span(0, 100, 5, 15),), True)
+    pieces = all_pieces(plan([PartitionFacts("t", 0, (damaged, overlapping), 0)], 10_000))
+    assert [(piece.slice.path, piece.slice.end, piece.slice.start_offset) for piece in pieces] == [
+        ("0.log", 200, 0),
+        ("1.log", 100, 10),
+    ]
+
+
+def test_a_piece_knows_only_the_aborted_transactions_that_reach_into_it() -> None:
+    aborted = (AbortedTransaction(0, 1, 0, 4, 5), AbortedTransaction(0, 1, 15, 25, 26))
+    pieces = all_pieces(plan([facts([[1000], [1000], [1000]], aborted=aborted)], 1000))
+    assert [piece.aborted for piece in pieces] == [aborted[:1], aborted[1:], aborted[1:]]
+    assert [piece.aborted for piece in all_pieces(plan([facts([[1000]])], 1000))] == [None]
+
+
+def test_the_target_is_between_what_a_task_costs_and_what_it_should_hold() -> None:
+    mib = 1 << 20
+    assert target_bytes(1 << 40, largest=64 * mib, min_partitions=None, cores=2) == 64 * mib
+    assert target_bytes(100 * mib, largest=64 * mib, min_partitions=None, cores=2) == 25 * mib
+    assert target_bytes(1000, largest=64 * mib, min_partitions=None, cores=2) == 4 * mib
+    assert target_bytes(1000, largest=64 * mib, min_partitions=10, cores=2) == 100
+    assert target_bytes(0, largest=64 * mib, min_partitions=3, cores=2) == 1
+
+
+def planned(case_id: str, **given: str) -> list[tuple[Piece, ...]]:
+    paths = [str(path) for path in brokers(case_id)]
+    return plan_read(parse_options({"path": paths[0], **given}))
+
+
+def test_segments_are_split_inside_and_minimal_partitions_are_reached() -> None:
+    (whole,) = planned("4.1.1/segments")
+    small = planned("4.1.1/segments", maxPartitionBytes="3000")
+    assert sum(piece.slice.size for piece in whole) == sum(piece.slice.size for task in small for piece in task)
+    assert any(piece.slice.start > 0 for task in small for piece in task)
+    assert len(planned("4.1.1/segments", minPartitions="12")) >= 12
+
+
+def topic_of(case_id: str) -> str:
+    found = open_all(*brokers(case_id)).readable()
+    return next(each.topic for each in found if each.topic and not each.topic.startswith("__"))
+
+
+def test_topics_are_selected_by_name_pattern_and_assignment() -> None:
+    topic = topic_of("4.1.1/codecs")
+    for chosen in ({"subscribe": topic}, {"subscribePattern": topic[:-1] + "."}, {"assign": f'{{"{topic}":[0]}}'}):
+        tasks = planned("4.1.1/codecs", **chosen)
+        topics = {piece.topic for task in tasks for piece in task}
+        assert topic in topics
+        assert len(topics) < 10
+    for wrong in ({"subscribe": "no-such-topic"}, {"assign": f'{{"{topic}":[77]}}'}):
+        with pytest.raises(UsageError, match="is not below"):
+            planned("4.1.1/codecs", **wrong)
+    assert planned("4.1.1/codecs", subscribePattern="no-such-topic") == []
+
+
+def test_offsets_by_partition_name_all_partitions_and_no_other() -> None:
+    topic = topic_of("4.1.1/codecs")
+    given = {"assign": f'{{"{topic}":[0]}}'}
+    (task,) = planned("4.1.1/codecs", **given, startingOffsets=f'{{"{topic}":{{"0":3}}}}')
+    assert task[0].slice.start_offset == 3
+    for wrong in (f'{{"{topic}":{{"0":3,"1":3}}}}', '{"other":{"0":3}}', f'{{"{topic}":{{}}}}'):
+        with pytest.raises(UsageError, match="must name all partitions"):
+            planned("4.1.1/codecs", **given, startingOffsets=wrong)
+
+
+def test_offsets_that_are_not_there_are_lost_data() -> None:
+    topic = topic_of("4.1.1/codecs")
+    given = {"assign": f'{{"{topic}":[0]}}', "startingOffsets": f'{{"{topic}":{{"0":99999}}}}'}
+    with pytest.raises(UsageError, match="failOnDataLoss"):
+        planned("4.1.1/codecs", **given)
+    assert planned("4.1.1/codecs", **given, failOnDataLoss="false") == []
+
+
+def test_times_behind_all_records_are_refused_or_mean_the_end() -> None:
+    given = {"subscribe": topic_of("4.1.1/codecs"), "startingTimestamp": "9999999999999"}
+    with pytest.raises(UsageError, match="startingOffsetsByTimestampStrategy"):
+        planned("4.1.1/codecs", **given)
+    assert planned("4.1.1/codecs", **given, startingOffsetsByTimestampStrategy="latest") == []
+
+
+def test_a_partition_in_two_directories_is_refused_with_both_paths_or_chosen() -> None:
+    one, other, *_ = paths = [str(path) for path in brokers("1.1.1/zkhist")]
+    several = {"path": str(brokers("1.1.1/zkhist")[0].parent)}
+    with pytest.raises(UsageError) as raised:
+        plan_read(parse_options(several))
+    assert one in str(raised.value)
+    assert other in str(raised.value)
+    assert "replica" in str(raised.value)
+    for choice in ("longest", one):
+        keys = [
+            (piece.topic, piece.partition)
+            for task in plan_read(parse_options(several | {"replica": choice}))
+            for piece in task
+        ]
+        assert keys
+    assert len(paths) >= 2
+
+
+def test_paths_may_be_globs_and_file_uris() -> None:
+    (broker,) = brokers("4.1.1/codecs")
+    assert expand_paths([f"{broker.parent}/brok*-?"]) == [str(broker)]
+    assert expand_paths([f"file://{broker}"]) == expand_paths([f"file:{broker}"]) == [str(broker)]
+    for wrong, words in (("s3://bucket/x", "not a local path"), ("/no/such", "does not exist"), ("/no/*x", "nothing")):
+        with pytest.raises(UsageError, match=words):
+            expand_paths([wrong])
