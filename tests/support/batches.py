@@ -1,6 +1,6 @@
 """Batches and messages written by hand: a second, independent statement of the layouts for tests to compare with.
 
-Nothing here uses the codec under test, except to be compared with it. Every helper takes the odd value that a test
+Nothing here uses the codec under test, except to be compared with it. Every function takes the odd value that a test
 wants to write; lengths and checksums follow unless they are given.
 """
 
