@@ -12,14 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from construct import Construct, FormatField, Renamed, Struct
+from construct import Bytes, Construct, FormatField, Renamed, Struct
 
 from kafkalog.codec.layout import primitives
 
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["DerivationError", "Field", "FixedLayout", "OpKind", "Opcode", "fixed", "opcodes"]
+__all__ = [
+    "DerivationError",
+    "DocRow",
+    "Field",
+    "FixedLayout",
+    "OpKind",
+    "Opcode",
+    "documentation",
+    "element_of",
+    "fields_of",
+    "fixed",
+    "opcodes",
+]
 
 
 class DerivationError(TypeError):
@@ -102,6 +114,10 @@ def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
     return found
 
 
+_FOUR_BYTES = str.maketrans("lL", "iI")
+"""Construct writes 32 bits as `l`, which `struct` reads as 4 bytes behind `>`, but numpy as 8."""
+
+
 def fixed(tree: Construct) -> FixedLayout:
     """Derive a layout whose fields are all fixed-size big-endian numbers; anything else raises."""
     fields: list[Field] = []
@@ -109,7 +125,7 @@ def fixed(tree: Construct) -> FixedLayout:
     for name, doc, leaf in _named(tree):
         if type(leaf) is not FormatField or not leaf.fmtstr.startswith(">"):
             raise DerivationError(f"field {name} is not a fixed-size big-endian number: {leaf!r}")
-        fields.append(Field(name, leaf.fmtstr[1:], position, leaf.length, doc))
+        fields.append(Field(name, leaf.fmtstr[1:].translate(_FOUR_BYTES), position, leaf.length, doc))
         position += leaf.length
     layout = struct.Struct(">" + "".join(field.format for field in fields))
     if layout.size != position:
@@ -162,3 +178,72 @@ def opcodes(tree: Construct) -> tuple[Opcode, ...]:
         else:
             raise DerivationError(f"field {name} has no opcode: {leaf!r}")
     return tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class DocRow:
+    """One line of a format page: where a field lies (None behind a field of variable size), and what it is."""
+
+    position: int | None
+    name: str
+    type: str
+    doc: str
+
+
+_TYPE_NAMES = {
+    ">b": "int8", ">h": "int16", ">H": "uint16", ">l": "int32", ">L": "uint32", ">q": "int64", ">Q": "uint64",
+}  # fmt: skip
+_LEAF_NAMES = {
+    id(primitives.Varint): "varint",
+    id(primitives.Varlong): "varlong",
+    id(primitives.UnsignedVarint): "unsigned varint",
+    id(primitives.VarintBytes): "varint length, bytes or null",
+    id(primitives.VarintString): "varint length, bytes",
+    id(primitives.CompactString): "compact string",
+    id(primitives.TaggedFields): "tagged fields",
+    id(primitives.Uuid): "uuid",
+}
+
+
+def fields_of(tree: Construct) -> list[tuple[str, str, Construct]]:
+    """Name, text and leaf (or inner structure) of every field of a declared structure, in order."""
+    return _named(tree)
+
+
+def element_of(leaf: Construct) -> Construct | None:
+    """What an array of ours holds; None for anything else."""
+    return leaf.element if isinstance(leaf, primitives.VarintArray | primitives.CompactArray) else None
+
+
+def _type_name(leaf: Construct) -> str:
+    if type(leaf) is FormatField:
+        return _TYPE_NAMES[leaf.fmtstr]
+    if isinstance(leaf, primitives.VarintArray):
+        return "varint count, array"
+    if isinstance(leaf, primitives.CompactArray):
+        return "compact array"
+    if id(leaf) in _LEAF_NAMES:
+        return _LEAF_NAMES[id(leaf)]
+    raise DerivationError(f"a page cannot name {leaf!r}")
+
+
+def _size(leaf: Construct) -> int | None:
+    return leaf.sizeof() if type(leaf) in (FormatField, Bytes) else None
+
+
+def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
+    """The lines of a format page for a declaration; what an array or an inner structure holds follows it."""
+    rows: list[DocRow] = []
+    for name, doc, leaf in _named(tree):
+        path = prefix + name
+        if isinstance(leaf, Struct):
+            rows += documentation(leaf, path + ".", position)
+            position = None
+            continue
+        rows.append(DocRow(position, path, _type_name(leaf), doc))
+        size = _size(leaf)
+        position = None if position is None or size is None else position + size
+        element = element_of(leaf)
+        if element is not None:
+            rows += documentation(element, path + "[].", None)
+    return rows

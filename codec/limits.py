@@ -27,8 +27,8 @@ class Limits:
     decompressed_batch_bytes: int = 128 * MIB
     """The records of one batch after decompression.  Brokers accept about 1 MiB compressed by default."""
 
-    records_per_batch: int = 16 * MIB
-    """Records in one batch; each takes at least 7 bytes."""
+    records_per_batch: int = MIB
+    """Records in one batch; each takes at least 7 bytes, and 300 or more as a Python object."""
 
     headers_per_record: int = MIB
     """Headers of one record; each takes at least 2 bytes."""

@@ -118,6 +118,10 @@ def _first_offset(batch: RecordBatch) -> int:
     return batch.header.base_offset if isinstance(batch.header, BatchHeader) else batch.header.offset
 
 
+def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:
+    return tuple(Header(key.decode("utf-8", "surrogateescape"), value) for key, value in stored)
+
+
 def _records(header: BatchHeader, raw: list[RawRecord]) -> Iterator[Record]:
     timestamp_type = header.timestamp_type
     append_time = header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None
@@ -128,7 +132,7 @@ def _records(header: BatchHeader, raw: list[RawRecord]) -> Iterator[Record]:
             timestamp_type=timestamp_type,
             key=record.key,
             value=record.value,
-            headers=tuple(Header(key.decode("utf-8", "surrogateescape"), value) for key, value in record.headers),
+            headers=_headers(record.headers) if record.headers else (),
             sequence=(
                 NO_SEQUENCE
                 if header.base_sequence < 0

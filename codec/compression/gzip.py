@@ -11,29 +11,48 @@ __all__ = ["compress", "decompress"]
 
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
+_FIRST_PIECE = 256
 _OS_UNKNOWN = 0xFF
 _HEADER_OS_POSITION = 9
+
+
+def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tuple[bytes, int]:
+    """The content of the member at `position`, at most `budget` bytes, and where it ends.
+
+    Fed in pieces that double, because what the decoder leaves unused it copies: many tiny members would cost a square.
+    """
+    decoder = zlib.decompressobj(_GZIP_WINDOW)
+    parts: list[bytes] = []
+    used, piece = 0, _FIRST_PIECE
+    while not decoder.eof:
+        rest = decoder.unconsumed_tail or data[position : position + piece]
+        if not decoder.unconsumed_tail:
+            position += len(rest)
+            piece *= 2
+        if len(rest) == 0:
+            raise bad_stream("gzip", "it ends early")
+        try:
+            part = decoder.decompress(rest, budget + 1 - used)
+        except zlib.error as error:
+            raise bad_stream("gzip", error) from None
+        used += len(part)
+        if used > budget:
+            raise too_large("gzip", limits)
+        parts.append(part)
+    return b"".join(parts), position - len(decoder.unused_data)
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """All members of the stream; whatever follows the last member and is no gzip header is ignored, as the JDK does."""
     parts: list[bytes] = []
     budget = limits.decompressed_batch_bytes
-    rest: bytes | memoryview = data
+    view = memoryview(data)
+    position = 0
     while True:
-        decoder = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            part = decoder.decompress(rest, budget + 1)
-        except zlib.error as error:
-            raise bad_stream("gzip", error) from None
-        if len(part) > budget:
-            raise too_large("gzip", limits)
-        if not decoder.eof:
-            raise bad_stream("gzip", "it ends early")
+        part, position = _member(view, position, budget, limits)
         budget -= len(part)
         parts.append(part)
-        rest = decoder.unused_data
-        if rest[: len(_MAGIC)] != _MAGIC:
+        if view[position : position + len(_MAGIC)] != _MAGIC:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -11,8 +11,8 @@ SNAPSHOT_HEADER = Struct(
 )
 
 PRODUCER_ENTRY = Struct(
-    "producer_id" / Int64sb * "",
-    "producer_epoch" / Int16sb * "",
+    "producer_id" / Int64sb * "id of the producer",
+    "producer_epoch" / Int16sb * "its epoch",
     "last_sequence" / Int32sb * "of the last data batch of this epoch; -1 none",
     "last_offset" / Int64sb * "of the last data batch of this epoch; -1 none",
     "offset_delta" / Int32sb * "last offset minus base offset of that batch; 0 if none",

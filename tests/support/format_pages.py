@@ -1,0 +1,322 @@
+"""Writes the generated parts of docs/format/ and docs/findings.md: tables from declarations, examples from brokers.
+
+A page is written by hand but for the blocks between ``<!-- begin KIND ARGUMENTS -->`` and ``<!-- end -->``. Run as a
+program with ``--write`` it brings the blocks up to date; the tests only compare.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from construct import Construct, Container, Struct
+
+from broker_dirs import brokers
+from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findings, scan
+from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.layout import (
+    fetch_result,
+    kraft_control,
+    legacy_message,
+    offset_index,
+    primitives,
+    producer_snapshot,
+    record_batch,
+    text_files,
+    time_index,
+    transaction_index,
+)
+from kafkalog.codec.model import ControlType
+from kafkalog.codec.text import encode_uuid
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md")
+BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+MODULES = (
+    fetch_result, kraft_control, legacy_message, offset_index, producer_snapshot, record_batch, text_files, time_index,
+    transaction_index,
+)  # fmt: skip
+SHOWN_BYTES = 24
+
+
+def declaration(name: str) -> Any:
+    """A declaration by `module.NAME`."""
+    module, _, key = name.partition(".")
+    for candidate in MODULES:
+        if candidate.__name__.endswith(f".{module}"):
+            return getattr(candidate, key)
+    raise LookupError(name)
+
+
+def table(name: str) -> Iterator[str]:
+    """The table of one declaration."""
+    tree = declaration(name)
+    if isinstance(tree, tuple):
+        yield "| name | type | meaning |"
+        yield "|---|---|---|"
+        yield from (f"| `{row.name}` | {row.kind} | {row.doc} |" for row in tree)
+        return
+    yield "| position | field | type | meaning |"
+    yield "|---:|---|---|---|"
+    for row in derive.documentation(tree):
+        yield f"| {'' if row.position is None else row.position} | `{row.name}` | {row.type} | {row.doc} |"
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+
+def files(case: str, pattern: str) -> list[Path]:
+    """Files of a recorded case whose path below the broker's directory fits, in order, empty ones left out."""
+    found = [
+        path
+        for broker in brokers(case)
+        for path in sorted(broker.rglob("*"))
+        if fnmatch.fnmatch(path.relative_to(broker).as_posix(), pattern) and path.is_file() and path.stat().st_size
+    ]
+    if not found:
+        raise LookupError(f"{case} has no {pattern}")
+    return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes):
+        cut = value[:SHOWN_BYTES]
+        return repr(cut)[1:] + (" ..." if len(cut) < len(value) else "")
+    return "null" if value is None else str(value)
+
+
+def _line(position: int, data: bytes, text: str) -> Iterator[str]:
+    cut = data[:SHOWN_BYTES]
+    dots = f" ... {len(data) - len(cut)} more" if len(cut) < len(data) else ""
+    chunks = [cut[start : start + 8].hex(" ") for start in range(0, len(cut), 8)] or [""]
+    for number, chunk in enumerate(chunks):
+        last = number == len(chunks) - 1
+        left = f"{position + 8 * number:6}  {chunk:<23}"
+        yield (f"{left}  {text if number == 0 else ''}{dots if last else ''}").rstrip()
+
+
+def annotate(tree: Construct, data: bytes, position: int = 0, prefix: str = "") -> tuple[list[str], int]:
+    """Lines of position, bytes, name and value for one structure; and the position behind it."""
+    lines: list[str] = []
+    for name, _doc, leaf in derive.fields_of(tree):
+        path = prefix + name
+        if isinstance(leaf, Struct):
+            inner, position = annotate(leaf, data, position, path + ".")
+            lines += inner
+            continue
+        element = derive.element_of(leaf)
+        read = leaf
+        if element is not None:
+            read = primitives.Varint if isinstance(leaf, primitives.VarintArray) else primitives.UnsignedVarint
+        stream = io.BytesIO(data)
+        stream.seek(position)
+        value = read._parsereport(stream, Container(_params=Container()), path)
+        end = stream.tell()
+        if element is None:
+            shown = _shown(value)
+            if read is primitives.TaggedFields and not value:
+                shown = "none"
+            elif read is primitives.Uuid:
+                shown = encode_uuid(value)
+            lines += _line(position, data[position:end], f"{path} = {shown}")
+            position = end
+            continue
+        count = value if isinstance(leaf, primitives.VarintArray) else value - 1
+        lines += _line(position, data[position:end], f"{path}: {count}")
+        position = end
+        for number in range(count):
+            inner, position = annotate(element, data, position, f"{path}[{number}].")
+            lines += inner
+    return lines, position
+
+
+def _whole(trees: list[Construct], data: bytes) -> Iterator[str]:
+    position = 0
+    for tree in trees:
+        lines, position = annotate(tree, data, position)
+        yield from lines
+    if position < len(data):
+        yield from _line(position, data[position:], "...")
+
+
+def _batches(case: str, pattern: str) -> Iterator[tuple[Path, RecordBatch]]:
+    for path in files(case, pattern):
+        for batch in scan(path.read_bytes()).batches:
+            yield path, batch
+
+
+def _fence(where: str, lines: Iterator[str] | list[str]) -> Iterator[str]:
+    yield where
+    yield ""
+    yield "```"
+    yield from lines
+    yield "```"
+
+
+def _place(case: str, path: Path, position: int | None = None) -> str:
+    at = f", at byte {position}" if position is not None else ""
+    return f"From `{path.parent.name}/{path.name}` of Kafka {case.partition('/')[0].removesuffix('-zk')}{at}:"
+
+
+def batch_example(case: str, pattern: str, wanted: str) -> Iterator[str]:
+    """The first batch or message that is a plain batch, a `message`, a `wrapper`, a `marker`
+    or a KRaft control type, all of it.
+    """
+    for path, batch in _batches(case, pattern):
+        if _fits(batch, wanted):
+            data = bytes(batch.data)
+            if not isinstance(batch.header, BatchHeader):
+                tree = legacy_message.MESSAGE_V0_HEADER if batch.magic == 0 else legacy_message.MESSAGE_V1_HEADER
+                yield from _fence(_place(case, path, batch.position), _message(tree, data))
+                return
+            trees = [record_batch.BATCH_HEADER]
+            trees += [record_batch.RECORD] * batch.header.records_count if batch.header.codec == 0 else []
+            yield from _fence(_place(case, path, batch.position), _whole(trees, data))
+            return
+    raise LookupError(f"{case} {pattern} has no batch that is {wanted}")
+
+
+def _fits(batch: RecordBatch, wanted: str) -> bool:
+    header = batch.header
+    if wanted in ("message", "wrapper"):
+        return not isinstance(header, BatchHeader) and (header.codec != 0) == (wanted == "wrapper")
+    if not isinstance(header, BatchHeader):
+        return False
+    if wanted == "plain":
+        return header.codec == 0 and not header.is_control and len(batch.data) < 200
+    if not header.is_control:
+        return False
+    kinds = {parse_control_key(record.key).type for record in decode_batch(batch).records}
+    return bool(kinds & {ControlType.COMMIT, ControlType.ABORT}) if wanted == "marker" else ControlType[wanted] in kinds
+
+
+def _message(tree: Construct, data: bytes) -> Iterator[str]:
+    lines, position = annotate(tree, data)
+    yield from lines
+    for name in ("key", "value"):
+        length = int.from_bytes(data[position : position + 4], "big", signed=True)
+        end = position + 4 + max(length, 0)
+        shown = "null" if length < 0 else _shown(data[position + 4 : end])
+        yield from _line(position, data[position:end], f"{name}: int32 length, {shown}")
+        position = end
+
+
+def control_value(case: str, pattern: str, wanted: str) -> Iterator[str]:
+    """The value of the first KRaft control record of a type."""
+    for path, batch in _batches(case, pattern):
+        for record in decode_batch(batch).records if batch.header.is_control else ():
+            if parse_control_key(record.key).type == ControlType[wanted] and record.value is not None:
+                version = int.from_bytes(record.value[:2], "big")
+                name = wanted if wanted != "LEADER_CHANGE" else f"{wanted}_V{version}"
+                lines, _ = annotate(getattr(kraft_control, name), record.value)
+                yield from _fence(_place(case, path, batch.position).replace(":", ", its value:"), lines)
+                return
+    raise LookupError(f"{case} {pattern} has no {wanted}")
+
+
+def entries_example(case: str, pattern: str, name: str) -> Iterator[str]:
+    """The first two entries of an index."""
+    tree = declaration(name)
+    path = files(case, pattern)[0]
+    data = path.read_bytes()[: 2 * tree.sizeof()]
+    yield from _fence(_place(case, path), _whole([tree] * (len(data) // tree.sizeof()), data))
+
+
+def snapshot_example(case: str, pattern: str) -> Iterator[str]:
+    """Header and first producer of a snapshot that has one."""
+    header, entry = producer_snapshot.SNAPSHOT_HEADER, producer_snapshot.PRODUCER_ENTRY
+    size = header.sizeof() + entry.sizeof()
+    path = next(path for path in files(case, pattern) if path.stat().st_size >= size)
+    yield from _fence(_place(case, path), _whole([header, entry], path.read_bytes()[:size]))
+
+
+def text_example(case: str, pattern: str) -> Iterator[str]:
+    """The whole text of a small file."""
+    found = files(case, pattern)
+    path = next((path for path in found if path.read_bytes().count(b"\n") > 2), found[0])
+    yield from _fence(_place(case, path), path.read_text(encoding="utf-8").splitlines()[:12])
+
+
+# --- findings --------------------------------------------------------------------------------------------------------
+
+
+def _enum_rows(name: str) -> Iterator[tuple[str, str, str]]:
+    """(section, value, text) of the members of an enum of `findings`, as its source has them."""
+    source = Path(str(findings.__file__)).read_text(encoding="utf-8")
+    lines = source.splitlines()
+    (found,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
+    section = ""
+    for node, text in zip(found.body, [*found.body[1:], None], strict=True):
+        if not isinstance(node, ast.Assign):
+            continue
+        above = lines[node.lineno - 2].strip()
+        section = above.removeprefix("# ") if above.startswith("# ") else section
+        assert isinstance(text, ast.Expr)
+        assert isinstance(text.value, ast.Constant)
+        assert isinstance(node.value, ast.Constant)
+        yield section, str(node.value.value), " ".join(str(text.value.value).split())
+
+
+def enum(name: str) -> Iterator[str]:
+    """A table for each section of an enum of findings."""
+    seen = None
+    for section, value, text in _enum_rows(name):
+        if section != seen:
+            if section:
+                yield from ([] if seen is None else [""])
+                yield f"**{section[:1].upper()}{section[1:]}**"
+                yield ""
+            yield "| code | meaning |"
+            yield "|---|---|"
+            seen = section
+        yield f"| `{value}` | {text} |"
+
+
+KINDS: dict[str, Callable[..., Iterator[str]]] = {
+    "table": table,
+    "batch": batch_example,
+    "control": control_value,
+    "entries": entries_example,
+    "snapshot": snapshot_example,
+    "text": text_example,
+    "enum": enum,
+}
+
+
+def current(text: str) -> str:
+    """The page with its generated blocks as they should be."""
+
+    def block(match: re.Match[str]) -> str:
+        lines = KINDS[match["kind"]](*match["arguments"].split())
+        return match[1] + "\n" + "".join(f"{line}\n" for line in lines) + "\n" + match[4]
+
+    return BLOCK.sub(block, text)
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """Kind and arguments of every generated block."""
+    return [(match["kind"], match["arguments"]) for match in BLOCK.finditer(text)]
+
+
+def main(arguments: list[str]) -> int:
+    """Compare, or with --write bring up to date."""
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        wanted = current(text)
+        if wanted != text:
+            stale.append(page.name)
+            if "--write" in arguments:
+                page.write_text(wanted, encoding="utf-8")
+    sys.stdout.write(f"{'written' if '--write' in arguments else 'stale'}: {', '.join(stale) or 'nothing'}\n")
+    return 0 if "--write" in arguments or not stale else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""Reads every hostile vector in a process of its own with little memory: prints a JSON line for each.
+
+Run as a program; the address space is limited before the first vector is made.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+from hostile_vectors import FINE, vectors
+from kafkalog.codec import ControlType, FindingCode, FormatError, decode_batch, scan
+from kafkalog.codec.fetch_result import decode_message_set_send, decode_multi_message_set_send
+from kafkalog.codec.index_files import decode_producer_snapshot
+from kafkalog.codec.kraft import parse_kraft_value
+from kafkalog.codec.quorum_state import decode_quorum_state
+from kafkalog.codec.text import (
+    decode_clean_shutdown,
+    decode_leader_epochs,
+    decode_meta_properties,
+    decode_offset_checkpoint,
+    decode_partition_metadata,
+)
+
+ADDRESS_SPACE = 1 << 30
+
+
+def segment(data: bytes) -> str:
+    """Codes of everything that scanning and decoding find, but gaps."""
+    result = scan(data)
+    codes = {finding.code for finding in result.findings}
+    for batch in result.batches:
+        finding = decode_batch(batch).finding
+        if finding is not None:
+            codes.add(finding.code)
+    return ",".join(sorted(codes - {FindingCode.OFFSET_GAP})) or FINE
+
+
+def parser(parse: Callable[[bytes], object]) -> Callable[[bytes], str]:
+    """The code of the error that a parser ends in."""
+
+    def run(data: bytes) -> str:
+        try:
+            parse(data)
+        except FormatError as error:
+            return error.code or "error"
+        return FINE
+
+    return run
+
+
+READERS: dict[str, Callable[[bytes], str]] = {
+    "segment": segment,
+    "snapshot": parser(decode_producer_snapshot),
+    "offset checkpoint": parser(decode_offset_checkpoint),
+    "leader epochs": parser(decode_leader_epochs),
+    "partition.metadata": parser(decode_partition_metadata),
+    "meta.properties": parser(decode_meta_properties),
+    "clean shutdown": parser(decode_clean_shutdown),
+    "quorum-state": parser(decode_quorum_state),
+    "fetch result": parser(decode_message_set_send),
+    "multi fetch result": parser(decode_multi_message_set_send),
+    "voters": parser(lambda data: parse_kraft_value(ControlType.KRAFT_VOTERS, data)),
+}
+
+
+def main() -> None:
+    """Read them all, in order."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    for vector in vectors():
+        data = vector.make()
+        started = time.process_time()
+        try:
+            verdict = READERS[vector.reader](data)
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            verdict = f"{type(error).__name__}: {error}"[:200]
+        seconds = time.process_time() - started
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        line = {"name": vector.name, "verdict": verdict, "seconds": seconds, "size": len(data), "peak_kib": peak}
+        sys.stdout.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main()
