@@ -145,6 +145,7 @@ def make_plan(
     topic_id: str | None = None,
     mark_clean: bool = False,
     repair: Proof | None = None,
+    rebuild: bool = False,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
     result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
@@ -157,7 +158,7 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -189,6 +190,7 @@ def _plan_safely(
     full: bool,
     topic_id: str | None,
     repair: Proof | None,
+    rebuild: bool,
 ) -> None:
     """Modes safe, salvage and strict."""
     found = plan.survey
@@ -201,6 +203,7 @@ def _plan_safely(
         topic_id=topic_id,
         repair=repair,
         resume=plan.mode is Mode.SALVAGE,
+        rebuild=rebuild,
     )
     plan.findings = result.findings()
     plan.refusal = result.refusal

@@ -31,6 +31,7 @@ __all__ = [
     "RecoveryResult",
     "UndoResult",
     "plan",
+    "rebuild_indexes",
     "recover",
     "recover_all",
     "recover_into",
@@ -51,6 +52,7 @@ class RecoveryOptions:
     topic_id: str | None
     repair_bits: Proof | None = None
     mark_clean: bool = False
+    rebuild_indexes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def _plan(found: Survey, options: RecoveryOptions) -> Plan:
         topic_id=options.topic_id,
         mark_clean=options.mark_clean,
         repair=options.repair_bits,
+        rebuild=options.rebuild_indexes,
     )
 
 
@@ -214,6 +217,18 @@ def recover_all(
             _recover_locked(fs, only, options, quarantine, plan_before, on_read)
             for (fs, only), plan_before in zip(opened, wanted, strict=True)
         ]
+
+
+def rebuild_indexes(
+    path: PathLike,
+    *,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    on_read: Callable[[int], None] | None = None,
+) -> RecoveryResult:
+    """Make every index, snapshot and leader epoch of sound logs anew; `RecoveryRefused` if a log is damaged."""
+    options = RecoveryOptions(Mode.SAFE, config or {}, at, full=True, topic_id=None, rebuild_indexes=True)
+    return recover_all([path], options, on_read=on_read)[0]
 
 
 def _refuse_duplicates(roots: Sequence[str]) -> None:

@@ -84,6 +84,8 @@ class _Rules:
     """least proof for turning a bit over; None: never"""
     resume: bool = False
     """go on behind damage"""
+    rebuild: bool = False
+    """rebuild every index of logs that are sound; do nothing else"""
 
 
 class _PartitionRun:
@@ -136,6 +138,8 @@ class _PartitionRun:
 
     def run(self, clean: bool, untouched: Tree) -> BrokerResult:
         """The broker's own result on the untouched directory where that will do, else ours."""
+        if self.rules.rebuild:
+            return self.rebuilt()
         theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
@@ -146,6 +150,16 @@ class _PartitionRun:
                 self.took_theirs = True
                 return theirs
         return self.settle(self.keepable(sound_prefix(self.original, self.directory, start=self.start)))
+
+    def rebuilt(self) -> BrokerResult:
+        """All indexes made anew; a log that is not sound throughout is not for this."""
+        sound = sound_prefix(self.original, self.directory)
+        if sound.cut is not None:
+            raise _CannotSettleError(
+                f"{sound.cut.path} is damaged at byte {sound.cut.position} ({sound.cut.code}: {sound.cut.detail}): "
+                "recover the log first"
+            )
+        return self.settle(sound)
 
     def keepable(self, sound: SoundLog) -> SoundLog:
         """The sound part, and what may be salvaged behind it."""
@@ -348,18 +362,19 @@ def recover_safely(
     topic_id: str | None = None,
     repair: Proof | None = None,
     resume: bool = False,
+    rebuild: bool = False,
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory.
 
     `topic_id` is for partitions that have lost theirs; with `repair` single bits are turned back if proven so well,
-    with `resume` the log goes on behind damage.
+    with `resume` the log goes on behind damage.  `rebuild` makes all indexes of sound logs anew and cuts nothing.
     """
     result = SafeResult(tree.copy())
     clean = CLEAN_SHUTDOWN_FILE in tree.files
     result.changes += normalize_root(result.tree)
     points = Checkpoints.read(result.tree)
     donors = topic_ids(result.tree)
-    rules = _Rules(settings, now_ms, unique, full, repair, resume)
+    rules = _Rules(settings, now_ms, unique, full or rebuild, repair, resume, rebuild)
     after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
     for directory, name in partitions_of(result.tree):
         untouched = _with_copy(result.tree, directory, name)

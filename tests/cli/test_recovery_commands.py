@@ -276,3 +276,34 @@ def test_a_clean_marker_on_request_only_and_last(torn: Path) -> None:
     assert kafkalog("undo", "--yes", torn).code == 2
     assert stamps(torn) == before
     assert kafkalog("recover", "--yes", "--mark-clean", "--mode", "kafka", torn, *SETTINGS).code == 3
+
+
+def test_indexes_made_anew_are_those_of_a_full_scan(tmp_path: Path) -> None:
+    root = recovery_case("undamaged/full-scan-plain").unpack_before(tmp_path / "logs")
+    kafkalog("recover", "--yes", "--full", root, *SETTINGS)
+    want = {path.name: path.read_bytes() for path in root.glob("t-0/*index")}
+    assert kafkalog("index", "verify", root).code == 0
+    for number, path in enumerate(sorted(root.glob("t-0/*index"))):
+        if number % 2:
+            path.write_bytes(b"\x01" * 24)
+        else:
+            path.unlink()
+    damaged = stamps(root)
+    checked = kafkalog("index", "verify", root)
+    assert checked.code == 1
+    assert "index_missing" in checked.err
+    assert kafkalog("index", "rebuild", root, *SETTINGS).code == 3
+    assert stamps(root) == damaged
+    assert kafkalog("index", "rebuild", "--yes", root, *SETTINGS).code == 2
+    assert {path.name: path.read_bytes() for path in root.glob("t-0/*index")} == want
+    assert kafkalog("index", "verify", root).code == 0
+    assert kafkalog("undo", "--yes", root).code == 2
+    assert stamps(root) == damaged
+
+
+def test_indexes_of_a_damaged_log_are_not_made_anew(torn: Path) -> None:
+    before = stamps(torn)
+    finished = kafkalog("index", "rebuild", "--yes", torn, *SETTINGS)
+    assert finished.code == 3
+    assert "recover the log first" in one_sentence(finished)
+    assert stamps(torn) == before

@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
+    "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
     "merge": ("kafkalog.cli.merge", "Make one healthy log of several copies of a partition."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
