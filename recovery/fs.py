@@ -237,10 +237,9 @@ class FileSystem:
 
     def remove(self, path: str) -> None:
         """Remove a file if it is there."""
-        with self._wrapped("remove the file", path):
+        with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=parent)
+            os.unlink(name, dir_fd=parent)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
