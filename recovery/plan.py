@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Literal
+from kafkalog.recovery.broker.tree import Content, Literal, Slice, Tree
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
@@ -39,6 +40,8 @@ class BrokerForecast:
     """by partition directory"""
     clean_shutdown: bool
     """a clean-shutdown marker is there, so logs are not scanned"""
+    valid_records_lost: Mapping[str, int] | None
+    """by partition directory, records with valid checksums that would be gone; None if it does not load"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -48,6 +51,7 @@ class BrokerForecast:
             "message": self.message,
             "clean_shutdown": self.clean_shutdown,
             "log_end_offsets": dict(self.log_end_offsets),
+            "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
         }
 
 
@@ -155,6 +159,7 @@ def make_plan(
         result.message,
         {partition.name: partition.log_end_offset for partition in result.partitions},
         result.clean,
+        _records_lost(found, result.tree) if result.outcome == Outcome.LOADED else None,
     )
     plan = Plan(found.root, mode, forecast, [], [], found)
     if mode is not Mode.KAFKA:
@@ -180,6 +185,29 @@ def _mark_clean(plan: Plan) -> None:
     content = Content((Literal(_CLEAN_MARKER),))
     plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]
     plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
+
+
+def _records_lost(found: Survey, after: Tree) -> dict[str, int]:
+    """Records with valid checksums in log bytes that the broker would not keep, by partition directory."""
+    kept: dict[str, int] = {}
+    for path, content in after.files.items():
+        if path.endswith(FileKind.LOG.value):
+            for part in content.parts:
+                if isinstance(part, Slice):
+                    kept[part.origin] = max(kept.get(part.origin, 0), part.start + part.length)
+    lost: dict[str, int] = {}
+    for path, facts in found.files.items():
+        directory, _, name = path.partition("/")
+        parsed = parse_segment_file(name)
+        if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending or kept.get(path, 0) >= facts.size:
+            continue
+        count = sum(
+            batch.header.records_count if isinstance(batch.header, BatchHeader) else 1
+            for batch in Scanner(found.source(path), position=kept.get(path, 0))
+        )
+        if count:
+            lost[directory] = lost.get(directory, 0) + count
+    return lost
 
 
 def _plan_safely(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import RecoveryCase, recovery_cases, recovery_families
+from fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import Outcome
@@ -84,3 +84,16 @@ def test_recovered_again_there_is_nothing_to_do_where_kafka_is_stable(case: Reco
     recover(root, **given)  # type: ignore[arg-type]
     if case.case["second_pass"].get("accepted"):
         assert recover(root, **given).run_id is None  # type: ignore[arg-type]
+
+
+def test_the_forecast_says_what_kafka_would_lose(tmp_path: Path) -> None:
+    """A retried copy of all batches behind themselves: Kafka empties the segment, safe keeps it."""
+    case = recovery_case("offset_order/all-batches-twice")
+    root = case.unpack_before(tmp_path / "logs")
+    given = arguments(case)
+    made = plan(root, **given)  # type: ignore[arg-type]
+    assert made.broker.log_end_offsets == {"t-0": case.case["result"]["partitions"]["t-0"]["log_end_offset"]}
+    assert made.broker.valid_records_lost is not None
+    assert made.broker.valid_records_lost["t-0"] >= 27
+    safe = plan(root, **{**given, "mode": "safe"})  # type: ignore[arg-type]
+    assert safe.partitions[0].log_end_offset == 27

@@ -12,7 +12,9 @@ def _forecast(forecast: BrokerForecast) -> str:
     match forecast.outcome:
         case "loaded":
             how = "trusting the clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
-            return f"Kafka would start on it, {how}"
+            lost = sum((forecast.valid_records_lost or {}).values())
+            losing = f", which would lose {lost} valid records" if lost else ""
+            return f"Kafka would start on it, {how}{losing}"
         case "start_fails":
             return f"Kafka would NOT START on it: {forecast.exception}: {forecast.message}"
         case _:
