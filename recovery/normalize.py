@@ -239,12 +239,14 @@ class _Partition:
             )
 
 
-def partitions_of(tree: Tree) -> list[tuple[str, PartitionName]]:
-    """The partition directories that a broker loads."""
+def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:
+    """The partition directories that a broker loads; on request the metadata log too."""
     found = []
     for name in tree.subdirectories():
         parsed = parse_partition_directory(name)
-        if parsed is not None and parsed.topic != CLUSTER_METADATA_TOPIC and name != REMOTE_INDEX_CACHE:
+        if parsed is None or name == REMOTE_INDEX_CACHE:
+            continue
+        if parsed.topic != CLUSTER_METADATA_TOPIC or cluster_metadata:
             found.append((name, parsed))
     return found
 

@@ -150,9 +150,12 @@ def make_plan(
     mark_clean: bool = False,
     repair: Proof | None = None,
     rebuild: bool = False,
+    cluster_metadata: bool = False,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
-    result = load_log_directory(found.tree(), settings=settings, now_ms=now_ms, unique=unique)
+    result = load_log_directory(
+        found.tree(), settings=settings, now_ms=now_ms, unique=unique, cluster_metadata=cluster_metadata
+    )
     forecast = BrokerForecast(
         result.outcome,
         result.exception,
@@ -163,7 +166,7 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -219,6 +222,7 @@ def _plan_safely(
     topic_id: str | None,
     repair: Proof | None,
     rebuild: bool,
+    cluster_metadata: bool,
 ) -> None:
     """Modes safe, salvage and strict."""
     found = plan.survey
@@ -232,6 +236,7 @@ def _plan_safely(
         repair=repair,
         resume=plan.mode is Mode.SALVAGE,
         rebuild=rebuild,
+        cluster_metadata=cluster_metadata,
     )
     plan.findings = result.findings()
     plan.refusal = result.refusal

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
+from datetime import UTC, datetime
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.files import read_small
@@ -22,8 +22,9 @@ _JOURNAL_LIMIT = 1 << 30
 
 
 def new_run_id() -> str:
-    """A name that sorts by time."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) + "-" + secrets.token_hex(4)
+    """A name that sorts by time, to the microsecond."""
+    now = datetime.now(UTC)
+    return now.strftime("%Y%m%dT%H%M%S.%fZ") + "-" + secrets.token_hex(4)
 
 
 def _is_inside(path: str, directory: str) -> bool:

@@ -53,6 +53,7 @@ class RecoveryOptions:
     repair_bits: Proof | None = None
     mark_clean: bool = False
     rebuild_indexes: bool = False
+    cluster_metadata: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def _plan(found: Survey, options: RecoveryOptions) -> Plan:
         mark_clean=options.mark_clean,
         repair=options.repair_bits,
         rebuild=options.rebuild_indexes,
+        cluster_metadata=options.cluster_metadata,
     )
 
 
@@ -152,18 +154,22 @@ def plan(
     full: bool = False,
     topic_id: str | None = None,
     repair_bits: Proof | None = None,
+    cluster_metadata: bool = False,
     on_read: Callable[[int], None] | None = None,
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
     `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` looks at segments
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
-    for turning a flipped bit back (default: never), `on_read` is told of the bytes read.  Raises `UsageError` for a
-    path that is no log directory, `StorageError` for I/O.
+    for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `on_read` is
+    told of the bytes read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
     """
     root, only = _root_of(path)
     with survey(root, only=only, on_read=on_read) as found:
-        return _plan(found, RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits))
+        return _plan(
+            found,
+            RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits, cluster_metadata=cluster_metadata),
+        )
 
 
 def recover(
@@ -175,6 +181,7 @@ def recover(
     full: bool = False,
     topic_id: str | None = None,
     repair_bits: Proof | None = None,
+    cluster_metadata: bool = False,
     mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
@@ -187,7 +194,9 @@ def recover(
     `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.  Raises
     `RecoveryRefused` if the mode declines, the directory is locked or has changed.
     """
-    options = RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits, mark_clean)
+    options = RecoveryOptions(
+        mode, config or {}, at, full, topic_id, repair_bits, mark_clean, cluster_metadata=cluster_metadata
+    )
     return recover_all([path], options, quarantine=quarantine, expected=[expected], on_read=on_read)[0]
 
 

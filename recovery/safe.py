@@ -11,7 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, DirectoryState, FileKind, PartitionName, parse_segment_file
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_TOPIC,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_segment_file,
+)
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import (
@@ -84,6 +91,8 @@ class _Rules:
     """least proof for turning a bit over; None: never"""
     resume: bool = False
     """go on behind damage"""
+    cluster_metadata: bool = False
+    """the metadata log too"""
     rebuild: bool = False
     """rebuild every index of logs that are sound; do nothing else"""
 
@@ -97,8 +106,9 @@ class _PartitionRun:
         self.name = name
         self.rules = rules
         self.key = (name.topic, name.partition)
-        self.recovery_point = max(points.recovery_points.get(self.key, 0), 0)
-        self.log_start = max(points.log_starts.get(self.key, 0), 0)
+        is_metadata = name.topic == CLUSTER_METADATA_TOPIC  # scanned from its start, whatever a checkpoint says
+        self.recovery_point = 0 if is_metadata else max(points.recovery_points.get(self.key, 0), 0)
+        self.log_start = 0 if is_metadata else max(points.log_starts.get(self.key, 0), 0)
         self.start = self._first_scanned()
         self.cut: Cut | None = None
         self.took_theirs = False
@@ -125,7 +135,11 @@ class _PartitionRun:
         if clean:
             copy.write(CLEAN_SHUTDOWN_FILE, b"")
         return load_log_directory(
-            copy, settings=self.rules.settings, now_ms=self.rules.now_ms, unique=self.rules.unique
+            copy,
+            settings=self.rules.settings,
+            now_ms=self.rules.now_ms,
+            unique=self.rules.unique,
+            cluster_metadata=self.rules.cluster_metadata,
         )
 
     def is_stable(self, result: BrokerResult, log_start: int) -> bool:
@@ -363,6 +377,7 @@ def recover_safely(
     repair: Proof | None = None,
     resume: bool = False,
     rebuild: bool = False,
+    cluster_metadata: bool = False,
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory.
 
@@ -374,9 +389,9 @@ def recover_safely(
     result.changes += normalize_root(result.tree)
     points = Checkpoints.read(result.tree)
     donors = topic_ids(result.tree)
-    rules = _Rules(settings, now_ms, unique, full or rebuild, repair, resume, rebuild)
+    rules = _Rules(settings, now_ms, unique, full or rebuild, repair, resume, cluster_metadata, rebuild)
     after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
-    for directory, name in partitions_of(result.tree):
+    for directory, name in partitions_of(result.tree, cluster_metadata):
         untouched = _with_copy(result.tree, directory, name)
         changes = normalize_partition(result.tree, directory, donors.get(name.topic, topic_id))
         run = _PartitionRun(_with_copy(result.tree, directory, name), directory, name, points, rules)
@@ -420,7 +435,7 @@ def _take_over(result: SafeResult, run: _PartitionRun, loaded: BrokerResult, aft
         result.tree.files[f"{new}/{name}"] = loaded.tree.files[f"{new}/{name}"]
     partition = run.result_of(loaded)
     result.partitions.append(partition)
-    if run.name.state.value or partition.stray is not None:
+    if run.name.state.value or partition.stray is not None or run.name.topic == CLUSTER_METADATA_TOPIC:
         return
     whole = run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0)
     if whole:

@@ -179,11 +179,14 @@ class _Directory:
     def load(self, directory: str, name: PartitionName, points: _Offsets, starts: _Offsets) -> None:
         """`LogManager.loadLog`."""
         key = (name.topic, name.partition)
+        is_metadata = name.topic == CLUSTER_METADATA_TOPIC
+        if is_metadata:
+            points, starts = {}, {}
         request = LoadRequest(
             directory=directory,
             settings=self.settings(name.topic),
             now_ms=self.now_ms,
-            clean=self.clean,
+            clean=self.clean and not is_metadata,
             recovery_point=points.get(key, 0),
             log_start_offset=starts.get(key, 0),
             offline=lambda: self.offline is not None,
@@ -193,7 +196,7 @@ class _Directory:
         topic_id = read_topic_id(self.tree, directory)
         stray: str | None = None
         if name.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
-            if self.kraft and topic_id is None:
+            if self.kraft and topic_id is None and not is_metadata:
                 if self.offline is not None:
                     raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
                 stray = _stray_name(name, self.unique(directory))
@@ -238,10 +241,12 @@ def load_log_directory(
     settings: Callable[[str], LogSettings],
     now_ms: int,
     unique: Callable[[str], str] = lambda directory: "0" * _UUID_LENGTH,
+    cluster_metadata: bool = False,
 ) -> BrokerResult:
     """Load every partition and stop in order, in the virtual tree; never raises for what the directory holds.
 
-    `settings` gives the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.
+    `settings` gives the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.  With
+    `cluster_metadata` the metadata log is loaded too, as its own loader does: always scanned from its start.
     """
     directory = _Directory(tree, settings, now_ms, unique)
     result = BrokerResult(Outcome.LOADED, tree, directory.clean)
@@ -249,7 +254,7 @@ def load_log_directory(
         _delete_marker(tree)
         points = directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
         starts = directory.checkpoint(LOG_START_OFFSET_CHECKPOINT)
-        for name, parsed in _partitions(tree):
+        for name, parsed in _partitions(tree, cluster_metadata):
             try:
                 directory.load(name, parsed, points, starts)
             except (JavaIOError, KafkaStorageError) as error:
@@ -279,7 +284,7 @@ def _delete_marker(tree: Tree) -> None:
         tree.directories.discard(CLEAN_SHUTDOWN_FILE)
 
 
-def _partitions(tree: Tree) -> list[tuple[str, PartitionName]]:
+def _partitions(tree: Tree, cluster_metadata: bool) -> list[tuple[str, PartitionName]]:
     found: list[tuple[str, PartitionName]] = []
     for name in tree.subdirectories():
         if name == REMOTE_INDEX_CACHE:
@@ -287,6 +292,6 @@ def _partitions(tree: Tree) -> list[tuple[str, PartitionName]]:
         parsed = parse_partition_directory(name)
         if parsed is None:
             raise KafkaError(f"Found directory {name}, which is not in the form of topic-partition")
-        if parsed.topic != CLUSTER_METADATA_TOPIC:
+        if parsed.topic != CLUSTER_METADATA_TOPIC or (cluster_metadata and parsed.state is DirectoryState.LIVE):
             found.append((name, parsed))
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from command import Finished, kafkalog
-from fixture_data import recovery_case, recovery_cases
+from fixture_data import broker_case, recovery_case, recovery_cases
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import BATCH_CRC_START
@@ -307,3 +307,19 @@ def test_indexes_of_a_damaged_log_are_not_made_anew(torn: Path) -> None:
     assert finished.code == 3
     assert "recover the log first" in one_sentence(finished)
     assert stamps(torn) == before
+
+
+def test_the_metadata_log_is_touched_only_on_request(tmp_path: Path) -> None:
+    root = broker_case("4.1.1", "metadata").unpack(tmp_path / "unpacked")
+    (broker,) = root.glob("broker-*")
+    log = max(path for path in broker.glob("__cluster_metadata-0/*.log") if path.stat().st_size)
+    data = log.read_bytes()
+    log.write_bytes(data + b"\x01" * 40)
+    before = stamps(broker / "__cluster_metadata-0")
+    kafkalog("recover", "--yes", broker)
+    assert stamps(broker / "__cluster_metadata-0") == before
+    assert kafkalog("recover", "--yes", "--cluster-metadata", broker).code == 2
+    assert log.read_bytes() == data
+    assert not [line for line in kafkalog("verify", broker).err.splitlines() if "__cluster_metadata" in line]
+    assert kafkalog("undo", "--yes", broker).code == 2
+    assert stamps(broker / "__cluster_metadata-0") == before

@@ -43,6 +43,11 @@ def planning_options(function: Function) -> Function:
             type=click.Choice([proof.name.lower() for proof in Proof]),
             help="Turn a single flipped bit back where it is proven at least so well.",
         ),
+        click.option(
+            "--cluster-metadata",
+            is_flag=True,
+            help="The metadata log of KRaft too. A cut there can drop committed metadata: prefer another controller.",
+        ),
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
         click.option(
             "--mode", default="safe", show_default=True, metavar="MODE", help="safe, salvage, strict or kafka."
@@ -61,6 +66,7 @@ class Options(TypedDict):
     full: bool
     topic_id: str | None
     repair_bits: Proof | None
+    cluster_metadata: bool
 
 
 def options_of(
@@ -71,6 +77,7 @@ def options_of(
     topic_id: str | None,
     server_properties: str | None,
     repair_bits: str | None,
+    cluster_metadata: bool,
 ) -> Options:
     """The options as the library takes them."""
     settings: dict[str, str] = {}
@@ -84,6 +91,7 @@ def options_of(
         full=full,
         topic_id=topic_id,
         repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
+        cluster_metadata=cluster_metadata,
     )
 
 
