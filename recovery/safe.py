@@ -206,10 +206,26 @@ class _PartitionRun:
                 continue
             if self.is_stable(result, self.log_start):
                 return result
-            if self.result_directory(result) != self.directory:
-                break
-            tree = result.tree
+            tree = self.as_started_again(result)
         raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
+
+    def as_started_again(self, result: BrokerResult) -> Tree:
+        """What the next start makes of a result, under the directory's own name.
+
+        A partition that becomes stray loses what of its leader epochs was not written yet; the next start writes it.
+        """
+        directory = self.result_directory(result)
+        if directory == self.directory:
+            return result.tree
+        again = load_again(self, result.tree, directory, self.log_start)
+        if again is None:
+            raise _CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
+        tree = self.original.copy()
+        for name in tree.names(self.directory):
+            tree.delete(f"{self.directory}/{name}")
+        for name in again.tree.names(directory):
+            tree.files[f"{self.directory}/{name}"] = again.tree.files[f"{directory}/{name}"]
+        return tree
 
     def check_topic_id(self) -> None:
         """Recovery never invents a topic id."""
