@@ -102,6 +102,10 @@ def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
     return found
 
 
+_FOUR_BYTES = str.maketrans("lL", "iI")
+"""Construct writes 32 bits as `l`, which `struct` reads as 4 bytes behind `>`, but numpy as 8."""
+
+
 def fixed(tree: Construct) -> FixedLayout:
     """Derive a layout whose fields are all fixed-size big-endian numbers; anything else raises."""
     fields: list[Field] = []
@@ -109,7 +113,7 @@ def fixed(tree: Construct) -> FixedLayout:
     for name, doc, leaf in _named(tree):
         if type(leaf) is not FormatField or not leaf.fmtstr.startswith(">"):
             raise DerivationError(f"field {name} is not a fixed-size big-endian number: {leaf!r}")
-        fields.append(Field(name, leaf.fmtstr[1:], position, leaf.length, doc))
+        fields.append(Field(name, leaf.fmtstr[1:].translate(_FOUR_BYTES), position, leaf.length, doc))
         position += leaf.length
     layout = struct.Struct(">" + "".join(field.format for field in fields))
     if layout.size != position:

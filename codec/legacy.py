@@ -25,7 +25,7 @@ from kafkalog.codec.model import (
     TimestampType,
 )
 
-__all__ = ["first_offset", "read_legacy"]
+__all__ = ["first_offset", "inner_messages", "key_and_value", "read_legacy"]
 
 Bytes = bytes | memoryview
 _LENGTH = struct.Struct(">i")
@@ -142,5 +142,26 @@ def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> in
     try:
         inner = _inner_set(header, batch.data, limits, execution)
         return _base_of_wrapper(header, inner[-1][0]) + inner[0][0].offset
+    except _InvalidMessageError as error:
+        raise FormatError(error.detail, position=batch.position, code=error.code) from None
+
+
+def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> list[tuple[LegacyHeader, Bytes]]:
+    """Header and bytes of every message in a wrapper, nothing for a bare message; `FormatError` if unreadable."""
+    header = batch.header
+    if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
+        return []
+    try:
+        return _inner_set(header, batch.data, limits, execution)
+    except _InvalidMessageError as error:
+        raise FormatError(error.detail, position=batch.position, code=error.code) from None
+
+
+def key_and_value(batch: RecordBatch) -> tuple[bytes | None, bytes | None]:
+    """Key and value of one entry as they are stored; `FormatError` if unreadable."""
+    if not isinstance(batch.header, LegacyHeader):
+        raise TypeError("a v0 or v1 entry is needed")
+    try:
+        return _key_and_value(batch.header, batch.data)
     except _InvalidMessageError as error:
         raise FormatError(error.detail, position=batch.position, code=error.code) from None

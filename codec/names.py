@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 __all__ = [
+    "BOOTSTRAP_CHECKPOINT",
     "CLEANER_OFFSET_CHECKPOINT",
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_TOPIC",
@@ -19,14 +20,18 @@ __all__ = [
     "LOG_START_OFFSET_CHECKPOINT",
     "META_PROPERTIES",
     "PARTITION_METADATA",
+    "QUORUM_STATE",
     "RECOVERY_POINT_CHECKPOINT",
     "REMOTE_INDEX_CACHE",
     "REPLICATION_OFFSET_CHECKPOINT",
     "DirectoryState",
     "FileKind",
+    "KRaftSnapshotName",
     "PartitionName",
     "SegmentFileName",
+    "kraft_snapshot_file",
     "parse_java_long",
+    "parse_kraft_snapshot_file",
     "parse_partition_directory",
     "parse_segment_file",
     "segment_file",
@@ -41,12 +46,15 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
+QUORUM_STATE = "quorum-state"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z")
 _OFFSET_DIGITS = 20
+_EPOCH_DIGITS = 10
 
 
 class DirectoryState(enum.StrEnum):
@@ -87,6 +95,15 @@ class SegmentFileName:
 
     base_offset: int
     kind: FileKind
+    pending: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftSnapshotName:
+    """A KRaft snapshot: offset behind its last record, epoch of that; `pending` is `.part`, `.deleted` or empty."""
+
+    end_offset: int
+    epoch: int
     pending: str = ""
 
 
@@ -134,4 +151,22 @@ def parse_segment_file(name: str) -> SegmentFileName | None:
         if name.endswith(kind.value) and kind is not FileKind.KRAFT_SNAPSHOT:
             base = parse_java_long(name.split(".", 1)[0])
             return None if base is None else SegmentFileName(base, kind, pending)
+    return None
+
+
+def kraft_snapshot_file(end_offset: int, epoch: int) -> str:
+    """The canonical name of a KRaft snapshot, `<end offset>-<epoch>.checkpoint`."""
+    return f"{end_offset:0{_OFFSET_DIGITS}d}-{epoch:0{_EPOCH_DIGITS}d}{FileKind.KRAFT_SNAPSHOT.value}"
+
+
+def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
+    """End offset and epoch from the name of a snapshot, by their places (`Snapshots.parse`); None for other files.
+
+    A snapshot that is being written is `<end offset>-<epoch>-<random>.checkpoint.part`; `bootstrap.checkpoint` is none.
+    """
+    for pending in (".part", ".deleted", ""):
+        if name.endswith(FileKind.KRAFT_SNAPSHOT.value + pending):
+            end_offset = parse_java_long(name[:_OFFSET_DIGITS])
+            epoch = parse_java_long(name[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS], 32)
+            return None if end_offset is None or epoch is None else KRaftSnapshotName(end_offset, epoch, pending)
     return None

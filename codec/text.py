@@ -1,8 +1,8 @@
 """The text files of a log directory: checkpoints, `leader-epoch-checkpoint`, `partition.metadata`, `meta.properties`.
 
-Line layouts are declared once as tuples of fields; reading and writing follow from them.  Decided by `CheckpointFile`,
-`OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadata` and `MetaProperties`.  The readers here accept
-what the broker accepts and name the line they stumble over.
+Line layouts are declared once in `layout.text_files`; reading and writing follow from them.  Decided by
+`CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadata` and `MetaProperties`.  The
+readers here accept what the broker accepts and name the line they stumble over.
 """
 
 from __future__ import annotations
@@ -15,8 +15,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.errors import FormatError, LimitExceeded
+from kafkalog.codec.layout.text_files import (
+    CLEAN_SHUTDOWN,
+    LEADER_EPOCH_LINE,
+    OFFSET_CHECKPOINT_LINE,
+    PARTITION_METADATA,
+    TextField,
+)
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import parse_java_long
+from kafkalog.codec.properties import decode_properties, encode_properties
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -31,15 +41,20 @@ __all__ = [
     "decode_offset_checkpoint",
     "decode_partition_metadata",
     "decode_uuid",
+    "encode_clean_shutdown",
     "encode_leader_epochs",
+    "encode_meta_properties",
     "encode_offset_checkpoint",
     "encode_partition_metadata",
     "encode_uuid",
-    "parse_properties",
+    "meta_properties",
 ]
 
 CHECKPOINT_VERSION = 0
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_WHITE_SPACE = re.compile(r"[ \t\n\x0b\f\r]+")
+_NAME_END = re.compile(r":[ \t\n\x0b\f\r]+")
+_BITS = {"int32": 32, "int64": 64}
 _ZERO_UUID = bytes(16)
 
 
@@ -58,7 +73,9 @@ class LeaderEpoch(NamedTuple):
     start_offset: int
 
 
-_Line = type[OffsetCheckpointEntry] | type[LeaderEpoch]
+for _row, _layout in ((OffsetCheckpointEntry, OFFSET_CHECKPOINT_LINE), (LeaderEpoch, LEADER_EPOCH_LINE)):
+    if _row._fields != tuple(field.name for field in _layout):
+        raise DerivationError(f"{_row.__name__} does not mirror its declaration")
 
 
 def _text(data: bytes, source: str | None, limits: Limits) -> str:
@@ -71,31 +88,50 @@ def _invalid(message: str, line: int, source: str | None) -> FormatError:
     return FormatError(f"line {line}: {message}", source=source, code="checkpoint_invalid")
 
 
-def _integer(text: str, line: int, source: str | None) -> int:
-    if not _INTEGER.match(text) or not -(2**63) <= int(text) < 2**63:
+def _lines(text: str) -> list[str]:
+    """Lines as Java's readers see them: no other line ends than CR and LF."""
+    lines = _LINE_END.split(text)
+    return lines if lines[-1] else lines[:-1]
+
+
+def _integer(text: str, line: int, source: str | None, bits: int = 64) -> int:
+    value = parse_java_long(text, bits)
+    if value is None:
         raise _invalid(f"{text[:40]!r} is not a number", line, source)
-    return int(text)
+    return value
 
 
-def _decode_lines(data: bytes, kind: _Line, source: str | None, limits: Limits) -> list[tuple[str | int, ...]]:
-    lines = _text(data, source, limits).splitlines()
+def _words(line: str) -> list[str]:
+    """Java's split at white space: an empty word in front stays, empty words at the end do not."""
+    words = _WHITE_SPACE.split(line)
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return words
+
+
+def _decode_lines(
+    data: bytes, layout: tuple[TextField, ...], source: str | None, limits: Limits
+) -> list[tuple[str | int, ...]]:
+    lines = _lines(_text(data, source, limits))
     if not lines:
         return []
-    version = _integer(lines[0].strip(), 1, source)
+    version = _integer(lines[0], 1, source, 32)
     if version != CHECKPOINT_VERSION:
         raise _invalid(f"version {version}", 1, source)
     if len(lines) == 1:
         return []
-    count = _integer(lines[1].strip(), 2, source)
+    count = _integer(lines[1], 2, source, 32)
     rows: list[tuple[str | int, ...]] = []
     for number, line in enumerate(lines[2:], 3):
-        words = line.split()
-        if len(words) != len(kind._fields):
-            raise _invalid(f"{len(words)} fields where {' '.join(kind._fields)} are needed", number, source)
+        words = _words(line)
+        if len(words) != len(layout):
+            raise _invalid(
+                f"{len(words)} fields where {' '.join(field.name for field in layout)} are needed", number, source
+            )
         rows.append(
             tuple(
-                word if field == "topic" else _integer(word, number, source)
-                for word, field in zip(words, kind._fields, strict=True)
+                _integer(word, number, source, _BITS[field.kind]) if field.kind in _BITS else word
+                for word, field in zip(words, layout, strict=True)
             )
         )
     if len(rows) != count:
@@ -114,7 +150,7 @@ def decode_offset_checkpoint(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[OffsetCheckpointEntry]:
     """Lines of `recovery-point-`, `log-start-`, `replication-` or `cleaner-offset-checkpoint`, in file order."""
-    return [OffsetCheckpointEntry(*row) for row in _decode_lines(data, OffsetCheckpointEntry, source, limits)]  # type: ignore[arg-type]
+    return [OffsetCheckpointEntry(*row) for row in _decode_lines(data, OFFSET_CHECKPOINT_LINE, source, limits)]  # type: ignore[arg-type]
 
 
 def encode_offset_checkpoint(entries: Iterable[OffsetCheckpointEntry]) -> bytes:
@@ -126,7 +162,7 @@ def decode_leader_epochs(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[LeaderEpoch]:
     """Lines of `leader-epoch-checkpoint`, in file order."""
-    return [LeaderEpoch(*row) for row in _decode_lines(data, LeaderEpoch, source, limits)]  # type: ignore[arg-type]
+    return [LeaderEpoch(*row) for row in _decode_lines(data, LEADER_EPOCH_LINE, source, limits)]  # type: ignore[arg-type]
 
 
 def encode_leader_epochs(entries: Iterable[LeaderEpoch]) -> bytes:
@@ -139,6 +175,8 @@ def decode_uuid(text: str) -> bytes:
     try:
         value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
+        value = b""
+    if "+" in text or "/" in text:  # Python takes the ordinary alphabet too, Java's URL decoder does not
         value = b""
     if len(value) != len(_ZERO_UUID):
         raise FormatError(f"{text[:40]!r} is not a UUID")
@@ -160,17 +198,21 @@ class PartitionMetadata:
 
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
     """The first two lines; a zero or unreadable topic id is an error, what follows is ignored."""
-    lines = data.decode("utf-8", "surrogateescape").splitlines()
+    lines = _lines(data.decode("utf-8", "surrogateescape"))
     values: list[str] = []
-    for name, line in zip(("version", "topic_id"), [*lines, "", ""], strict=False):
-        words = re.split(r":\s+", line)
+    for name, line in zip((field.name for field in PARTITION_METADATA), [*lines, "", ""], strict=False):
+        words = _NAME_END.split(line)
         if len(words) != 2 or words[0] != name:
             raise FormatError(f"no line {name!r}", source=source, code="partition_metadata_invalid")
         values.append(words[1])
-    version = _integer(values[0], 1, source)
-    if version < 0:
-        raise FormatError(f"version {version}", source=source, code="partition_metadata_invalid")
-    if decode_uuid(values[1]) == _ZERO_UUID:
+    version = parse_java_long(values[0], 32)
+    if version is None or version < 0:
+        raise FormatError(f"version {values[0][:40]!r}", source=source, code="partition_metadata_invalid")
+    try:
+        topic_id = decode_uuid(values[1])
+    except FormatError as error:
+        raise FormatError(error.message, source=source, code="partition_metadata_invalid") from None
+    if topic_id == _ZERO_UUID:
         raise FormatError("the topic id is zero", source=source, code="partition_metadata_invalid")
     return PartitionMetadata(version, values[1])
 
@@ -189,45 +231,24 @@ class MetaProperties:
     node_id: int | None
     directory_id: str | None
     properties: Mapping[str, str]
-
-
-_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-
-
-def _unescape(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        word = match.group(1)
-        return chr(int(word[1:], 16)) if len(word) == 5 else _ESCAPES.get(word, word)
-
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", replace, text)
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """A Java properties file: keys and values, comments left out."""
-    found: dict[str, str] = {}
-    for line in re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text).splitlines():
-        stripped = line.lstrip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        match = re.match(r"((?:\\.|[^\\:=\s])*)\s*[:=]?\s*(.*)\Z", stripped, re.DOTALL)
-        if match:
-            found[_unescape(match.group(1))] = _unescape(match.group(2))
-    return found
+    comments: tuple[str, ...] = ()
+    """lines that begin with `#`, without it; Kafka writes an empty one and the date"""
 
 
 def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
     """Java properties; version 0 (or none) needs nothing, version 1 needs `cluster.id` and `node.id`."""
-    properties = parse_properties(_text(data, source, limits))
+    text = _text(data, source, limits)
+    properties = decode_properties(data)
 
     def integer(name: str) -> int | None:
-        text = properties.get(name)
-        if text is None:
+        if name not in properties:
             return None
-        if not _INTEGER.match(text.strip()):
-            raise FormatError(f"{name} is {text[:40]!r}", source=source, code="meta_properties_invalid")
-        return int(text)
+        value = parse_java_long(properties[name].strip(), 32)
+        if value is None:
+            raise FormatError(f"{name} is {properties[name][:40]!r}", source=source, code="meta_properties_invalid")
+        return value
 
     version = integer("version") or 0
     if version not in (0, 1):
@@ -235,7 +256,29 @@ def decode_meta_properties(
     node = integer("node.id" if version else "broker.id")
     if version and (node is None or "cluster.id" not in properties):
         raise FormatError("cluster.id or node.id is missing", source=source, code="meta_properties_invalid")
-    return MetaProperties(version, properties.get("cluster.id"), node, properties.get("directory.id"), properties)
+    comments = tuple(line[1:] for line in _lines(text) if line.startswith("#"))
+    return MetaProperties(
+        version, properties.get("cluster.id"), node, properties.get("directory.id"), properties, comments
+    )
+
+
+def encode_meta_properties(meta: MetaProperties) -> bytes:
+    """The bytes of a `meta.properties`: comments and properties in the order they have in `meta`."""
+    return encode_properties(meta.properties, meta.comments)
+
+
+def meta_properties(
+    *, version: int, node_id: int | None, cluster_id: str | None, directory_id: str | None = None, comment: str = ""
+) -> MetaProperties:
+    """A new `meta.properties` of either version; `comment` is the second line, where Kafka writes the date."""
+    named = {
+        "node.id" if version else "broker.id": None if node_id is None else str(node_id),
+        "directory.id": directory_id,
+        "version": str(version),
+        "cluster.id": cluster_id,
+    }
+    properties = {name: value for name, value in named.items() if value is not None}
+    return decode_meta_properties(encode_properties(properties, ("", comment)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,5 +294,13 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     try:
         value = json.loads(data)
         return CleanShutdown(int(value["version"]), int(value["brokerEpoch"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return CleanShutdown(None, None)
+
+
+def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
+    """The bytes of a `.kafka_cleanshutdown`: those of Kafka 3.7 and later, or nothing where there is no version."""
+    if marker.version is None:
+        return b""
+    values = zip((field.name for field in CLEAN_SHUTDOWN), (marker.version, marker.broker_epoch), strict=True)
+    return json.dumps(dict(values), separators=(",", ":")).encode()

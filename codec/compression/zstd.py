@@ -96,8 +96,12 @@ def _decompress_frame(
 
 
 def compress(data: bytes | memoryview, level: int | None = None) -> bytes:
-    """One frame without content size and checksum, in the streaming form that Kafka's producer writes."""
+    """One frame without content size and checksum, in the streaming form that Kafka's producer writes.
+
+    Its stream is flushed before it is closed, so an empty last block follows the data.
+    """
     encoder = zstandard.ZstdCompressor(
         level=_DEFAULT_LEVEL if level is None else level, write_content_size=False, write_checksum=False
     ).compressobj()
-    return encoder.compress(bytes(data)) + encoder.flush()
+    written = encoder.compress(bytes(data))
+    return written + encoder.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + encoder.flush()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from io import SEEK_END, SEEK_SET
 from typing import Any, BinaryIO
 
-from construct import Construct, ConstructError, Container, ListContainer
+from construct import Bytes, Construct, ConstructError, Container, ListContainer
 
 __all__ = [
     "COUNT_INVALID",
@@ -22,8 +22,12 @@ __all__ = [
     "NULL_NOT_ALLOWED",
     "TRUNCATED",
     "VARINT_TOO_LONG",
+    "CompactArray",
+    "CompactString",
     "LayoutError",
+    "TaggedFields",
     "UnsignedVarint",
+    "Uuid",
     "Varint",
     "VarintArray",
     "VarintBytes",
@@ -178,3 +182,87 @@ class VarintArray(Construct):  # type: ignore[misc]
         for element in obj:
             self.element._build(element, stream, context, path)
         return obj
+
+
+Uuid = Bytes(16)
+"""16 raw bytes, most significant first."""
+
+
+class CompactArray(Construct):  # type: ignore[misc]
+    """Of the flexible encoding: an unsigned varint of count + 1, and the elements; 0 would be null and is refused.
+
+    Each element takes at least `smallest` bytes.
+    """
+
+    def __init__(self, element: Construct, smallest: int) -> None:
+        super().__init__()
+        self.element = element
+        self.smallest = smallest
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
+        start = stream.tell()
+        count = UnsignedVarint._parse(stream, context, path) - 1
+        if count < 0:
+            raise LayoutError(NULL_NOT_ALLOWED, start, "a null array where none is allowed", path)
+        if count > _bytes_left(stream) // self.smallest:
+            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
+        return ListContainer(self.element._parsereport(stream, context, path) for _ in range(count))
+
+    def _build(self, obj: list[Any], stream: BinaryIO, context: Container, path: str) -> list[Any]:
+        _write_unsigned(stream, len(obj) + 1)
+        for element in obj:
+            self.element._build(element, stream, context, path)
+        return obj
+
+
+def _read_sized(stream: BinaryIO, length: int, start: int, path: str) -> bytes:
+    if length > _bytes_left(stream):
+        raise LayoutError(LENGTH_INVALID, start, f"a length of {length} runs past the end", path)
+    return stream.read(length)
+
+
+class _CompactString(Construct):  # type: ignore[misc]
+    """Of the flexible encoding: an unsigned varint of length + 1, and UTF-8; 0 would be null and is refused."""
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> str:
+        start = stream.tell()
+        length = UnsignedVarint._parse(stream, context, path) - 1
+        if length < 0:
+            raise LayoutError(NULL_NOT_ALLOWED, start, "a null string where none is allowed", path)
+        return _read_sized(stream, length, start, path).decode("utf-8", "surrogateescape")
+
+    def _build(self, obj: str, stream: BinaryIO, context: Container, path: str) -> str:
+        data = obj.encode("utf-8", "surrogateescape")
+        _write_unsigned(stream, len(data) + 1)
+        stream.write(data)
+        return obj
+
+
+class _TaggedFields(Construct):  # type: ignore[misc]
+    """Of the flexible encoding: an unsigned varint count, then tag, size and bytes of each; kept as (tag, bytes)."""
+
+    SMALLEST = 2
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
+        start = stream.tell()
+        count = UnsignedVarint._parse(stream, context, path)
+        if count > _bytes_left(stream) // self.SMALLEST:
+            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
+        fields = ListContainer()
+        for _ in range(count):
+            tag = UnsignedVarint._parse(stream, context, path)
+            start = stream.tell()
+            fields.append((tag, _read_sized(stream, UnsignedVarint._parse(stream, context, path), start, path)))
+        return fields
+
+    def _build(self, obj: list[tuple[int, bytes]], stream: BinaryIO, context: Container, path: str) -> Any:
+        _write_unsigned(stream, len(obj))
+        for tag, data in obj:
+            UnsignedVarint._build(tag, stream, context, path)
+            _write_unsigned(stream, len(data))
+            stream.write(data)
+        return obj
+
+
+CompactString = _CompactString()
+TaggedFields = _TaggedFields()

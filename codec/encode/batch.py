@@ -1,0 +1,271 @@
+"""Record batches of magic 2 from records, as a producer, a coordinator or the cleaner writes them.
+
+Decided by `MemoryRecordsBuilder` (what is refused, how base and largest timestamp come about) and
+`DefaultRecordBatch.writeHeader` and `writeEmptyHeader`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec import derive
+from kafkalog.codec.compression import compress
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.execution import RawRecord
+from kafkalog.codec.fast.writer import write_records
+from kafkalog.codec.layout import record_batch
+from kafkalog.codec.model import (
+    BATCH,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_OVERHEAD,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Codec,
+    ControlRecordType,
+    ControlType,
+    EndTransactionMarker,
+    Record,
+    TimestampType,
+)
+
+__all__ = [
+    "NO_PRODUCER",
+    "ProducerState",
+    "build_batch",
+    "build_control_batch",
+    "build_end_transaction_marker",
+    "build_raw_batch",
+    "control_key",
+    "empty_batch",
+]
+
+MAGIC = 2
+CONTROL_VERSION = 0
+MAX_DELTA = 2**31 - 1
+_CONTROL_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY)
+_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
+_UNSIGNED = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """Who produced a batch: id and epoch, the sequence of its first record, and whether in a transaction."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+
+
+NO_PRODUCER = ProducerState()
+
+
+def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, control: bool, horizon: bool) -> int:
+    return (
+        codec
+        | (TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_FLAG if transactional else 0)
+        | (CONTROL_FLAG if control else 0)
+        | (DELETE_HORIZON_FLAG if horizon else 0)
+    )
+
+
+def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
+    """The bytes of a batch whose header says everything but its length and checksum, which are computed.
+
+    `payload` is what stands behind the header: records, or one compressed stream of them.
+    """
+    values = [getattr(header, name) for name in BATCH.names]
+    values[BATCH.names.index("batch_length")] = BATCH.size - LOG_OVERHEAD.size + len(payload)
+    try:
+        data = bytearray(BATCH.struct.pack(*values))
+    except struct.error as error:
+        raise UsageError(f"a header field does not fit: {error}") from None
+    data += payload
+    position = BATCH.position("crc")
+    data[position : position + _UNSIGNED.size] = _UNSIGNED.pack(crc32c(memoryview(data)[BATCH.end("crc") :]))
+    return bytes(data)
+
+
+def _check(records: Sequence[Record], producer: ProducerState, codec: int, control: bool) -> None:
+    if codec not in frozenset(Codec):
+        raise UsageError(f"compression {codec} is not defined")
+    if producer.is_transactional and producer.producer_id == NO_PRODUCER_ID:
+        raise UsageError("a transactional batch needs a producer id")
+    if producer.producer_id != NO_PRODUCER_ID:
+        if producer.producer_epoch == NO_PRODUCER_EPOCH:
+            raise UsageError("a producer id needs a producer epoch")
+        if producer.base_sequence < 0 and not control:
+            raise UsageError("a producer id needs a sequence")
+    last = None
+    for record in records:
+        if record.timestamp < NO_TIMESTAMP:
+            raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} is negative")
+        if last is not None and record.offset <= last:
+            raise UsageError(f"offset {record.offset} behind {last}: offsets increase within a batch")
+        last = record.offset
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    codec: Codec | int = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    log_append_time: int = NO_TIMESTAMP,
+    producer: ProducerState = NO_PRODUCER,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    delete_horizon_ms: int | None = None,
+    is_control: bool = False,
+) -> bytes:
+    """One v2 batch of `records` (at least one; see `empty_batch`), offsets and timestamps (ms) as they carry them.
+
+    `base_offset` defaults to the first record's; compaction keeps the one of the original batch, and likewise
+    `last_offset`.  With LogAppendTime readers see `log_append_time`, while the records keep their own times.
+    Sequence, leader epoch and timestamp type of the records themselves are not looked at.  What
+    `MemoryRecordsBuilder` refuses raises `UsageError`.
+    """
+    if not records:
+        raise UsageError("a batch needs a record; an emptied one is empty_batch")
+    _check(records, producer, codec, is_control)
+    if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        raise UsageError("a batch of magic 2 has a timestamp type")
+    base = records[0].offset if base_offset is None else base_offset
+    last = records[-1].offset if last_offset is None else last_offset
+    if not 0 <= records[0].offset - base <= last - base <= MAX_DELTA or records[-1].offset > last:
+        raise UsageError(f"offsets {records[0].offset} to {records[-1].offset} in a batch from {base} to {last}")
+    base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        max_timestamp = log_append_time
+    else:
+        max_timestamp = max(record.timestamp for record in records)
+    raw = [
+        RawRecord(
+            0,
+            record.timestamp - base_timestamp,
+            record.offset - base,
+            record.key,
+            record.value,
+            tuple((header.key.encode("utf-8", "surrogateescape"), header.value) for header in record.headers),
+        )
+        for record in records
+    ]
+    header = BatchHeader(
+        base_offset=base,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=_attributes(
+            codec, timestamp_type, producer.is_transactional, is_control, delete_horizon_ms is not None
+        ),
+        last_offset_delta=last - base,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=producer.base_sequence,
+        records_count=len(raw),
+    )
+    return build_raw_batch(header, compress(codec, write_records(raw), level=level, magic=MAGIC))
+
+
+def empty_batch(
+    base_offset: int,
+    last_offset: int,
+    *,
+    max_timestamp: int,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer: ProducerState = NO_PRODUCER,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    is_control: bool = False,
+) -> bytes:
+    """What the cleaner leaves of a batch whose records are gone but whose last offset or sequence still matters."""
+    if not 0 <= last_offset - base_offset <= MAX_DELTA:
+        raise UsageError(f"an empty batch from {base_offset} to {last_offset}")
+    attributes = _attributes(Codec.NONE, timestamp_type, producer.is_transactional, is_control, False)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=max_timestamp,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=producer.base_sequence,
+        records_count=0,
+    )
+    return build_raw_batch(header, b"")
+
+
+def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
+    """The key of a control record."""
+    return _CONTROL_KEY.struct.pack(version, kind)
+
+
+def build_control_batch(
+    values: Sequence[tuple[ControlRecordType | ControlType, bytes]],
+    *,
+    base_offset: int,
+    timestamp: int,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    producer: ProducerState = NO_PRODUCER,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """A control batch of (type, value) records, one timestamp (ms) for all; for KRaft's see `kraft`."""
+    records = [
+        Record(
+            offset=base_offset + number,
+            timestamp=timestamp,
+            timestamp_type=TimestampType.CREATE_TIME,
+            key=control_key(kind) if isinstance(kind, ControlType) else control_key(kind.type, kind.version),
+            value=value,
+        )
+        for number, (kind, value) in enumerate(values)
+    ]
+    return build_batch(
+        records,
+        producer=producer,
+        partition_leader_epoch=partition_leader_epoch,
+        delete_horizon_ms=delete_horizon_ms,
+        is_control=True,
+    )
+
+
+def build_end_transaction_marker(
+    marker: EndTransactionMarker,
+    *,
+    base_offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """The batch of one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`)."""
+    if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
+        raise UsageError(f"{marker.type.name} does not end a transaction")
+    return build_control_batch(
+        [(marker.type, _MARKER.struct.pack(CONTROL_VERSION, marker.coordinator_epoch))],
+        base_offset=base_offset,
+        timestamp=timestamp,
+        partition_leader_epoch=partition_leader_epoch,
+        producer=ProducerState(producer_id, producer_epoch, NO_SEQUENCE, True),
+        delete_horizon_ms=delete_horizon_ms,
+    )

@@ -1,0 +1,95 @@
+"""Conversions between message formats, by the broker's rules.
+
+Down, for consumers that know older formats only: `RecordsUtil.downConvert`.  Up, when a topic's format was raised:
+`LogValidator.convertAndAssignOffsetsNonCompressed` and `buildRecordsAndAssignOffsets`, offsets left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
+from kafkalog.codec.encode.message import build_messages
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, RecordBatch, TimestampType
+from kafkalog.codec.records import iter_records
+
+__all__ = ["down_convert", "up_convert"]
+
+NEWEST_MAGIC = 2
+
+
+def down_convert(
+    batches: Iterable[RecordBatch], magic: int, *, first_offset: int = 0, limits: Limits = DEFAULT_LIMITS
+) -> bytes:
+    """The batches in a format of at most `magic`; those that are in it already keep their bytes.
+
+    Control batches are left out below magic 2, headers and producer fields are lost, and uncompressed records below
+    `first_offset` are dropped when they become single messages.  zstd cannot be converted: `FormatError`.
+    """
+    if magic not in (0, 1, NEWEST_MAGIC):
+        raise UsageError(f"magic {magic} is no message format")
+    out: list[bytes] = []
+    for batch in batches:
+        header = batch.header
+        if magic < NEWEST_MAGIC:
+            if header.is_control:
+                continue
+            if header.codec == Codec.ZSTD:
+                raise FormatError("a zstd batch cannot be converted down", position=batch.position)
+        if header.magic <= magic:
+            out.append(bytes(batch.data))
+            continue
+        compressed = header.codec != Codec.NONE
+        records = [
+            record
+            for record in iter_records(batch, limits=limits)
+            if magic > 1 or compressed or record.offset >= first_offset
+        ]
+        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        out.append(
+            build_messages(
+                [replace(record, headers=()) for record in records],
+                magic=magic,
+                codec=header.codec,
+                timestamp_type=header.timestamp_type,
+                log_append_time=header.max_timestamp if append_time else NO_TIMESTAMP,
+            )
+        )
+    return b"".join(out)
+
+
+def up_convert(
+    batch: RecordBatch,
+    magic: int = NEWEST_MAGIC,
+    *,
+    codec: Codec | int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    log_append_time: int = NO_TIMESTAMP,
+    producer: ProducerState = NO_PRODUCER,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    limits: Limits = DEFAULT_LIMITS,
+) -> bytes:
+    """One batch or entry in the newer format `magic`, offsets kept; `codec` None keeps the compression.
+
+    The timestamp type is the topic's, not the batch's: magic 0 has none, and its records keep the timestamp -1.
+    """
+    header = batch.header
+    if header.magic >= magic:
+        raise UsageError(f"magic {header.magic} is not below {magic}")
+    target = header.codec if codec is None else codec
+    records = iter_records(batch, limits=limits)
+    if magic < NEWEST_MAGIC:
+        return build_messages(
+            records, magic=magic, codec=target, timestamp_type=timestamp_type, log_append_time=log_append_time
+        )
+    return build_batch(
+        records,
+        codec=target,
+        timestamp_type=timestamp_type,
+        log_append_time=log_append_time,
+        producer=producer,
+        partition_leader_epoch=partition_leader_epoch,
+    )

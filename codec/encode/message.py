@@ -1,0 +1,106 @@
+"""Messages of magic 0 and 1, bare or compressed into one wrapper message.
+
+Decided by `MemoryRecordsBuilder.appendLegacyRecord` and `writeLegacyCompressedWrapperHeader`, and by `LegacyRecord`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+
+from kafkalog.codec.compression import compress
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.model import (
+    LOG_OVERHEAD,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    Codec,
+    LegacyHeader,
+    Record,
+    TimestampType,
+)
+
+__all__ = ["build_messages", "encode_message"]
+
+_LAYOUTS = {0: MESSAGE_V0, 1: MESSAGE_V1}
+_LENGTH = struct.Struct(">i")
+_UNSIGNED = struct.Struct(">I")
+_CRC = MESSAGE_V0.position("crc")
+_BEHIND_CRC = MESSAGE_V0.end("crc")
+
+
+def _field(value: bytes | None) -> bytes:
+    return _LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value
+
+
+def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None) -> bytes:
+    """The bytes of an entry whose header says everything but its size and checksum, which are computed."""
+    layout = _LAYOUTS.get(header.magic)
+    if layout is None:
+        raise UsageError(f"magic {header.magic} is no message format")
+    body = _field(key) + _field(value)
+    size = layout.size - LOG_OVERHEAD.size + len(body)
+    values = [header.offset, size, 0, header.magic, header.attributes]
+    try:
+        data = bytearray(layout.struct.pack(*values, *([header.timestamp] if header.magic else [])) + body)
+    except struct.error as error:
+        raise UsageError(f"a header field does not fit: {error}") from None
+    data[_CRC:_BEHIND_CRC] = _UNSIGNED.pack(zlib.crc32(memoryview(data)[_BEHIND_CRC:]))
+    return bytes(data)
+
+
+def _check(records: Sequence[Record], magic: int, codec: int, timestamp_type: TimestampType) -> None:
+    if codec not in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+        raise UsageError(f"compression {codec} is not defined for magic {magic}")
+    if magic > 0 and timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        raise UsageError("a message of magic 1 has a timestamp type")
+    last = None
+    for record in records:
+        if record.headers:
+            raise UsageError(f"magic {magic} has no record headers")
+        if record.timestamp < NO_TIMESTAMP:
+            raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} is negative")
+        if last is not None and record.offset <= last:
+            raise UsageError(f"offset {record.offset} behind {last}: offsets increase within a set")
+        last = record.offset
+
+
+def build_messages(
+    records: Sequence[Record],
+    *,
+    magic: int,
+    base_offset: int | None = None,
+    codec: Codec | int = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    log_append_time: int = NO_TIMESTAMP,
+) -> bytes:
+    """Bare messages of `records`, or with a `codec` one wrapper message that holds them.
+
+    Offsets inside a wrapper are absolute in magic 0 and relative to `base_offset` (the first record's) in magic 1.
+    With LogAppendTime all messages carry `log_append_time` (ms).  Magic 0 has no timestamps.
+    """
+    if magic not in _LAYOUTS:
+        raise UsageError(f"magic {magic} is no message format")
+    _check(records, magic, codec, timestamp_type)
+    if not records:
+        return b""
+    append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
+    flag = TIMESTAMP_TYPE_FLAG if magic > 0 and append_time else 0
+    relative_to = 0
+    if magic > 0 and codec != Codec.NONE:
+        relative_to = records[0].offset if base_offset is None else base_offset
+    entries = []
+    for record in records:
+        timestamp = log_append_time if append_time else record.timestamp
+        header = LegacyHeader(record.offset - relative_to, 0, 0, magic, flag, timestamp)
+        entries.append(encode_message(header, record.key, record.value))
+    plain = b"".join(entries)
+    if codec == Codec.NONE:
+        return plain
+    newest = log_append_time if append_time else max(record.timestamp for record in records)
+    wrapper = LegacyHeader(records[-1].offset, 0, 0, magic, flag | codec, newest)
+    return encode_message(wrapper, None, compress(codec, plain, level=level, magic=magic))

@@ -1,0 +1,104 @@
+"""Batches and entries taken apart as they are stored, and put together again to the same bytes.
+
+A `Record` is what a consumer sees; deltas behind LogAppendTime, record attributes and the compressed bytes are not in
+it.  `RawBatch` and `RawMessage` keep all of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkalog.codec.compression import compress
+from kafkalog.codec.encode.batch import build_raw_batch
+from kafkalog.codec.encode.message import encode_message
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.execution import Execution, RawRecord
+from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.fast.writer import write_records
+from kafkalog.codec.legacy import inner_messages, key_and_value
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, Codec, LegacyHeader, RecordBatch
+from kafkalog.codec.records import records_payload
+
+__all__ = [
+    "RawBatch",
+    "RawMessage",
+    "encode_raw_batch",
+    "encode_raw_message",
+    "read_raw_batch",
+    "read_raw_message",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RawBatch:
+    """A v2 batch as it is stored: header, record fields, and the compressed payload where there is one."""
+
+    header: BatchHeader
+    records: tuple[RawRecord, ...]
+    compressed: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RawMessage:
+    """A v0 or v1 entry as it is stored; `inner` holds the messages of a wrapper, whose value is the compressed set."""
+
+    header: LegacyHeader
+    key: bytes | None
+    value: bytes | None = field(repr=False)
+    inner: tuple[RawMessage, ...] = ()
+
+
+def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
+    """Take a v2 batch apart; `FormatError` if it cannot be read whole."""
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        raise UsageError("a batch of magic 2 is needed")
+    compressed = bytes(batch.payload) if header.codec != Codec.NONE else None
+    if header.records_count == 0 and len(batch.payload) == 0:
+        return RawBatch(header, ())
+    records, fault = execution.records(records_payload(batch, limits), header.records_count, limits)
+    if fault is not None or header.records_count < 0:
+        raise FormatError(
+            "the records of the batch cannot be read", position=batch.position, code=fault.code if fault else None
+        )
+    return RawBatch(header, tuple(records), compressed)
+
+
+def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
+    """Put a batch together; length, checksum and record count follow from what it holds.
+
+    With its compressed payload kept the bytes are those that were read; without, the records are compressed anew.
+    """
+    header = raw.header
+    payload = raw.compressed
+    if payload is None:
+        payload = write_records(raw.records)
+        if raw.records:
+            payload = compress(header.codec, payload, level=level, magic=header.magic)
+    values = {name: getattr(header, name) for name in BatchHeader.__dataclass_fields__}
+    return build_raw_batch(BatchHeader(**values | {"records_count": len(raw.records)}), payload)
+
+
+def read_raw_message(
+    batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
+) -> RawMessage:
+    """Take a v0 or v1 entry apart, a wrapper into its messages too; `FormatError` if it cannot be read whole."""
+    header = batch.header
+    if not isinstance(header, LegacyHeader):
+        raise UsageError("a message of magic 0 or 1 is needed")
+    key, value = key_and_value(batch)
+    inner = tuple(
+        read_raw_message(RecordBatch(message, 0, data), limits=limits, execution=execution)
+        for message, data in inner_messages(batch, limits, execution)
+    )
+    return RawMessage(header, key, value, inner)
+
+
+def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
+    """Put an entry together; size and checksum follow.  `keep_value` False compresses a wrapper's messages anew."""
+    value = raw.value
+    if raw.inner and not keep_value:
+        plain = b"".join(encode_raw_message(message) for message in raw.inner)
+        value = compress(raw.header.codec, plain, level=level, magic=raw.header.magic)
+    return encode_message(raw.header, raw.key, value)

@@ -1,0 +1,92 @@
+"""Fetch results of Kafka's implementation notes: `MessageSetSend` and `MultiMessageSetSend`.
+
+The length in front counts the error code and what follows, not itself.  Messages are opaque here: a set of whole or
+cut entries that `scan` reads.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.codec import derive
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.layout import fetch_result
+
+__all__ = [
+    "MessageSetSend",
+    "decode_message_set_send",
+    "decode_multi_message_set_send",
+    "encode_message_set_send",
+    "encode_multi_message_set_send",
+]
+
+Bytes = bytes | memoryview
+
+_SINGLE = derive.fixed(fetch_result.MESSAGE_SET_SEND)
+_MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSetSend:
+    """The answer for one partition: an error code (0 none) and the bytes of a message set."""
+
+    error_code: int
+    messages: Bytes = field(repr=False)
+
+
+def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
+    """Error code, and the position behind the whole structure; a length that cannot be is `FormatError`."""
+    if len(data) - position < layout.size:
+        raise FormatError("a fetch result ends inside its header", position=position)
+    total, error_code = layout.struct.unpack_from(data, position)
+    body = position + layout.end("total_length")
+    if not layout.size - layout.end("total_length") <= total <= len(data) - body:
+        raise FormatError(
+            f"a total length of {total} with {len(data) - body} bytes left", position=position, field="total_length"
+        )
+    return error_code, body + total
+
+
+def _pack(layout: derive.FixedLayout, error_code: int, body: bytes) -> bytes:
+    try:
+        return layout.struct.pack(layout.size - layout.end("total_length") + len(body), error_code) + body
+    except struct.error as error:
+        raise UsageError(f"a fetch result cannot hold this: {error}") from None
+
+
+def _single(data: Bytes, position: int) -> tuple[MessageSetSend, int]:
+    error_code, end = _head(_SINGLE, data, position)
+    return MessageSetSend(error_code, data[position + _SINGLE.size : end]), end
+
+
+def decode_message_set_send(data: Bytes) -> MessageSetSend:
+    """One fetch result that takes all of `data`."""
+    send, end = _single(data, 0)
+    if end != len(data):
+        raise FormatError(f"{len(data) - end} bytes behind a fetch result", position=end)
+    return send
+
+
+def encode_message_set_send(send: MessageSetSend) -> bytes:
+    """The bytes of one fetch result."""
+    return _pack(_SINGLE, send.error_code, bytes(send.messages))
+
+
+def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend]]:
+    """Error code and parts of a multi-fetch result that takes all of `data`."""
+    error_code, end = _head(_MULTI, data, 0)
+    if end != len(data):
+        raise FormatError(f"{len(data) - end} bytes behind a multi-fetch result", position=end)
+    sends: list[MessageSetSend] = []
+    position = _MULTI.size
+    while position < end:
+        send, position = _single(data, position)
+        sends.append(send)
+    return error_code, sends
+
+
+def encode_multi_message_set_send(sends: Sequence[MessageSetSend], *, error_code: int = 0) -> bytes:
+    """The bytes of a multi-fetch result."""
+    return _pack(_MULTI, error_code, b"".join(encode_message_set_send(send) for send in sends))

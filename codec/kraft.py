@@ -1,0 +1,246 @@
+"""KRaft's control records: who leads, who votes, where a snapshot begins and ends (`ControlRecordUtils`).
+
+They are read and written by running their declarations; there are a handful in a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from construct import Construct, Container
+
+from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.layout import kraft_control as layout
+from kafkalog.codec.model import ControlType, Record
+from kafkalog.codec.reference import build, parse
+
+__all__ = [
+    "Endpoint",
+    "KRaftRecord",
+    "KRaftVersion",
+    "KRaftVoters",
+    "LeaderChange",
+    "SnapshotFooter",
+    "SnapshotHeader",
+    "Voter",
+    "VoterNode",
+    "encode_kraft_value",
+    "kraft_record",
+    "parse_kraft_value",
+]
+
+Tags = tuple[tuple[int, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A voter in a LEADER_CHANGE record; `directory_id` (16 bytes) since version 1."""
+
+    voter_id: int
+    directory_id: bytes | None = None
+    tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """A node became leader."""
+
+    version: int
+    leader_id: int
+    voters: tuple[Voter, ...]
+    granting_voters: tuple[Voter, ...]
+    tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHeader:
+    """First record of a snapshot; the time is that of the last record it includes, ms."""
+
+    version: int
+    last_contained_log_timestamp: int
+    tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFooter:
+    """Last record of a snapshot."""
+
+    version: int
+    tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftVersion:
+    """The level of the feature `kraft.version`."""
+
+    version: int
+    kraft_version: int
+    tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a voter listens."""
+
+    name: str
+    host: str
+    port: int
+    tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VoterNode:
+    """A voter in a KRAFT_VOTERS record: identity, endpoints, and the kraft.version levels it supports."""
+
+    voter_id: int
+    directory_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    min_supported_version: int
+    max_supported_version: int
+    tagged_fields: Tags = ()
+    version_tagged_fields: Tags = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftVoters:
+    """The set of voters."""
+
+    version: int
+    voters: tuple[VoterNode, ...]
+    tagged_fields: Tags = ()
+
+
+KRaftRecord = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | KRaftVoters
+_VERSION_SIZE = 2
+
+
+def _tags(fields: Container) -> Tags:
+    return tuple(fields.tagged_fields)
+
+
+def _voters(found: list[Container]) -> tuple[Voter, ...]:
+    return tuple(Voter(each.voter_id, each.get("voter_directory_id"), _tags(each)) for each in found)
+
+
+def _leader_change(fields: Container) -> KRaftRecord:
+    return LeaderChange(
+        fields.version, fields.leader_id, _voters(fields.voters), _voters(fields.granting_voters), _tags(fields)
+    )
+
+
+def _voter_node(fields: Container) -> VoterNode:
+    feature = fields.kraft_version_feature
+    return VoterNode(
+        fields.voter_id,
+        fields.voter_directory_id,
+        tuple(Endpoint(each.name, each.host, each.port, _tags(each)) for each in fields.endpoints),
+        feature.min_supported_version,
+        feature.max_supported_version,
+        _tags(fields),
+        _tags(feature),
+    )
+
+
+_READERS: dict[ControlType, tuple[dict[int, Construct], Callable[[Container], KRaftRecord]]] = {
+    ControlType.LEADER_CHANGE: ({0: layout.LEADER_CHANGE_V0, 1: layout.LEADER_CHANGE_V1}, _leader_change),
+    ControlType.SNAPSHOT_HEADER: (
+        {0: layout.SNAPSHOT_HEADER},
+        lambda fields: SnapshotHeader(fields.version, fields.last_contained_log_timestamp, _tags(fields)),
+    ),
+    ControlType.SNAPSHOT_FOOTER: (
+        {0: layout.SNAPSHOT_FOOTER},
+        lambda fields: SnapshotFooter(fields.version, _tags(fields)),
+    ),
+    ControlType.KRAFT_VERSION: (
+        {0: layout.KRAFT_VERSION},
+        lambda fields: KRaftVersion(fields.version, fields.kraft_version, _tags(fields)),
+    ),
+    ControlType.KRAFT_VOTERS: (
+        {0: layout.KRAFT_VOTERS},
+        lambda fields: KRaftVoters(fields.version, tuple(_voter_node(each) for each in fields.voters), _tags(fields)),
+    ),
+}
+
+
+def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
+    """The value of a KRaft control record; an unknown version is `FormatError`, longer values are tolerated."""
+    if kind not in _READERS:
+        raise UsageError(f"control type {kind} is not one of KRaft's")
+    layouts, reader = _READERS[ControlType(kind)]
+    if value is None or len(value) < _VERSION_SIZE:
+        raise FormatError("a KRaft control record's value is too short", field="value", code="control_record_invalid")
+    version = int.from_bytes(value[:_VERSION_SIZE], "big", signed=True)
+    if version not in layouts:
+        raise FormatError(
+            f"version {version} of {ControlType(kind).name}", field="version", code="control_record_invalid"
+        )
+    try:
+        fields = parse(layouts[version], value)
+    except FormatError as error:
+        raise FormatError(
+            error.message, position=error.position, field=error.field, code="control_record_invalid"
+        ) from None
+    return reader(fields)
+
+
+def kraft_record(record: Record) -> KRaftRecord | None:
+    """What a KRaft control record says, or None for a marker or an unknown type."""
+    kind = parse_control_key(record.key)
+    return parse_kraft_value(kind.type, record.value) if kind.type in _READERS else None
+
+
+def _voter_fields(voter: Voter) -> dict[str, Any]:
+    return {
+        "voter_id": voter.voter_id,
+        "voter_directory_id": voter.directory_id,
+        "tagged_fields": voter.tagged_fields,
+    }
+
+
+def _node_fields(node: VoterNode) -> dict[str, Any]:
+    return {
+        "voter_id": node.voter_id,
+        "voter_directory_id": node.directory_id,
+        "endpoints": [
+            {"name": each.name, "host": each.host, "port": each.port, "tagged_fields": each.tagged_fields}
+            for each in node.endpoints
+        ],
+        "kraft_version_feature": {
+            "min_supported_version": node.min_supported_version,
+            "max_supported_version": node.max_supported_version,
+            "tagged_fields": node.version_tagged_fields,
+        },
+        "tagged_fields": node.tagged_fields,
+    }
+
+
+def _fields(record: KRaftRecord) -> tuple[ControlType, dict[str, Any]]:
+    match record:
+        case LeaderChange():
+            return ControlType.LEADER_CHANGE, {
+                "leader_id": record.leader_id,
+                "voters": [_voter_fields(voter) for voter in record.voters],
+                "granting_voters": [_voter_fields(voter) for voter in record.granting_voters],
+            }
+        case SnapshotHeader():
+            return ControlType.SNAPSHOT_HEADER, {"last_contained_log_timestamp": record.last_contained_log_timestamp}
+        case SnapshotFooter():
+            return ControlType.SNAPSHOT_FOOTER, {}
+        case KRaftVersion():
+            return ControlType.KRAFT_VERSION, {"kraft_version": record.kraft_version}
+        case KRaftVoters():
+            return ControlType.KRAFT_VOTERS, {"voters": [_node_fields(node) for node in record.voters]}
+
+
+def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
+    """Type and value of a control record, as `build_control_batch` takes them."""
+    kind, fields = _fields(record)
+    layouts, _ = _READERS[kind]
+    if record.version not in layouts:
+        raise UsageError(f"version {record.version} of {kind.name}")
+    return kind, build(
+        layouts[record.version], fields | {"version": record.version, "tagged_fields": record.tagged_fields}
+    )

@@ -1,0 +1,99 @@
+"""Java properties, the format of `meta.properties`: read as `java.util.Properties` reads, written as it writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkalog.codec.errors import FormatError
+
+__all__ = ["decode_properties", "encode_properties"]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANK = " \t\f"
+_READ = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WRITTEN = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "=": "\\=", ":": "\\:", "#": "\\#",
+            "!": "\\!"}  # fmt: skip
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+
+
+def _continues(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blanks; one that ends in an odd number of backslashes goes on in the next."""
+    held: list[str] = []
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANK)
+        if not held and (not line or line[0] in "#!"):
+            continue
+        if _continues(line):
+            held.append(line[:-1])
+            continue
+        yield "".join([*held, line])
+        held = []
+    if held:
+        yield "".join(held)
+
+
+def _unescape(text: str) -> str:
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character == "\\" and position < len(text):
+            character = text[position]
+            position += 1
+            if character == "u":
+                digits = _HEX.match(text, position)
+                if digits is None:
+                    raise FormatError("a \\u without four digits", code="meta_properties_invalid")
+                character = chr(int(digits.group(), 16))
+                position = digits.end()
+            else:
+                character = _READ.get(character, character)
+        out.append(character)
+    return "".join(out)
+
+
+def _key_end(line: str) -> int:
+    position = 0
+    while position < len(line) and line[position] not in "=:" + _BLANK:
+        position += 2 if line[position] == "\\" else 1
+    return min(position, len(line))
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """Names and values in file order; of a repeated name the last value counts."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(data.decode("latin-1")):
+        end = _key_end(line)
+        value = line[end:].lstrip(_BLANK)
+        if value[:1] in ("=", ":"):
+            value = value[1:].lstrip(_BLANK)
+        found[_unescape(line[:end])] = _unescape(value)
+    return found
+
+
+def _escape(text: str, every_space: bool) -> str:
+    out: list[str] = []
+    for number, character in enumerate(text):
+        if character == " ":
+            out.append("\\ " if every_space or number == 0 else " ")
+        elif character in _WRITTEN:
+            out.append(_WRITTEN[character])
+        elif " " < character < "\x7f":
+            out.append(character)
+        else:
+            units = character.encode("utf-16-be", "surrogatepass").hex().upper()
+            out += [f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4)]
+    return "".join(out)
+
+
+def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
+    """Comment lines (without their `#`), then one line for each property in the given order."""
+    lines = [f"#{comment}" for comment in comments]
+    lines += [f"{_escape(name, True)}={_escape(value, False)}" for name, value in properties.items()]
+    return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
