@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
         FormatError,
         KafkaLogError,
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
     )
     from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
     from kafkalog.codec.scan import ScanResult, scan
+    from kafkalog.log.config import LogConfig
     from kafkalog.log.directory import LogDir
     from kafkalog.log.directory import open_log_dir as open
+    from kafkalog.log.incoming import NewRecord
     from kafkalog.log.inventory import Inventory, open_all
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
     from kafkalog.log.segment import Segment
+    from kafkalog.log.writer import Log
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
@@ -76,6 +80,10 @@ _HOMES = {
     "StorageError": "kafkalog.codec.errors",
     "TimestampType": "kafkalog.codec.model",
     "UsageError": "kafkalog.codec.errors",
+    "Log": "kafkalog.log.writer",
+    "LogConfig": "kafkalog.log.config",
+    "NewRecord": "kafkalog.log.incoming",
+    "ProducerState": "kafkalog.codec.encode",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
     "RecoveryResult": "kafkalog.recovery.run",
@@ -111,12 +119,16 @@ __all__ = [
     "LegacyHeader",
     "LimitExceeded",
     "Limits",
+    "Log",
+    "LogConfig",
     "LogDir",
     "Mode",
+    "NewRecord",
     "OffsetAndTimestamp",
     "Partition",
     "Plan",
     "ProducerEntry",
+    "ProducerState",
     "Record",
     "RecordBatch",
     "RecoveryRefused",
