@@ -21,6 +21,7 @@ from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Severity
+from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import BatchHeader, Codec, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
@@ -36,12 +37,14 @@ from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
 from kafkalog.log.epochs import LeaderEpochs
+from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
 from kafkalog.log.loading import Loaded, SealedSegment, load, remove_leftovers, seal
 from kafkalog.log.lock import HeldDirectory, hold
-from kafkalog.log.partition import Partition, read_partition
+from kafkalog.log.offsets import offsets_before
+from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
 
@@ -277,6 +280,25 @@ class Log:
         """What the log holds at this moment, for reading."""
         with self._guard:
             return read_partition(self.path, self.name, self._log_start)
+
+    def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
+        """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
+
+        `OffsetOutOfRangeError` below the log's start and behind its end; at the end the chunk is empty.
+        """
+        with self._guard:
+            partition, end = self.partition(), self._end
+        return fetch(partition, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
+
+    def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
+        """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
+        with self._guard:
+            partition, end = self.partition(), self._end
+        return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
+        """The first record with at least this timestamp (ms); None if there is none."""
+        return self.partition().offset_for_timestamp(timestamp)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 

@@ -40,10 +40,14 @@ if TYPE_CHECKING:
     from kafkalog.log.config import LogConfig
     from kafkalog.log.directory import LogDir
     from kafkalog.log.directory import open_log_dir as open
+    from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
     from kafkalog.log.incoming import NewRecord
     from kafkalog.log.inventory import Inventory, open_all
+    from kafkalog.log.offsets import EARLIEST, LATEST
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
+    from kafkalog.log.partitioners import legacy_partition, partition_for_key
     from kafkalog.log.segment import Segment
+    from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
@@ -84,6 +88,14 @@ _HOMES = {
     "LogConfig": "kafkalog.log.config",
     "NewRecord": "kafkalog.log.incoming",
     "ProducerState": "kafkalog.codec.encode",
+    "Chunk": "kafkalog.log.fetch",
+    "OffsetOutOfRangeError": "kafkalog.log.fetch",
+    "EARLIEST": "kafkalog.log.offsets",
+    "LATEST": "kafkalog.log.offsets",
+    "open_streams": "kafkalog.log.streams",
+    "Stream": "kafkalog.log.streams",
+    "partition_for_key": "kafkalog.log.partitioners",
+    "legacy_partition": "kafkalog.log.partitioners",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
     "RecoveryResult": "kafkalog.recovery.run",
@@ -104,8 +116,11 @@ _HOMES = {
 """Public name -> module, with `:name` where it is called otherwise there."""
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "AbortedTransaction",
     "BatchHeader",
+    "Chunk",
     "Codec",
     "ControlType",
     "DecodedBatch",
@@ -125,6 +140,7 @@ __all__ = [
     "Mode",
     "NewRecord",
     "OffsetAndTimestamp",
+    "OffsetOutOfRangeError",
     "Partition",
     "Plan",
     "ProducerEntry",
@@ -138,6 +154,7 @@ __all__ = [
     "Severity",
     "StopReason",
     "StorageError",
+    "Stream",
     "TimestampType",
     "UndoResult",
     "UsageError",
@@ -145,10 +162,13 @@ __all__ = [
     "__version__",
     "decode_batch",
     "iter_records",
+    "legacy_partition",
     "open",
     "open_all",
     "open_partition",
     "open_segment",
+    "open_streams",
+    "partition_for_key",
     "plan",
     "recover",
     "scan",

@@ -1,4 +1,4 @@
-"""Logs that we write and logs that Kafka writes: the same operations leave the same bytes, and Kafka changes nothing."""
+"""Logs that we write and that Kafka writes: the same operations leave the same bytes, and Kafka changes nothing."""
 
 from __future__ import annotations
 

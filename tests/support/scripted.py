@@ -151,11 +151,9 @@ class Player:
             if number is not None:
                 yield self._batches[number]
                 continue
-            records = [_record(each) for each in fields["records"]]
-            numbered = [
-                kafkalog.Record(fields["base"] + n, r.timestamp or 0, kafkalog.TimestampType.CREATE_TIME, r.key, r.value)
-                for n, r in enumerate(records)
-            ]
+            kind, base = kafkalog.TimestampType.CREATE_TIME, fields["base"]
+            records = enumerate(_record(each) for each in fields["records"])
+            numbered = [kafkalog.Record(base + n, r.timestamp or 0, kind, r.key, r.value) for n, r in records]
             epoch = fields["leader_epoch"]
             yield from kafkalog.scan(build_batch(numbered, partition_leader_epoch=epoch)).batches
 
