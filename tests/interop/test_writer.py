@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import compare
 import histories
+import kafkalog
 import scripted
 from kafka_oracle import KafkaOracle
 
@@ -75,3 +77,58 @@ def test_many_more_histories(kind: str, kafka: KafkaOracle, tmp_path: Path, comp
         below = tmp_path / str(seed)
         below.mkdir()
         test_the_same_operations_leave_the_bytes_that_kafka_leaves(kind, f"more/{seed}", kafka, below, compared)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kafka_reads_what_we_wrote_as_we_do(
+    kind: str, kafka: KafkaOracle, tmp_path: Path, compared: Compared
+) -> None:
+    """Records, where a fetch at each offset begins, and the offset for each time that occurs."""
+    history = histories.History(kind, "writer/e")
+    root = tmp_path / "ours"
+    written(history, root, kafka)
+    partition = kafkalog.open_partition(root / "t-0")
+    ours = [record for batch in partition.batches() for record in kafkalog.iter_records(batch)]
+    entries = kafka.read(root, params_of(history.script()))
+    theirs = [record for entry in entries if entry["kind"] == "batch" for record in entry["records"]]
+    assert [(r.offset, r.timestamp, b64(r.key), b64(r.value), r.sequence) for r in ours] == [
+        (r["offset"], r["timestamp"], r["key"], r["value"], r["sequence"]) for r in theirs
+    ]
+    compared("records of logs that we wrote, as Kafka reads them", len(theirs))
+    compared("fetches at an offset, begun at the same batch", _fetches(partition, entries))
+    compared("offsets for times", _times(partition, entries))
+
+
+def b64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _fetches(partition: kafkalog.Partition, entries: list[dict[str, Any]]) -> int:
+    asked = [entry for entry in entries if entry["kind"] == "read_at"]
+    for entry in asked:
+        if "exception" in entry:
+            assert "OffsetOutOfRange" in entry["exception"]["class"]
+            with pytest.raises(kafkalog.OffsetOutOfRangeError, match="the log holds"):
+                partition.read(entry["query"], 1)
+            continue
+        batches = partition.read(entry["query"], 1).batches
+        assert bool(batches) == ("last_offset" in entry), entry
+        if batches:
+            assert batches[0].last_offset == entry["last_offset"], entry
+            assert batches[0].size == entry["bytes"], entry
+    return len(asked)
+
+
+def _times(partition: kafkalog.Partition, entries: list[dict[str, Any]]) -> int:
+    asked = [entry for entry in entries if entry["kind"] == "offset_for_timestamp" and entry["query"] >= 0]
+    batches = [entry for entry in entries if entry["kind"] == "batch"]
+    markers = {record["offset"] for batch in batches if batch["control"] for record in batch["records"]}
+    kept = [r for batch in batches if not batch["control"] for r in batch["records"]]
+    data = [(r["offset"], r["timestamp"]) for r in kept if r["offset"] >= partition.log_start_offset]
+    for entry in asked:
+        found = partition.offset_for_timestamp(entry["query"])
+        expected = (entry["offset"], entry["timestamp"]) if "offset" in entry else None
+        if expected is not None and expected[0] in markers:  # Kafka may point to a marker, which no consumer sees
+            expected = next(((o, t) for o, t in data if t >= entry["query"]), None)
+        assert (None if found is None else (found.offset, found.timestamp)) == expected, entry
+    return len(asked)
