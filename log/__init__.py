@@ -3,21 +3,27 @@
 if __name__ != "kafkalog.log":
     raise ImportError("this folder is kafkalog.log; import that name")
 
+from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import LogDir, open_log_dir
 from kafkalog.log.files import FileSource, read_small
+from kafkalog.log.incoming import NewRecord
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
 from kafkalog.log.records import ISOLATION_LEVELS, RecordReader
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import Transactions
 from kafkalog.log.walk import BatchReader
+from kafkalog.log.writer import Log
 
 __all__ = [
     "ISOLATION_LEVELS",
     "BatchReader",
     "FileSource",
     "Inventory",
+    "Log",
+    "LogConfig",
     "LogDir",
+    "NewRecord",
     "OffsetAndTimestamp",
     "Partition",
     "RecordReader",

@@ -44,6 +44,8 @@ from kafkalog.log.walk import BatchReader
 if TYPE_CHECKING:
     import pyarrow
 
+    from kafkalog.log.fetch import Chunk
+
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state", "remote_log_snapshot"})
@@ -211,13 +213,35 @@ class Partition:
             end = max(end, batch.header.next_offset)
         return end
 
+    def read(
+        self,
+        offset: int,
+        max_bytes: int = MIB,
+        *,
+        max_chunk_bytes: int = 64 * MIB,
+        end_offset: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Chunk:
+        """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
+        from kafkalog.log.fetch import fetch
+
+        return fetch(self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, limits=limits)
+
+    def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
+        """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
+        from kafkalog.log.offsets import offsets_before
+
+        return offsets_before(self, timestamp, max_count)
+
     def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
         """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
 
-        Reads the batch headers and only those batches that can hold the answer: no time index is believed.
+        Looks into those batches only that can hold the answer.  The time index is followed where the log confirms it,
+        see `time_lookup`; else the batch headers are read.
         """
         start = self.log_start_offset
-        for batch in self.batches(start_offset=start, limits=limits):
+        walk = BatchReader(self.segments, start_offset=start, start_timestamp=timestamp, limits=limits)
+        for batch in walk:
             header = batch.header
             # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
             if header.max_timestamp < timestamp or header.is_control:

@@ -15,6 +15,7 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.segment import Segment
+from kafkalog.log.time_lookup import position_for_timestamp
 
 __all__ = ["STOPPING", "BatchReader"]
 
@@ -25,7 +26,8 @@ STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMEN
 class BatchReader:
     """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
 
-    `start_offset` skips what ends below it, through the offset index.  With `through_damage` the walk goes on behind
+    `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
+    through the time index.  With `through_damage` the walk goes on behind
     damage with the next segment.  `on_bytes` is told how many bytes of log were passed.  Raises `StorageError` only.
     """
 
@@ -34,6 +36,7 @@ class BatchReader:
         segments: Sequence[Segment],
         *,
         start_offset: int | None = None,
+        start_timestamp: int | None = None,
         through_damage: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
@@ -44,6 +47,7 @@ class BatchReader:
             first = at_or_below[-1] if at_or_below else 0
         self._segments = tuple(segments[first:])
         self._start_offset = start_offset
+        self._start_timestamp = start_timestamp
         self._through_damage = through_damage
         self._limits = limits
         self._on_bytes = on_bytes
@@ -70,6 +74,9 @@ class BatchReader:
             position = 0
             if start_offset is not None:
                 position = segment.position_of(start_offset, source, limits=self._limits)
+            if self._start_timestamp is not None:
+                newer = position_for_timestamp(segment, source, self._start_timestamp, limits=self._limits)
+                position = max(position, newer)
             scanner = Scanner(source, position=position, limits=self._limits)
             for batch in scanner:
                 found = [finding for finding in continuity.check(batch) if finding.severity is not Severity.INFO]

@@ -14,6 +14,7 @@ from typing import Self
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
+from kafkalog.log.lock import is_held_here
 from kafkalog.recovery.fs import FileSystem
 
 __all__ = ["BrokerLock", "refuse_if_locked"]
@@ -21,6 +22,7 @@ __all__ = ["BrokerLock", "refuse_if_locked"]
 
 def refuse_if_locked(root: str) -> None:
     """Raise `RecoveryRefused` if somebody holds the lock; takes and creates nothing."""
+    _refuse_if_held_here(root)
     try:
         descriptor = os.open(os.path.join(root, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -33,6 +35,11 @@ def refuse_if_locked(root: str) -> None:
         raise RecoveryRefused(f"{root} is locked: a broker is using it; stop that first", reason="locked") from error
     finally:
         os.close(descriptor)
+
+
+def _refuse_if_held_here(root: str) -> None:
+    if is_held_here(root):
+        raise RecoveryRefused(f"{root} is being written by this process; close its logs first", reason="locked")
 
 
 class BrokerLock:
@@ -48,6 +55,7 @@ class BrokerLock:
         self._mtimes = (0, 0)
 
     def __enter__(self) -> Self:
+        _refuse_if_held_here(self._fs.root)
         before = self._fs.mtime("")
         self._descriptor, self._created = self._fs.open_or_create(LOCK_FILE)
         self._mtimes = (before, self._fs.mtime(""))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Generic, TypeVar
 
+from kafkalog.codec.java_map import JavaHashMap
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [
@@ -204,45 +203,3 @@ def split_on(pattern: re.Pattern[str], text: str) -> list[str]:
     while len(words) > 1 and not words[-1]:
         words.pop()
     return words
-
-
-Value = TypeVar("Value")
-
-
-class JavaHashMap(Generic[Value]):
-    """A `HashMap<Long, …>` that iterates as Java's does: by bucket of a table that doubles and never shrinks."""
-
-    _LOAD_FACTOR = 0.75
-
-    def __init__(self) -> None:
-        self._capacity = 16
-        self._values: dict[int, Value] = {}
-
-    def get(self, key: int) -> Value | None:
-        """The value of a key, or None."""
-        return self._values.get(key)
-
-    def put(self, key: int, value: Value) -> None:
-        """Add or replace; replacing keeps the place."""
-        self._values[key] = value
-        while len(self._values) > self._capacity * self._LOAD_FACTOR:
-            self._capacity *= 2
-
-    def clear(self) -> None:
-        """Remove all; the table keeps its size."""
-        self._values.clear()
-
-    def _bucket(self, key: int) -> int:
-        unsigned = key & 0xFFFFFFFFFFFFFFFF
-        mixed = (unsigned ^ unsigned >> 32) & 0xFFFFFFFF
-        return (mixed ^ mixed >> 16) & (self._capacity - 1)
-
-    def __iter__(self) -> Iterator[tuple[int, Value]]:
-        return iter(sorted(self._values.items(), key=lambda item: self._bucket(item[0])))
-
-    def values(self) -> list[Value]:
-        """Values in iteration order."""
-        return [value for _key, value in self]
-
-    def __len__(self) -> int:
-        return len(self._values)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
         FormatError,
         KafkaLogError,
@@ -36,11 +37,18 @@ if TYPE_CHECKING:
     )
     from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
     from kafkalog.codec.scan import ScanResult, scan
+    from kafkalog.log.config import LogConfig
     from kafkalog.log.directory import LogDir
     from kafkalog.log.directory import open_log_dir as open
+    from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
+    from kafkalog.log.incoming import NewRecord
     from kafkalog.log.inventory import Inventory, open_all
+    from kafkalog.log.offsets import EARLIEST, LATEST
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
+    from kafkalog.log.partitioners import legacy_partition, partition_for_key
     from kafkalog.log.segment import Segment
+    from kafkalog.log.streams import Stream, open_streams
+    from kafkalog.log.writer import Log
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
@@ -76,6 +84,18 @@ _HOMES = {
     "StorageError": "kafkalog.codec.errors",
     "TimestampType": "kafkalog.codec.model",
     "UsageError": "kafkalog.codec.errors",
+    "Log": "kafkalog.log.writer",
+    "LogConfig": "kafkalog.log.config",
+    "NewRecord": "kafkalog.log.incoming",
+    "ProducerState": "kafkalog.codec.encode",
+    "Chunk": "kafkalog.log.fetch",
+    "OffsetOutOfRangeError": "kafkalog.log.fetch",
+    "EARLIEST": "kafkalog.log.offsets",
+    "LATEST": "kafkalog.log.offsets",
+    "open_streams": "kafkalog.log.streams",
+    "Stream": "kafkalog.log.streams",
+    "partition_for_key": "kafkalog.log.partitioners",
+    "legacy_partition": "kafkalog.log.partitioners",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
     "RecoveryResult": "kafkalog.recovery.run",
@@ -96,8 +116,11 @@ _HOMES = {
 """Public name -> module, with `:name` where it is called otherwise there."""
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "AbortedTransaction",
     "BatchHeader",
+    "Chunk",
     "Codec",
     "ControlType",
     "DecodedBatch",
@@ -111,12 +134,17 @@ __all__ = [
     "LegacyHeader",
     "LimitExceeded",
     "Limits",
+    "Log",
+    "LogConfig",
     "LogDir",
     "Mode",
+    "NewRecord",
     "OffsetAndTimestamp",
+    "OffsetOutOfRangeError",
     "Partition",
     "Plan",
     "ProducerEntry",
+    "ProducerState",
     "Record",
     "RecordBatch",
     "RecoveryRefused",
@@ -126,6 +154,7 @@ __all__ = [
     "Severity",
     "StopReason",
     "StorageError",
+    "Stream",
     "TimestampType",
     "UndoResult",
     "UsageError",
@@ -133,10 +162,13 @@ __all__ = [
     "__version__",
     "decode_batch",
     "iter_records",
+    "legacy_partition",
     "open",
     "open_all",
     "open_partition",
     "open_segment",
+    "open_streams",
+    "partition_for_key",
     "plan",
     "recover",
     "scan",

@@ -10,7 +10,7 @@ import click
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.text import parse_properties
+from kafkalog.codec.properties import decode_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
@@ -83,7 +83,7 @@ def options_of(
     settings: dict[str, str] = {}
     if server_properties is not None:
         data = read_small(server_properties, DEFAULT_LIMITS.checkpoint_bytes)
-        settings = LogSettings.from_server_properties(parse_properties(data.decode("utf-8", "replace")))
+        settings = LogSettings.from_server_properties(decode_properties(data))
     return Options(
         mode=mode,
         config={**settings, **parse_settings(config)},

@@ -1,0 +1,64 @@
+"""The offset checkpoints and the clean-shutdown marker of a log directory, kept by who writes some of its partitions.
+
+Lines of other partitions stay as they are (`OffsetCheckpointFile`, `CleanShutdownFileHandler`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, PartitionName
+from kafkalog.codec.text import (
+    CleanShutdown,
+    OffsetCheckpointEntry,
+    decode_offset_checkpoint,
+    encode_clean_shutdown,
+    encode_offset_checkpoint,
+)
+from kafkalog.log import fs
+from kafkalog.log.files import read_small
+
+__all__ = ["is_marked_clean", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
+
+_MARKER = CleanShutdown(0, -1)
+
+
+def _entries(path: str) -> list[OffsetCheckpointEntry]:
+    try:
+        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
+    except FileNotFoundError:
+        return []
+    return decode_offset_checkpoint(data, source=path)
+
+
+def read_offset(root: str, file: str, name: PartitionName) -> int | None:
+    """The offset of a partition in a checkpoint; None if there is none.  `FormatError` if the file cannot be read."""
+    found = [
+        e.offset for e in _entries(os.path.join(root, file)) if (e.topic, e.partition) == (name.topic, name.partition)
+    ]
+    return found[-1] if found else None
+
+
+def write_offset(root: str, file: str, name: PartitionName, offset: int | None) -> None:
+    """Replace the line of a partition, or drop it."""
+    path = os.path.join(root, file)
+    others = [e for e in _entries(path) if (e.topic, e.partition) != (name.topic, name.partition)]
+    own = [] if offset is None else [OffsetCheckpointEntry(name.topic, name.partition, offset)]
+    fs.replace(path, encode_offset_checkpoint([*others, *own]))
+
+
+def is_marked_clean(root: str) -> bool:
+    """Whether all partitions of the directory were closed in order."""
+    return os.path.lexists(os.path.join(root, CLEAN_SHUTDOWN_FILE))
+
+
+def unmark_clean(root: str) -> None:
+    """From now on a start has to look at the logs; durable."""
+    fs.remove(os.path.join(root, CLEAN_SHUTDOWN_FILE))
+    fs.sync_directory(root)
+
+
+def mark_clean(root: str) -> None:
+    """All partitions of the directory are closed in order."""
+    fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(_MARKER))

@@ -1,0 +1,82 @@
+"""The settings of a log that is written, under Kafka's names with underscores (`LogConfig`); defaults are Kafka's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.model import BATCH, TimestampType
+
+__all__ = ["LogConfig"]
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_LEAST = {
+    "segment_bytes": BATCH.size,
+    "segment_ms": 1,
+    "segment_index_bytes": max(2 * TIME_ENTRY.size, OFFSET_ENTRY.size),
+    "index_interval_bytes": 0,
+    "max_message_bytes": BATCH.size,
+    "retention_ms": -1,
+    "retention_bytes": -1,
+    "file_delete_delay_ms": 0,
+    "producer_id_expiration_ms": 1,
+    "offset_checkpoint_interval_ms": 0,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """How a log is written; sizes in bytes, `_ms` in milliseconds.  A value that cannot be meant is `UsageError`."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    """A segment is rolled before it would become larger."""
+    segment_ms: int = 7 * _DAY_MS
+    """A segment is rolled when the new records are this much newer than its first batch."""
+    segment_index_bytes: int = 10 * 1024 * 1024
+    """Room of each index; a segment whose index is full is rolled."""
+    index_interval_bytes: int = 4096
+    """A batch gets an index entry when more bytes than this lie behind the last one."""
+    max_message_bytes: int = 1048588
+    """Largest batch that is accepted."""
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    """Whose clock the records carry: the producer's, or the writer's at append."""
+    flush_messages: int | None = None
+    """Flush when this many records are not flushed; None leaves it to rolling, closing and `flush_seconds`."""
+    flush_seconds: float | None = None
+    """Flush what is older than this; None leaves it to rolling, closing and `flush_messages`."""
+    retention_ms: int = 7 * _DAY_MS
+    """A segment whose newest record is older may be deleted; -1 keeps all."""
+    retention_bytes: int = -1
+    """The oldest segments may be deleted while at least this much is left; -1 keeps all."""
+    file_delete_delay_ms: int = 60_000
+    """How long files of a deleted segment stay, as `.deleted`."""
+    preallocate: bool = False
+    """Reserve the whole segment when it is created."""
+    producer_id_expiration_ms: int = _DAY_MS
+    """A producer that was idle this long is forgotten when the log is opened."""
+    offset_checkpoint_interval_ms: int = 60_000
+    """How often, at most, a roll writes the offset checkpoints; closing and truncating always do."""
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} is {getattr(self, name)}; the least that can be meant is {least}")
+        if self.segment_bytes > 2**31 - 1 or self.segment_index_bytes > 2**31 - 1:
+            raise UsageError("segment_bytes and segment_index_bytes must be below 2 GiB")
+        if self.flush_messages is not None and self.flush_messages < 1:
+            raise UsageError("flush_messages must be at least 1")
+        if self.flush_seconds is not None and self.flush_seconds <= 0:
+            raise UsageError("flush_seconds must be positive")
+        if self.message_timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+            raise UsageError("message_timestamp_type is CREATE_TIME or LOG_APPEND_TIME")
+
+    @property
+    def offset_index_slots(self) -> int:
+        """Entries that an offset index has room for."""
+        return self.segment_index_bytes // OFFSET_ENTRY.size
+
+    @property
+    def time_index_slots(self) -> int:
+        """Entries that a time index has room for; the last is kept for the one that rolling writes."""
+        return self.segment_index_bytes // TIME_ENTRY.size

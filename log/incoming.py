@@ -1,0 +1,171 @@
+"""What a caller appends, made into batches as the log will hold them (`LogValidator`, `UnifiedLog.append`).
+
+As a leader the log assigns offsets and its epoch; as a follower it takes over batches byte for byte.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.control import end_transaction_marker
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.encode import ProducerState, build_batch
+from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import (
+    BATCH,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    Codec,
+    Header,
+    Record,
+    RecordBatch,
+    TimestampType,
+)
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import scan
+from kafkalog.log.config import LogConfig
+from kafkalog.log.producers import Marker
+
+__all__ = ["Appendable", "NewRecord", "Stamp", "as_codec", "assign", "build", "marker_in", "parse_batch", "taken_over"]
+
+_MAGIC = 2
+_LABELS = {codec.label: codec for codec in Codec}
+_UNSIGNED = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to be appended; `timestamp` in ms, None means the moment of appending."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int | None = None
+    headers: Sequence[Header] = ()
+
+
+Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
+"""A record to be appended: itself, (key, value), or a value; offsets of records that were read are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a leader puts onto batches."""
+
+    offset: int
+    leader_epoch: int
+    now_ms: int
+
+
+def as_codec(compression: Codec | str | int) -> Codec:
+    """A compression by Kafka's name or number; `UsageError` if there is none such."""
+    if isinstance(compression, str):
+        if compression not in _LABELS:
+            raise UsageError(f"compression {compression!r} is none of {', '.join(_LABELS)}")
+        return _LABELS[compression]
+    try:
+        return Codec(compression)
+    except ValueError:
+        raise UsageError(f"compression {compression} is not defined") from None
+
+
+def _record(item: Appendable, offset: int, now_ms: int) -> Record:
+    key: bytes | None = None
+    headers: Sequence[Header] = ()
+    timestamp: int | None = None
+    match item:
+        case Record() | NewRecord():
+            key, value, timestamp, headers = item.key, item.value, item.timestamp, item.headers
+        case (key, value):
+            pass
+        case bytes():
+            value = item
+        case _:
+            raise UsageError(f"{type(item).__name__} is no record")
+    for part in (key, value):
+        if part is not None and not isinstance(part, bytes):
+            raise UsageError(f"keys and values are bytes or None, not {type(part).__name__}")
+    moment = now_ms if timestamp is None else timestamp
+    return Record(offset, moment, TimestampType.CREATE_TIME, key, value, tuple(headers))
+
+
+def parse_batch(data: bytes) -> RecordBatch:
+    """One whole valid batch; `FormatError` if the bytes are anything else."""
+    found = scan(data)
+    if len(found.batches) != 1 or found.valid_bytes != len(data):
+        detail = found.findings[0].detail if found.findings else f"{len(found.batches)} batches"
+        raise FormatError(f"not one valid batch: {detail}", position=found.valid_bytes)
+    return found.batches[0]
+
+
+def build(
+    items: Iterable[Appendable],
+    stamp: Stamp,
+    config: LogConfig,
+    *,
+    compression: Codec | str | int = Codec.NONE,
+    producer: ProducerState = NO_PRODUCER,
+) -> RecordBatch:
+    """One batch of new records, offsets from the stamp's on."""
+    records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
+    append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    data = build_batch(
+        records,
+        codec=as_codec(compression),
+        timestamp_type=config.message_timestamp_type,
+        log_append_time=stamp.now_ms if append_time else NO_TIMESTAMP,
+        producer=producer,
+        partition_leader_epoch=stamp.leader_epoch,
+    )
+    return parse_batch(data)
+
+
+def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
+    """A producer's batch with offsets, epoch and timestamps as the leader sets them; its records keep their bytes."""
+    found = decode_batch(batch)
+    if found.finding is not None:
+        raise FormatError(found.finding.detail, position=found.finding.position, code=found.finding.code)
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        records = [replace(record, timestamp=max(record.timestamp, NO_TIMESTAMP)) for record in found.records]
+        return build(records, stamp, config, compression=header.codec)
+    if header.magic != _MAGIC:
+        raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
+    if header.is_control:
+        raise UsageError("control batches are written by end_transaction, or taken over with their offsets")
+    if not found.records or header.last_offset_delta != header.records_count - 1:
+        raise UsageError("a batch with gaps in its offsets can only be taken over with them")
+    data = bytearray(batch.data)
+    values = {"base_offset": stamp.offset, "partition_leader_epoch": stamp.leader_epoch}
+    if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+        values |= {"attributes": header.attributes | TIMESTAMP_TYPE_FLAG, "max_timestamp": stamp.now_ms}
+    elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise UsageError("a producer must not send LogAppendTime into a topic of CreateTime")
+    else:
+        values["max_timestamp"] = max(record.timestamp for record in found.records)
+    fields = [values.get(name, getattr(header, name)) for name in BATCH.names]
+    data[: BATCH.size] = BATCH.struct.pack(*fields)
+    position = BATCH.position("crc")
+    checksum = crc32c(memoryview(data)[BATCH.end("crc") :])
+    data[position : position + _UNSIGNED.size] = _UNSIGNED.pack(checksum)
+    return parse_batch(bytes(data))
+
+
+def taken_over(batch: RecordBatch) -> RecordBatch:
+    """A batch of another log as it stands there, checked; it no longer depends on where it was read from."""
+    return parse_batch(bytes(batch.data))
+
+
+def marker_in(batch: RecordBatch) -> Marker | None:
+    """The COMMIT or ABORT marker of a control batch; None for another one or an empty one."""
+    found = decode_batch(batch, limits=DEFAULT_LIMITS)
+    if found.finding is not None:
+        raise FormatError(found.finding.detail, position=batch.position, code=found.finding.code)
+    if not found.records:
+        return None
+    marker = end_transaction_marker(found.records[0])
+    return None if marker is None else Marker(marker, found.records[0].timestamp)

@@ -1,0 +1,84 @@
+"""The lock that a broker holds on its log directory, shared by the logs that this process writes there.
+
+A POSIX record lock on `.lock` (`org.apache.kafka.server.util.FileLock`): `flock` would not see it.  Such a lock belongs
+to the process and is lost when any descriptor of the file is closed, so one table knows what is held here.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.names import LOCK_FILE
+from kafkalog.log import fs
+
+__all__ = ["HeldDirectory", "hold", "is_held_here"]
+
+_GUARD = threading.RLock()
+_HELD: dict[tuple[int, int], HeldDirectory] = {}
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot look at the directory") from error
+    return status.st_dev, status.st_ino
+
+
+def is_held_here(path: str) -> bool:
+    """Whether this process writes a log in the log directory `path`: trying the lock would not tell, and lose it."""
+    with _GUARD:
+        return bool(_HELD) and os.path.isdir(path) and _identity(path) in _HELD
+
+
+class HeldDirectory:
+    """A locked log directory; `partitions` are the names of those that are being written."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.partitions: set[str] = set()
+        self.written: set[str] = set()
+        """names of all that were open since the directory was locked"""
+        self.was_clean: bool | None = None
+        """whether all partitions were closed in order when the directory was locked; None until somebody looked"""
+        self.failed = False
+        """a log of this directory could not be closed in order"""
+        self.guard = threading.RLock()
+        file = os.path.join(path, LOCK_FILE)
+        self._descriptor, self._created = fs.lock_file(file)
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise UsageError(f"{path} is locked: a broker or another writer is using it; stop that first") from None
+            raise StorageError.wrap(error, "cannot take the broker's lock") from error
+
+    def release(self, partition: str) -> None:
+        """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
+        with _GUARD:
+            self.partitions.discard(partition)
+            if not self.partitions:
+                _HELD.pop(_identity(self.path), None)
+                try:
+                    fs.remove(os.path.join(self.path, LOCK_FILE))
+                finally:
+                    os.close(self._descriptor)
+
+
+def hold(path: str, partition: str) -> HeldDirectory:
+    """Lock a log directory for writing one partition; `UsageError` if anybody else, here too, does."""
+    with _GUARD:
+        key = _identity(path)
+        held = _HELD.get(key)
+        if held is None:
+            held = _HELD[key] = HeldDirectory(path)
+        elif partition in held.partitions:
+            raise UsageError(f"{os.path.join(path, partition)} is open for writing in this process already")
+        held.partitions.add(partition)
+        held.written.add(partition)
+        return held

@@ -1,0 +1,62 @@
+"""Which partition a key would be in: the partitioners of Kafka's producers.
+
+`murmur2` is the Java client's since 0.8.2 (`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`); the Scala producers
+before it took Java's own hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
+"""
+
+from __future__ import annotations
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["java_hash_code", "legacy_partition", "murmur2", "partition_for_key"]
+
+_MASK = 0xFFFFFFFF
+_POSITIVE = 0x7FFFFFFF
+_M = 0x5BD1E995
+_R = 24
+_SEED = 0x9747B28C
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash, unsigned."""
+    length = len(data)
+    h = (_SEED ^ length) & _MASK
+    whole = length - length % 4
+    for start in range(0, whole, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * _M & _MASK
+        k = (k ^ k >> _R) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if whole < length:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """The partition that the Java client sends a key to, among `partitions`."""
+    return (murmur2(key) & _POSITIVE) % _count(partitions)
+
+
+def java_hash_code(key: bytes | str) -> int:
+    """`String.hashCode` or `Arrays.hashCode(byte[])`, signed."""
+    if isinstance(key, str):
+        units = key.encode("utf-16-be", "surrogatepass")
+        h = 0
+        for position in range(0, len(units), 2):
+            h = (31 * h + int.from_bytes(units[position : position + 2], "big")) & _MASK
+    else:
+        h = 1
+        for byte in key:
+            h = (31 * h + (byte - 256 if byte > 127 else byte)) & _MASK
+    return h - (_MASK + 1) if h > _POSITIVE else h
+
+
+def legacy_partition(key: bytes | str, partitions: int) -> int:
+    """The partition that a Scala producer (up to 0.8) sent a key to: text by default, or bytes."""
+    return (java_hash_code(key) & _POSITIVE) % _count(partitions)
+
+
+def _count(partitions: int) -> int:
+    if partitions < 1:
+        raise UsageError(f"{partitions} partitions")
+    return partitions

@@ -1,0 +1,124 @@
+"""Several partitions as a few streams, as Kafka's high-level consumer gave them (`TopicFilter`).
+
+Topics are named by a list, a white list or a black list; each partition belongs to one stream, and the streams get
+about the same number of bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import Record
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log.directory import LogDir
+from kafkalog.log.partition import Partition
+from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
+
+__all__ = ["INTERNAL_TOPICS", "MessageAndMetadata", "Stream", "open_streams"]
+
+INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", CLUSTER_METADATA_TOPIC}
+)
+
+
+class MessageAndMetadata(NamedTuple):
+    """A record and where it comes from."""
+
+    topic: str
+    partition: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Iterates over the records of its partitions, one partition after the other, each in the order of its offsets.
+
+    Damage ends a partition as it ends a consumer's reading, and raises `FormatError`.
+    """
+
+    partitions: tuple[Partition, ...]
+    isolation_level: str = READ_UNCOMMITTED
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        return sum(partition.size for partition in self.partitions)
+
+    def __iter__(self) -> Iterator[MessageAndMetadata]:
+        for partition in self.partitions:
+            name = partition.name
+            if name is None:
+                continue
+            reader: RecordReader = partition.records(isolation_level=self.isolation_level, limits=self.limits)
+            for record in reader:
+                yield MessageAndMetadata(name.topic, name.partition, record)
+            for finding in reader.findings:
+                if finding.severity is Severity.ERROR:
+                    raise FormatError(finding.detail, position=finding.position, source=finding.file, code=finding.code)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Regular expressions as `TopicFilter` reads them: commas are alternatives, quotes and blanks go."""
+    cleaned = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        return re.compile(cleaned)
+    except re.error as error:
+        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
+    if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
+        raise UsageError("topics, whitelist and blacklist exclude each other")
+    if topics is not None:
+        if isinstance(topics, str):
+            raise UsageError("topics is a list of names")
+        return frozenset(topics).__contains__
+    if whitelist is not None:
+        wanted = _pattern(whitelist)
+        return lambda topic: wanted.fullmatch(topic) is not None
+    unwanted = None if blacklist is None else _pattern(blacklist)
+    return lambda topic: unwanted is None or unwanted.fullmatch(topic) is None
+
+
+def open_streams(
+    log_dir: LogDir,
+    count: int,
+    *,
+    topics: Iterable[str] | None = None,
+    whitelist: str | None = None,
+    blacklist: str | None = None,
+    exclude_internal: bool = True,
+    isolation_level: str = READ_UNCOMMITTED,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[Stream]:
+    """`count` streams over the live partitions of the topics that are chosen; some are empty if partitions are few.
+
+    `topics` names them; `whitelist` and `blacklist` are regular expressions for whole names, commas between
+    alternatives.  With a list or a filter that lets none through all streams are empty.  The largest partition goes to
+    the stream that has the fewest bytes so far.
+    """
+    if count < 1:
+        raise UsageError("count must be positive")
+    chosen = _chooser(topics, whitelist, blacklist)
+    live = [
+        partition
+        for partition in log_dir.partitions
+        if partition.name is not None
+        and partition.state is DirectoryState.LIVE
+        and chosen(partition.name.topic)
+        and not (exclude_internal and topics is None and partition.name.topic in INTERNAL_TOPICS)
+    ]
+    shares: list[list[Partition]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for partition in sorted(live, key=lambda each: (-each.size, str(each.name))):
+        least = min(range(count), key=lambda number: (sizes[number], len(shares[number])))
+        shares[least].append(partition)
+        sizes[least] += partition.size
+    return [Stream(tuple(sorted(share, key=lambda each: str(each.name))), isolation_level, limits) for share in shares]

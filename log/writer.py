@@ -1,0 +1,705 @@
+"""A partition that is written: `Log`, as Kafka's documentation describes its log (`UnifiedLog`, `LocalLog`).
+
+Appending, rolling, flushing, truncating and deleting by age, size or start offset.  One writer at a time, by the
+broker's own lock.  At every moment a crash leaves a log whose valid batches are a prefix of what was appended, with
+everything in it that was flushed: what goes away goes from the end backwards, and whatever is derived is written before
+something relies on it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
+from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import BatchHeader, Codec, ControlType, EndTransactionMarker, RecordBatch
+from kafkalog.codec.names import (
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.text import PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
+from kafkalog.log import checkpoint_files, fs, retention
+from kafkalog.log.config import LogConfig
+from kafkalog.log.directory import is_partition_dir
+from kafkalog.log.epochs import LeaderEpochs
+from kafkalog.log.fetch import Chunk, fetch
+from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.flusher import Flusher
+from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
+from kafkalog.log.loading import Loaded, SealedSegment, load, remove_leftovers, seal
+from kafkalog.log.lock import HeldDirectory, hold
+from kafkalog.log.offsets import offsets_before
+from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
+from kafkalog.log.producers import Origin, Producers, Staged
+from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
+
+__all__ = ["Log"]
+
+_MAGIC = 2
+_TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_LONGEST_TOPIC = 249
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _partition_name(path: str) -> PartitionName:
+    name = parse_partition_directory(os.path.basename(path))
+    if name is None or name.state is not DirectoryState.LIVE or name.partition < 0:
+        raise UsageError(f"{path} is not named like a partition directory (<topic>-<partition>)")
+    legal = _TOPIC_CHARACTERS.issuperset(name.topic) and name.topic not in (".", "..")
+    if not legal or len(name.topic) > _LONGEST_TOPIC:
+        raise UsageError(f"{name.topic!r} is not the name of a topic")
+    if os.path.basename(path) != str(name):
+        raise UsageError(f"{path} should end in {name}: a broker would not find it")
+    return name
+
+
+def _topic_id(topic_id: str | None) -> str:
+    if topic_id is None:
+        while True:
+            text = encode_uuid(uuid.uuid4().bytes)
+            if not text.startswith("-"):  # as Kafka's own, which must not look like an option
+                return text
+    try:
+        value = decode_uuid(topic_id)
+    except FormatError as error:
+        raise UsageError(f"topic_id: {error.message}") from None
+    if not any(value):
+        raise UsageError("topic_id is zero")
+    return topic_id
+
+
+class Log:
+    """One partition, open for writing; use as a context manager, or `close` it.
+
+    Thread-safe.  Offsets are the log's own: the next record gets `end_offset`.  Raises `UsageError` for what a broker
+    would refuse, `FormatError` for bytes that are no valid batch, `StorageError` when the disk fails: after that the
+    log takes nothing more, and closing it leaves no marker of an orderly end.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        name: PartitionName,
+        config: LogConfig,
+        held: HeldDirectory,
+        clock: Callable[[], int],
+        topic_id: str | None,
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.config = config
+        self._held = held
+        self._clock = clock
+        self._guard = threading.RLock()
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._root = os.path.dirname(path)
+        self._deleted: list[tuple[int, list[str]]] = []
+        self._producers = Producers(path)
+        loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
+        self._sealed = loaded.sealed
+        self._active = loaded.active
+        self._end = self._files_end = loaded.end_offset
+        self._log_start = loaded.log_start_offset
+        self._flushed = self._end
+        self._checkpointed_ms = clock()
+        seconds = config.flush_seconds
+        self._flusher = None if seconds is None else Flusher(seconds, self._flush_by_clock)
+
+    @classmethod
+    def open(
+        cls,
+        path: PathLike,
+        config: LogConfig | None = None,
+        *,
+        topic_id: str | None = None,
+        clock: Callable[[], int] = _now_ms,
+    ) -> Self:
+        """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
+
+        `topic_id` is that of a new partition, by default a random one; an existing partition must have it.  `clock`
+        gives milliseconds since 1970.  After a crash the log is read from its recovery point on and the indexes are
+        rebuilt; if it is damaged, a torn last batch included, `FormatError` says so and `kafkalog recover` repairs it.
+        """
+        directory = os.path.abspath(os.fspath(path))
+        name = _partition_name(directory)
+        root = os.path.dirname(directory)
+        if not os.path.isdir(root):
+            fs.make_directory(root)
+        if is_partition_dir(root):
+            raise UsageError(f"{root} is a partition directory; a partition cannot stand in it")
+        held = hold(root, str(name))
+        try:
+            with held.guard:
+                return cls(directory, name, config or LogConfig(), held, clock, topic_id)
+        except BaseException:
+            held.release(str(name))
+            raise
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    def _exists(self) -> bool:
+        if not os.path.lexists(self.path):
+            return False
+        return bool(read_partition(self.path, self.name, None).segments)
+
+    def _was_clean(self) -> bool:
+        """Whether the directory was closed in order."""
+        held = self._held
+        if held.was_clean is None:
+            held.was_clean = checkpoint_files.is_marked_clean(self._root)
+        return held.was_clean and not held.failed
+
+    def _begin(self) -> None:
+        """From now on the directory counts as open."""
+        if self._was_clean():
+            checkpoint_files.unmark_clean(self._root)
+
+    def _create(self, topic_id: str | None) -> Loaded:
+        identity = PartitionMetadata(0, _topic_id(topic_id))
+        self._begin()
+        fs.make_directory(self.path)
+        others = [
+            entry.name for entry in scan_directory(self.path) if not entry.name.endswith((".tmp", DELETED_SUFFIX))
+        ]
+        known = {PARTITION_METADATA, "leader-epoch-checkpoint"}
+        foreign = [name for name in others if name not in known and not name.endswith((".index", ".timeindex"))]
+        if foreign:
+            raise UsageError(f"{self.path} holds no segment, but {foreign[0]}")
+        remove_leftovers(self.path)
+        for stale in set(others) - known:
+            fs.remove(os.path.join(self.path, stale))
+        fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
+        self._epochs = LeaderEpochs(self.path, ())
+        self._epochs.create()
+        active = SegmentWriter(self.path, 0, self.config, self._clock(), create=True)
+        active.sync()
+        fs.sync_directory(self.path)
+        self._recovery_point = 0
+        return Loaded([], active, 0, 0)
+
+    def _load(self, topic_id: str | None) -> Loaded:
+        remove_leftovers(self.path)
+        partition = read_partition(self.path, self.name, None)
+        metadata = partition.metadata
+        if topic_id is not None and (metadata is None or metadata.topic_id != topic_id):
+            raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
+        for finding in partition.findings:
+            if finding.severity is Severity.ERROR:
+                raise FormatError(finding.detail, source=finding.file, code=finding.code)
+        self._epochs = LeaderEpochs(self.path, partition.leader_epochs)
+        point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
+        start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
+        loaded = load(
+            partition,
+            self.config,
+            self._epochs,
+            self._producers,
+            clean=self._was_clean(),
+            recovery_point=point,
+            log_start_checkpoint=max(start, 0),
+            now_ms=self._clock(),
+        )
+        self._begin()
+        if metadata is None:
+            identity = PartitionMetadata(0, _topic_id(None))
+            fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
+        loaded.active.sync()
+        self._recovery_point = loaded.end_offset
+        return loaded
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._log_start
+
+    @property
+    def end_offset(self) -> int:
+        """Offset that the next record gets."""
+        return self._end
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is durable."""
+        return self._recovery_point
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the end."""
+        return min(self._producers.open_first_offsets.values(), default=self._end)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that is written; 0 in a new log."""
+        latest = self._epochs.latest
+        return 0 if latest is None else latest
+
+    @property
+    def topic_id(self) -> str:
+        """The topic's id, as text."""
+        metadata = self.partition().metadata
+        return "" if metadata is None else metadata.topic_id
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """Base offsets of the segments."""
+        with self._guard:
+            return (*(segment.base_offset for segment in self._sealed), self._active.base_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        with self._guard:
+            return sum(segment.size for segment in self._sealed) + self._active.size
+
+    def next_sequence(self, producer_id: int) -> int:
+        """The sequence that the next batch of an idempotent producer must begin with."""
+        return self._producers.next_sequence(producer_id)
+
+    def partition(self) -> Partition:
+        """What the log holds at this moment, for reading."""
+        with self._guard:
+            return read_partition(self.path, self.name, self._log_start)
+
+    def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
+        """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
+
+        `OffsetOutOfRangeError` below the log's start and behind its end; at the end the chunk is empty.
+        """
+        with self._guard:
+            partition, end = self.partition(), self._end
+        return fetch(partition, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
+
+    def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
+        """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
+        with self._guard:
+            partition, end = self.partition(), self._end
+        return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
+        """The first record with at least this timestamp (ms); None if there is none."""
+        return self.partition().offset_for_timestamp(timestamp)
+
+    # -- appending ---------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        records: Iterable[Appendable] | Iterable[RecordBatch],
+        *,
+        compression: Codec | str | int = Codec.NONE,
+        producer: ProducerState = NO_PRODUCER,
+        leader_epoch: int | None = None,
+        keep_offsets: bool = False,
+    ) -> int:
+        """Append records as one batch, or batches that exist; gives the offset of the first.
+
+        Records are `NewRecord`, `Record`, (key, value) or a value.  Batches get offsets and epoch as a leader sets
+        them, and keep their compression and producer fields; with `keep_offsets` they are taken over byte for byte as
+        a follower does.  `producer` says who wrote the records; a batch that repeats one of that producer's last is
+        not written again, and the first one's offset is given.  Nothing at all gives `end_offset`.
+        """
+        iterator = iter(records)
+        first = next(iterator, None)
+        if first is None:
+            return self._end
+        with self._guard:
+            self._check_open()
+            epoch = self.leader_epoch if leader_epoch is None else leader_epoch
+            if isinstance(first, RecordBatch):
+                return self._append_given(chain((first,), iterator), epoch, keep_offsets)  # type: ignore[arg-type]
+            if keep_offsets:
+                raise UsageError("records get their offsets from the log; only batches can keep theirs")
+            codec = as_codec(compression)
+            stamp = Stamp(self._end, epoch, self._clock())
+            batch = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
+            return self._append([batch], Origin.CLIENT)
+
+    def _append_given(self, batches: Iterable[RecordBatch], epoch: int, keep_offsets: bool) -> int:
+        if keep_offsets:
+            return self._append([taken_over(batch) for batch in batches], Origin.REPLICATION)
+        made: list[RecordBatch] = []
+        offset, now_ms = self._end, self._clock()
+        for batch in batches:
+            made.append(assign(batch, Stamp(offset, epoch, now_ms), self.config))
+            offset = made[-1].header.next_offset
+        return self._append(made, Origin.CLIENT)
+
+    def end_transaction(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int = 0,
+        leader_epoch: int | None = None,
+        timestamp: int | None = None,
+    ) -> int:
+        """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; gives its offset."""
+        with self._guard:
+            self._check_open()
+            kind = ControlType.COMMIT if commit else ControlType.ABORT
+            data = build_end_transaction_marker(
+                EndTransactionMarker(kind, coordinator_epoch),
+                base_offset=self._end,
+                timestamp=self._clock() if timestamp is None else timestamp,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                partition_leader_epoch=self.leader_epoch if leader_epoch is None else leader_epoch,
+            )
+            return self._append([parse_batch(data)], Origin.COORDINATOR)
+
+    def _append(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+        size = self._check_batches(batches, origin)
+        staged = Staged()
+        for batch in batches:
+            header = batch.header
+            if isinstance(header, BatchHeader) and header.has_producer_id:
+                if origin is Origin.CLIENT:
+                    repeated = self._producers.duplicate_of(header)
+                    if repeated is not None:
+                        return repeated
+                marker = marker_in(batch) if header.is_control else None
+                self._producers.stage(staged, header, marker, origin)
+        try:
+            return self._write(batches, size, staged)
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def _check_batches(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+        """Bytes of an append that may be written; raises `UsageError` otherwise."""
+        last = self._end - 1
+        for batch in batches:
+            header = batch.header
+            first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+            if header.size > self.config.max_message_bytes:
+                raise UsageError(
+                    f"a batch of {header.size} bytes; max_message_bytes is {self.config.max_message_bytes}"
+                )
+            if first <= last or header.last_offset < first:
+                raise UsageError(f"a batch from offset {first} to {header.last_offset} cannot follow offset {last}")
+            if header.magic == _MAGIC and header.partition_leader_epoch < 0 and origin is not Origin.REPLICATION:
+                raise UsageError(f"leader epoch {header.partition_leader_epoch}")
+            last = header.last_offset
+        size = sum(batch.header.size for batch in batches)
+        if size > self.config.segment_bytes:
+            raise UsageError(f"an append of {size} bytes; segment_bytes is {self.config.segment_bytes}")
+        return size
+
+    def _write(self, batches: Sequence[RecordBatch], size: int, staged: Staged) -> int:
+        now_ms = self._clock()
+        self._remove_deleted(now_ms)
+        header, end = batches[0].header, batches[-1].header.last_offset
+        for batch in batches:
+            if isinstance(batch.header, BatchHeader):
+                if batch.header.partition_leader_epoch >= 0:
+                    self._epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
+            else:
+                self._epochs.clear()
+        newest = max(batch.header.max_timestamp for batch in batches)
+        if self._active.should_roll(size, newest, end, now_ms):
+            first = header.base_offset if isinstance(header, BatchHeader) else end - MAX_RELATIVE_OFFSET
+            self._roll(max(first, self._end), now_ms)
+        self._active.append(batches)
+        self._end = self._files_end = end + 1
+        self._active.note_aborted(self._producers.commit(staged))
+        if self.config.flush_messages is not None and self._end - self._recovery_point >= self.config.flush_messages:
+            self._flush()
+        return header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+
+    # -- rolling and flushing ----------------------------------------------------------------------------------------
+
+    def roll(self) -> int:
+        """Begin a new segment at the end, unless the last one is empty; gives its base offset."""
+        with self._guard, self._failing():
+            if self._active.size or self._active.base_offset != self._end:
+                self._roll(self._end, self._clock())
+            return self._active.base_offset
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        if base_offset == self._active.base_offset:
+            return
+        old = self._active
+        old.finish()
+        self._flush()
+        self._producers.take_snapshot(base_offset)
+        self._active = SegmentWriter(self.path, base_offset, self.config, now_ms, create=True)
+        fs.sync_directory(self.path)
+        self._sealed.append(seal(old))
+        old.close()
+        self._recovery_point = base_offset
+        if now_ms - self._checkpointed_ms >= self.config.offset_checkpoint_interval_ms:
+            self._checkpoint(base_offset)
+
+    def flush(self) -> None:
+        """Make everything durable that was appended."""
+        with self._guard, self._failing():
+            self._flush()
+
+    def _flush(self) -> None:
+        self._active.sync()
+        self._recovery_point = self._end
+
+    def _flush_by_clock(self) -> None:
+        with self._guard:
+            if self._closed or self._failure is not None or self._recovery_point >= self._end:
+                return
+            try:
+                self._flush()
+            except OSError as error:
+                self._failure = error
+
+    def _checkpoint(self, recovery_point: int) -> None:
+        start = self._log_start if self._log_start > self.segments[0] else None
+        with self._held.guard:
+            checkpoint_files.write_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name, recovery_point)
+            checkpoint_files.write_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name, start)
+        self._checkpointed_ms = self._clock()
+
+    # -- truncating --------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Take back everything from `offset` on; False if the log ends there or before.
+
+        The batch that holds `offset` goes as a whole; the next record gets `offset` all the same.
+        """
+        if offset < 0:
+            raise UsageError(f"cannot truncate to {offset}")
+        with self._guard, self._failing():
+            if offset >= self._end:
+                self._epochs.truncate_from_end(self._end)
+                return False
+            if offset < self.segments[0]:
+                self._truncate_fully(offset)
+                return True
+            self._checkpoint(min(self._recovery_point, offset))
+            bases = [base for base in self._producers.snapshots() if base > offset]
+            while self._active.base_offset > offset:
+                self._active.close()
+                self._retire(self._active.base_offset)
+                last = self._sealed.pop()
+                self._active = SegmentWriter(self.path, last.base_offset, self.config, self._clock(), create=False)
+                self._active.reopened(self._first_batch())
+            self._files_end = self._active.truncate_to(offset, self._clock())
+            self._active.sync()
+            self._end = offset
+            self._producers.delete_snapshots(reversed(bases))
+            self._epochs.truncate_from_end(offset)
+            self._log_start = min(self._log_start, offset)
+            self._rebuild_producers()
+            self._recovery_point = offset
+            self._checkpoint(self._files_end)
+            return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Take back everything; the next record gets `offset`."""
+        if offset < 0:
+            raise UsageError(f"cannot start at {offset}")
+        with self._guard, self._failing():
+            self._truncate_fully(offset)
+
+    def _truncate_fully(self, offset: int) -> None:
+        start = self._log_start
+        self._log_start = min(offset, start)
+        self._checkpoint(0)
+        self._active.close()
+        for base_offset in reversed(self.segments):
+            self._retire(base_offset)
+        self._sealed.clear()
+        self._epochs.clear()
+        self._producers.delete_snapshots(reversed(self._producers.snapshots()))
+        self._active = SegmentWriter(self.path, offset, self.config, self._clock(), create=True)
+        self._active.sync()
+        fs.sync_directory(self.path)
+        self._log_start = self._end = self._files_end = self._recovery_point = offset
+        self._rebuild_producers()
+        self._checkpoint(offset)
+
+    def _first_batch(self) -> RecordBatch | None:
+        segments = [s for s in self.partition().segments if s.base_offset == self._active.base_offset]
+        return next(segments[0].batches(), None) if segments else None
+
+    def _rebuild_producers(self) -> None:
+        self._producers = Producers(self.path)
+        start = self._producers.load(
+            self._log_start, self._files_end, self._clock(), self.config.producer_id_expiration_ms
+        )
+        for batch in self.partition().batches(start_offset=start):
+            header = batch.header
+            if isinstance(header, BatchHeader) and header.has_producer_id and header.base_offset >= start:
+                staged = Staged()
+                marker = marker_in(batch) if header.is_control else None
+                self._producers.stage(staged, header, marker, Origin.REPLICATION)
+                self._producers.commit(staged)
+
+    # -- deleting ----------------------------------------------------------------------------------------------------
+
+    def delete_records_before(self, offset: int) -> None:
+        """Raise the log's start, as `DeleteRecords` does; whole segments below it go with `delete_old_segments`."""
+        with self._guard, self._failing():
+            if offset > self._end:
+                raise UsageError(f"offset {offset} is out of range: the log holds {self._log_start} to {self._end}")
+            if offset > self._log_start:
+                self._log_start = offset
+                self._checkpoint(self._recovery_point)
+                self._epochs.truncate_from_start(offset)
+
+    def delete_old_segments(self) -> int:
+        """Delete what the retention settings or the log's start let go; gives the number of segments.
+
+        Their files become `.deleted` at once and are removed `file_delete_delay_ms` later: by a later call of this or
+        of `append`, or when the log is opened the next time.
+        """
+        with self._guard, self._failing():
+            now_ms = self._clock()
+            self._remove_deleted(now_ms)
+            count = self._delete_oldest(retention.below_start(self._all(), self._log_start), now_ms)
+            count += self._delete_oldest(retention.beyond_size(self._all(), self.config.retention_bytes), now_ms)
+            count += self._delete_oldest(retention.too_old(self._all(), self.config.retention_ms, now_ms), now_ms)
+            return count
+
+    def _all(self) -> list[SealedSegment]:
+        return [*self._sealed, seal(self._active)]
+
+    def _delete_oldest(self, count: int, now_ms: int) -> int:
+        if count > len(self._sealed):
+            self._roll(self._end, now_ms)
+        gone = self._sealed[:count]
+        if not gone:
+            return 0
+        following = self._sealed[count].base_offset if count < len(self._sealed) else self._active.base_offset
+        if following > self._log_start:
+            self._log_start = following
+            self._epochs.truncate_from_start(following)
+        for segment in gone:
+            self._retire(segment.base_offset)
+            del self._sealed[0]
+            snapshot = self._producers.path(segment.base_offset)
+            if os.path.lexists(snapshot):
+                fs.rename(snapshot, snapshot + DELETED_SUFFIX)
+                self._deleted[-1][1].append(snapshot + DELETED_SUFFIX)
+        return count
+
+    def _retire(self, base_offset: int) -> None:
+        """First step of deleting a segment: its files get another name, durably, before the next segment's."""
+        renamed = mark_deleted(self.path, base_offset)
+        fs.sync_directory(self.path)
+        self._deleted.append((self._clock() + self.config.file_delete_delay_ms, renamed))
+
+    def _remove_deleted(self, now_ms: int) -> None:
+        """Second step, for all whose time has come."""
+        due = [paths for due_ms, paths in self._deleted if due_ms <= now_ms]
+        self._deleted = [(due_ms, paths) for due_ms, paths in self._deleted if due_ms > now_ms]
+        for path in chain.from_iterable(due):
+            fs.remove(path)
+
+    # -- closing -----------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError(f"{self.path} is closed")
+        if self._failure is not None:
+            raise StorageError(
+                getattr(self._failure, "errno", None), f"an earlier write failed ({self._failure})", self.path
+            ) from self._failure
+
+    def _failing(self) -> _Failing:
+        self._check_open()
+        return _Failing(self)
+
+    def fail(self, error: BaseException) -> None:
+        """Take nothing more: what stands on the disk is no longer known."""
+        self._failure = self._failure or error
+
+    def close(self) -> None:
+        """Flush, write what makes the next start fast, and give up the lock; a second time does nothing.
+
+        The marker of an orderly end is written when the last log of the directory is closed and all were in order.
+        """
+        if self._flusher is not None and not self._closed:
+            self._flusher.stop()
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if self._failure is None:
+                    self._close_files()
+            except BaseException:
+                self._held.failed = True
+                raise
+            finally:
+                self._active.close()
+                self._leave()
+
+    def _close_files(self) -> None:
+        self._remove_deleted(self._clock())
+        self._active.finish()
+        self._active.sync()
+        self._producers.take_snapshot(self._files_end)
+        self._producers.prune(self._log_start, list(self.segments))
+        fs.sync_directory(self.path)
+        self._recovery_point = self._end
+        self._checkpoint(self._files_end)
+
+    def _leave(self) -> None:
+        held = self._held
+        with held.guard:
+            held.failed = held.failed or self._failure is not None
+            try:
+                if len(held.partitions) == 1 and not held.failed and self._vouched():
+                    checkpoint_files.mark_clean(self._root)
+            finally:
+                held.release(str(self.name))
+
+    def _vouched(self) -> bool:
+        """Whether the other partitions of the directory are known to be in order: they were, or were written here."""
+        if self._held.was_clean:
+            return True
+        names = {entry.name for entry in scan_directory(self._root) if entry.is_dir(follow_symlinks=False)}
+        others = {name for name in names if parse_partition_directory(name) is not None}
+        return others <= self._held.written
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Failing:
+    """A block in which an I/O error ends the log's writing."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            self._log.fail(error)
