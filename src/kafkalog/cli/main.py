@@ -16,9 +16,12 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
+    "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
+    "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
     "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),
+    "transactions": ("kafkalog.cli.transactions", "Show producers, transactions, and what hangs."),
     "undo": ("kafkalog.cli.undo", "Take a recovery back, byte for byte."),
     "verify": ("kafkalog.cli.verify", "Check everything, change nothing."),
 }
