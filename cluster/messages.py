@@ -13,13 +13,13 @@ from typing import Any
 
 from construct import ConstructError
 
-from kafkalog.cluster.layout.leaves import Input
+from kafkalog.cluster.layout.leaves import ELEMENTS, Input
 from kafkalog.cluster.layout.message import UNKNOWN_TAGS, Message
 from kafkalog.cluster.layout.table import Field
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError
 
-__all__ = ["Decoded", "camel", "choose", "decode", "encode", "json_of"]
+__all__ = ["Decoded", "camel", "choose", "decode", "encode", "json_of", "read"]
 
 MAX_MESSAGE_BYTES = 1 << 27
 
@@ -40,6 +40,13 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
         raise FormatError(f"a message of {len(data)} bytes", code="limit_exceeded")
     stream = Input(data)
     stream.seek(position)
+    fields = read(message, version, stream)
+    return Decoded(message, version, fields, stream.tell() - position)
+
+
+def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
+    """The fields of a message that begins where `stream` stands; raises `FormatError`."""
+    stream.elements_left = ELEMENTS
     try:
         fields: dict[str, Any] = message.construct(version).parse_stream(stream)
     except LayoutError as error:
@@ -50,7 +57,7 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
         ) from None
     except ConstructError as error:  # no leaf of ours; kept so that nothing else can escape
         raise FormatError(f"{message.name} version {version}: {error}", code="typed_record_invalid") from None
-    return Decoded(message, version, fields, stream.tell() - position)
+    return fields
 
 
 def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:

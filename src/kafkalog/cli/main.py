@@ -23,6 +23,7 @@ COMMANDS = {
     "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),
     "transactions": ("kafkalog.cli.transactions", "Show producers, transactions, and what hangs."),
     "undo": ("kafkalog.cli.undo", "Take a recovery back, byte for byte."),
+    "zk": ("kafkalog.cli.zk", "Show the znode tree of a ZooKeeper server at any transaction."),
     "verify": ("kafkalog.cli.verify", "Check everything, change nothing."),
 }
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
