@@ -140,6 +140,38 @@ class FindingCode(enum.StrEnum):
     BROKER_REFUSES = "broker_refuses"
     """a broker would not start on this, or take the directory offline"""
 
+    # what the cluster knew
+    RECORD_TYPE_UNKNOWN = "record_type_unknown"
+    """a record of an internal topic of a type that no known release writes; shown as bytes"""
+    RECORD_VERSION_UNKNOWN = "record_version_unknown"
+    """a known record type in a version that is not known; shown as bytes"""
+    TYPED_RECORD_INVALID = "typed_record_invalid"
+    """a record of an internal topic that does not fit its layout; shown as bytes"""
+    TYPED_RECORD_TRAILING_BYTES = "typed_record_trailing_bytes"
+    """bytes behind the last field of a coordinator record, which Kafka does not look at"""
+    TYPED_RECORD_AMBIGUOUS = "typed_record_ambiguous"
+    """a record whose bytes fit the layouts of several releases; read as the newest writes it"""
+    GROUP_MISPLACED = "group_misplaced"
+    """a group or transactional id in another partition than its hash says"""
+    TRANSACTION_HANGING = "transaction_hanging"
+    """an open transaction in a partition that its coordinator knows nothing of"""
+    METADATA_INCONSISTENT = "metadata_inconsistent"
+    """cluster metadata that contradicts itself, or the files beside it"""
+    METADATA_GAP = "metadata_gap"
+    """cluster metadata of which a part is missing"""
+    ZK_LOG_TORN = "zk_log_torn"
+    """a ZooKeeper log that ends inside an entry"""
+    ZK_LOG_CORRUPT = "zk_log_corrupt"
+    """a ZooKeeper log entry that cannot be read"""
+    ZK_CHECKSUM_MISMATCH = "zk_checksum_mismatch"
+    """a ZooKeeper log entry or snapshot whose checksum does not fit"""
+    ZK_SNAPSHOT_INVALID = "zk_snapshot_invalid"
+    """a ZooKeeper snapshot that cannot be read whole"""
+    ZK_GAP = "zk_gap"
+    """transactions that are missing between two ZooKeeper files"""
+    ZK_DIGEST_MISMATCH = "zk_digest_mismatch"
+    """the tree that was rebuilt is not the one that ZooKeeper had"""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

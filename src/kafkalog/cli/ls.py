@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 import click
 
@@ -12,13 +11,12 @@ from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import escape_controls, print_json, print_table, report_findings
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.times import time_text
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.summary import SegmentSummary, summarize
 
 __all__ = ["command"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -143,15 +141,6 @@ def _log_dir_object(log_dir: LogDir) -> dict[str, object]:
     }
 
 
-def _time(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-    except OverflowError:
-        return str(milliseconds)
-
-
 def _codecs(codecs: dict[str, int]) -> str:
     return " ".join(f"{name}:{count}" for name, count in codecs.items())
 
@@ -172,8 +161,8 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary]) -> None:
                 each.first_offset,
                 each.last_offset,
                 each.log_end_offset,
-                _time(each.first_timestamp),
-                _time(each.last_timestamp),
+                time_text(each.first_timestamp),
+                time_text(each.last_timestamp),
                 each.partition.size,
                 _codecs(each.codecs),
                 each.health,
@@ -192,8 +181,8 @@ def _print_segments(summary: _PartitionSummary) -> None:
                 each.segment.base_offset,
                 each.first_offset,
                 each.last_offset,
-                _time(each.first_timestamp),
-                _time(each.last_timestamp),
+                time_text(each.first_timestamp),
+                time_text(each.last_timestamp),
                 each.segment.size,
                 each.batches,
                 _codecs(each.codecs),

@@ -16,13 +16,17 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
+    "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
     "merge": ("kafkalog.cli.merge", "Make one healthy log of several copies of a partition."),
+    "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
     "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),
+    "transactions": ("kafkalog.cli.transactions", "Show producers, transactions, and what hangs."),
     "undo": ("kafkalog.cli.undo", "Take a recovery back, byte for byte."),
     "verify": ("kafkalog.cli.verify", "Check everything, change nothing."),
+    "zk": ("kafkalog.cli.zk", "Show the znode tree of a ZooKeeper server at any transaction."),
 }
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 

@@ -1,0 +1,269 @@
+"""The leaves of Kafka's generated messages and of ZooKeeper's jute records, as Construct classes.
+
+One kind of value has up to three encodings: classic (fixed-width lengths), flexible (lengths as unsigned varints of
+length + 1) and jute (32-bit lengths, everything nullable).  Decided by Kafka's `MessageDataGenerator` and
+`ByteBufferAccessor` and by jute's `BinaryInputArchive`.  Every length and count is compared with the bytes that are
+left, and elements with a budget, before anything is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+from io import SEEK_END, SEEK_SET, BytesIO
+from struct import Struct, error
+from typing import Any, BinaryIO
+
+from construct import Construct, Container
+
+from kafkalog.codec.layout.primitives import (
+    COUNT_INVALID,
+    COUNT_LIMIT,
+    LENGTH_INVALID,
+    NULL_NOT_ALLOWED,
+    TRUNCATED,
+    LayoutError,
+    UnsignedVarint,
+)
+
+__all__ = ["ELEMENTS", "SCALARS", "Array", "Bytes", "Encoding", "Input", "Optional", "Scalar", "Text", "bytes_left"]
+
+ELEMENTS = 1 << 20
+"""Array elements that one message may hold, all arrays together."""
+_LONGEST_STRING = 0x7FFF
+_SHORT, _INT = Struct(">h"), Struct(">i")
+
+
+class Encoding(enum.Enum):
+    """How lengths and nulls are written."""
+
+    CLASSIC = "classic"
+    FLEXIBLE = "flexible"
+    JUTE = "jute"
+
+
+class Input(BytesIO):
+    """Bytes to parse, and how many array elements may still be made of them."""
+
+    elements_left = ELEMENTS
+
+
+def bytes_left(stream: BinaryIO) -> int:
+    """Bytes behind the current position."""
+    here = stream.tell()
+    end = stream.seek(0, SEEK_END)
+    stream.seek(here, SEEK_SET)
+    return end - here
+
+
+def read_exactly(stream: BinaryIO, size: int, path: str) -> bytes:
+    """`size` bytes, or a LayoutError where the bytes end."""
+    start = stream.tell()
+    data = stream.read(size)
+    if len(data) < size:
+        raise LayoutError(TRUNCATED, start, f"{size} bytes are needed and {len(data)} are left", path)
+    return data
+
+
+class Scalar(Construct):  # type: ignore[misc]
+    """A number of fixed width, or a bool (0 is false, anything else true)."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.struct = Struct(">" + code)
+        self.smallest = self.struct.size
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
+        return self.struct.unpack(read_exactly(stream, self.struct.size, path))[0]
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
+        try:
+            stream.write(self.struct.pack(obj))
+        except error as problem:
+            raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} does not fit: {problem}", path) from None
+        return obj
+
+
+class _Uuid(Scalar):
+    """16 bytes; as Kafka's text: URL-safe base64 without padding."""
+
+    def __init__(self) -> None:
+        super().__init__("16s")
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> str:
+        return base64.urlsafe_b64encode(read_exactly(stream, 16, path)).rstrip(b"=").decode()
+
+    def _build(self, obj: str, stream: BinaryIO, context: Container, path: str) -> str:
+        try:
+            data = base64.urlsafe_b64decode(obj + "==")
+        except (binascii.Error, ValueError):
+            data = b""
+        if len(data) != 16:
+            raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} is no uuid", path)
+        stream.write(data)
+        return obj
+
+
+SCALARS: dict[str, Construct] = {
+    "bool": Scalar("?"),
+    "int8": Scalar("b"),
+    "int16": Scalar("h"),
+    "int32": Scalar("i"),
+    "int64": Scalar("q"),
+    "uint16": Scalar("H"),
+    "uint32": Scalar("I"),
+    "float64": Scalar("d"),
+    "uuid": _Uuid(),
+}
+"""Type name -> its Construct; the same in every encoding."""
+
+
+class _Sized(Construct):  # type: ignore[misc]
+    """What begins with a length or a count; `null` is written as -1, or as 0 where the encoding is flexible."""
+
+    classic = _INT
+
+    def __init__(self, encoding: Encoding, nullable: bool) -> None:
+        super().__init__()
+        self.flexible = encoding is Encoding.FLEXIBLE
+        self.jute = encoding is Encoding.JUTE
+        self.prefix = _INT if self.jute else self.classic
+        self.nullable = nullable or self.jute
+        self.smallest = 1 if self.flexible else self.prefix.size
+
+    def _length(self, stream: BinaryIO, context: Container, path: str) -> int | None:
+        start = stream.tell()
+        if self.flexible:
+            length = UnsignedVarint._parse(stream, context, path) - 1
+        else:
+            (length,) = self.prefix.unpack(read_exactly(stream, self.prefix.size, path))
+        if length >= 0:
+            return int(length)
+        if not self.nullable:
+            raise LayoutError(NULL_NOT_ALLOWED, start, f"a length of {length} where null is not allowed", path)
+        if length < -1:
+            raise LayoutError(LENGTH_INVALID, start, f"a length of {length}", path)
+        return None
+
+    def _write_length(self, length: int | None, stream: BinaryIO, context: Container, path: str) -> None:
+        if length is None and not self.nullable:
+            raise LayoutError(NULL_NOT_ALLOWED, stream.tell(), "null is not allowed here", path)
+        if self.flexible:
+            UnsignedVarint._build(0 if length is None else length + 1, stream, context, path)
+        else:
+            stream.write(self.prefix.pack(-1 if length is None else length))
+
+
+class Bytes(_Sized):
+    """Bytes, or None for null."""
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
+        start = stream.tell()
+        length = self._length(stream, context, path)
+        if length is None:
+            return None
+        if length > bytes_left(stream):
+            raise LayoutError(LENGTH_INVALID, start, f"a length of {length} runs past the end", path)
+        return self._value(stream.read(length), start, path)
+
+    def _value(self, data: bytes, start: int, path: str) -> Any:
+        return data
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
+        data = None if obj is None else self._data(obj, stream.tell(), path)
+        self._write_length(None if data is None else len(data), stream, context, path)
+        stream.write(data or b"")
+        return obj
+
+    def _data(self, obj: Any, start: int, path: str) -> bytes:
+        return bytes(obj)
+
+
+class Text(Bytes):
+    """UTF-8; bytes that are not survive as surrogate escapes.  Jute writes UTF-16 surrogates one by one."""
+
+    classic = _SHORT
+
+    def _value(self, data: bytes, start: int, path: str) -> str:
+        if self.jute:
+            try:
+                text = data.decode("utf-8", "surrogatepass")
+                return text.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                return data.decode("utf-8", "surrogateescape")
+        if len(data) > _LONGEST_STRING:
+            raise LayoutError(LENGTH_INVALID, start, f"a string of {len(data)} bytes", path)
+        return data.decode("utf-8", "surrogateescape")
+
+    def _data(self, obj: str, start: int, path: str) -> bytes:
+        if self.jute:
+            try:
+                return b"".join(_jute_character(character) for character in obj)
+            except UnicodeEncodeError:
+                return obj.encode("utf-8", "surrogateescape")
+        data = obj.encode("utf-8", "surrogateescape")
+        if len(data) > _LONGEST_STRING:
+            raise LayoutError(LENGTH_INVALID, start, f"a string of {len(data)} bytes", path)
+        return data
+
+
+def _jute_character(character: str) -> bytes:
+    units = character.encode("utf-16-be")
+    return b"".join(
+        chr(int.from_bytes(units[at : at + 2], "big")).encode("utf-8", "surrogatepass")
+        for at in range(0, len(units), 2)
+    )
+
+
+class Array(_Sized):
+    """Elements behind their count, or None for null."""
+
+    def __init__(self, element: Construct, encoding: Encoding, nullable: bool) -> None:
+        super().__init__(encoding, nullable)
+        self.element = element
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> list[Any] | None:
+        start = stream.tell()
+        count = self._length(stream, context, path)
+        if count is None:
+            return None
+        if count > bytes_left(stream) // self.element.smallest:
+            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
+        budget = getattr(stream, "elements_left", ELEMENTS) - count
+        if budget < 0:
+            raise LayoutError(COUNT_LIMIT, start, f"more than {ELEMENTS} elements in one message", path)
+        if isinstance(stream, Input):
+            stream.elements_left = budget
+        return [self.element._parsereport(stream, context, path) for _ in range(count)]
+
+    def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Container, path: str) -> Any:
+        self._write_length(None if obj is None else len(obj), stream, context, path)
+        for element in obj or ():
+            self.element._build(element, stream, context, path)
+        return obj
+
+
+class Optional(Construct):  # type: ignore[misc]
+    """A struct behind a marker: below zero is null, anything else (written 1) means that it follows.
+
+    Inside a tagged field the marker is an unsigned varint and null is 0.
+    """
+
+    def __init__(self, struct: Construct, tagged: bool) -> None:
+        super().__init__()
+        self.struct = struct
+        self.marker = UnsignedVarint if tagged else SCALARS["int8"]
+        self.null = 0 if tagged else -1
+        self.smallest = 1
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
+        if self.marker._parse(stream, context, path) <= self.null:
+            return None
+        return self.struct._parsereport(stream, context, path)
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
+        self.marker._build(self.null if obj is None else 1, stream, context, path)
+        if obj is not None:
+            self.struct._build(obj, stream, context, path)
+        return obj

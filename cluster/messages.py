@@ -1,0 +1,145 @@
+"""Decoding and encoding one message whose layout and version are known, and Kafka's JSON words for it.
+
+The JSON is that of Kafka's generated `…JsonConverter` classes, which its own tools print: camel case, bytes as base64,
+tagged fields only where they are not at their default.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from construct import ConstructError
+
+from kafkalog.cluster.layout.leaves import ELEMENTS, Input
+from kafkalog.cluster.layout.message import UNKNOWN_TAGS, Message
+from kafkalog.cluster.layout.table import Field
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.layout.primitives import LayoutError
+
+__all__ = ["Decoded", "camel", "choose", "decode", "encode", "json_of", "read"]
+
+MAX_MESSAGE_BYTES = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A message: its layout, its fields by name, and how many bytes it took."""
+
+    message: Message
+    version: int
+    fields: dict[str, Any]
+    size: int
+
+
+def decode(message: Message, version: int, data: bytes, *, position: int = 0) -> Decoded:
+    """The message at `position`; raises `FormatError` if the bytes are not one.  What stands behind it is left."""
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise FormatError(f"a message of {len(data)} bytes", code="limit_exceeded")
+    stream = Input(data)
+    stream.seek(position)
+    fields = read(message, version, stream)
+    return Decoded(message, version, fields, stream.tell() - position)
+
+
+def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
+    """The fields of a message that begins where `stream` stands; raises `FormatError`."""
+    stream.elements_left = ELEMENTS
+    try:
+        fields: dict[str, Any] = message.construct(version).parse_stream(stream)
+    except LayoutError as error:
+        text = str(error).splitlines()[-1]
+        path = error.path.removeprefix("(parsing)").lstrip(" ->.") if error.path else None
+        raise FormatError(
+            f"{message.name} version {version}: {text}", position=error.position, field=path, code=error.code
+        ) from None
+    except ConstructError as error:  # no leaf of ours; kept so that nothing else can escape
+        raise FormatError(f"{message.name} version {version}: {error}", code="typed_record_invalid") from None
+    return fields
+
+
+def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
+    """The bytes of a message; fields that are left out get their defaults.  Raises `FormatError`."""
+    stream = Input()
+    try:
+        message.construct(version).build_stream(fields, stream)
+    except (LayoutError, ConstructError) as error:
+        raise FormatError(f"{message.name} version {version}: {str(error).splitlines()[-1]}") from None
+    return stream.getvalue()
+
+
+def choose(messages: Sequence[Message], version: int, data: bytes, *, position: int = 0) -> tuple[Decoded, bool]:
+    """Which of several layouts of one version the bytes are, and whether others would do as well.
+
+    The newest that takes all bytes; if none does, the newest that can be read at all.  Raises `FormatError` of the
+    newest.
+    """
+    whole: list[Decoded] = []
+    partly: list[Decoded] = []
+    problem: FormatError | None = None
+    for each in messages:
+        if version not in each.versions:
+            continue
+        try:
+            found = decode(each, version, data, position=position)
+        except FormatError as error:
+            problem = problem or error
+            continue
+        (whole if position + found.size == len(data) else partly).append(found)
+    if whole or partly:
+        return (whole or partly)[0], len(whole) > 1
+    raise problem or FormatError(f"{messages[0].name} has no version {version}", code="record_version_unknown")
+
+
+def camel(name: str) -> str:
+    """`leader_epoch` -> `leaderEpoch`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+Hook = Callable[[Field, Any], Any]
+"""Shows a value its own way: given its field, returns the value or a replacement."""
+
+
+def json_of(decoded: Decoded, hook: Hook | None = None) -> dict[str, Any]:
+    """A message in the words of Kafka's tools."""
+    return _json(decoded.message.fields, decoded.version, decoded.fields, hook)
+
+
+def _json(fields: Iterable[Field], version: int, values: Mapping[str, Any], hook: Hook | None) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for field in fields:
+        if field.name not in values:
+            continue
+        value = values[field.name]
+        if field.tag is not None and value == field.default(version):
+            continue
+        if hook is not None:
+            replaced = hook(field, value)
+            if replaced is not value:
+                result[camel(field.name)] = replaced
+                continue
+        result[camel(field.name)] = _value(field, version, value, hook)
+    if values.get(UNKNOWN_TAGS):
+        result["unknownTags"] = {str(tag): _base64(data) for tag, data in values[UNKNOWN_TAGS].items()}
+    return result
+
+
+def _value(field: Field, version: int, value: Any, hook: Hook | None) -> Any:
+    if value is None:
+        return None
+    if field.array:
+        return [_one(field, version, each, hook) for each in value]
+    return _one(field, version, value, hook)
+
+
+def _one(field: Field, version: int, value: Any, hook: Hook | None) -> Any:
+    if field.type == "struct":
+        return _json(field.fields, version, value, hook)
+    return _base64(value) if isinstance(value, bytes) else value
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,45 @@
+"""Finding ZooKeeper's files: `version-2` below its dataDir, and below its dataLogDir where that is another."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.files import PathLike, scan_directory
+
+__all__ = ["ZooKeeperDirectory", "open_zookeeper"]
+
+_LOG = re.compile(r"log\.([0-9a-f]{1,16})\Z")
+_SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?\Z")
+_VERSION = "version-2"
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperDirectory:
+    """The logs and snapshots of one server, by the zxid in their names, which is where they begin."""
+
+    paths: tuple[str, ...]
+    logs: tuple[tuple[int, str], ...]
+    snapshots: tuple[tuple[int, str], ...]
+
+
+def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
+    """The files below a server's dataDir (and dataLogDir); `UsageError` if there are none."""
+    logs: dict[int, str] = {}
+    snapshots: dict[int, str] = {}
+    names = tuple(os.fspath(path) for path in paths)
+    for path in names:
+        if not os.path.isdir(path):
+            raise UsageError(f"{path} is not a directory" if os.path.lexists(path) else f"{path} does not exist")
+        inner = os.path.join(path, _VERSION)
+        for entry in scan_directory(inner if os.path.isdir(inner) else path):
+            if not entry.is_file(follow_symlinks=False):
+                continue
+            for pattern, found in ((_LOG, logs), (_SNAPSHOT, snapshots)):
+                if match := pattern.match(entry.name):
+                    found[int(match[1], 16)] = entry.path
+    if not logs and not snapshots:
+        raise UsageError(f"{', '.join(names)}: no ZooKeeper log and no snapshot")
+    return ZooKeeperDirectory(names, tuple(sorted(logs.items())), tuple(sorted(snapshots.items())))

@@ -1,0 +1,119 @@
+"""Kafka's nodes in ZooKeeper, read (`ZkData`): controller, topics, partition states, configurations.
+
+Data is UTF-8, mostly JSON with a version; a chroot may stand before every path.  What cannot be read is None, never an
+error: the nodes are other programs' data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+
+__all__ = ["PartitionState", "chroots", "controller_id", "json_object", "partition_state", "replicas_of", "shown_data"]
+
+_CONFIG = re.compile(r"/config/(?:topics|clients|users|brokers|ips)/")
+_TOKEN = re.compile(r"/delegation_token/(?:tokens|token_changes)/")
+_DEEPEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """`/brokers/topics/T/partitions/P/state`."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    recovering: bool = False
+    """an unclean election's leader that has not caught up (3.2 and later)"""
+
+
+def json_object(data: bytes | None) -> dict[str, Any] | None:
+    """The JSON object that a node holds; None if it holds none."""
+    if not data or (data.count(b"[") + data.count(b"{") > _DEEPEST and _too_deep(data)):
+        return None
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _too_deep(data: bytes) -> bool:
+    depth = 0
+    for byte in data:
+        if byte in b"[{":
+            depth += 1
+            if depth > _DEEPEST:
+                return True
+        elif byte in b"]}":
+            depth -= 1
+    return False
+
+
+def _numbers(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
+        return None
+    return tuple(value)
+
+
+def partition_state(data: bytes | None) -> PartitionState | None:
+    """Leader, epochs and ISR."""
+    fields = json_object(data)
+    if fields is None:
+        return None
+    isr = _numbers(fields.get("isr"))
+    leader, epoch, controller = (fields.get(name) for name in ("leader", "leader_epoch", "controller_epoch"))
+    if isr is None or not (isinstance(leader, int) and isinstance(epoch, int) and isinstance(controller, int)):
+        return None
+    return PartitionState(leader, epoch, isr, controller, bool(fields.get("leader_recovery_state")))
+
+
+def controller_id(data: bytes | None) -> int | None:
+    """Which broker `/controller` names; very old ones held the bare number."""
+    fields = json_object(data)
+    value = fields.get("brokerid") if fields is not None else None
+    if isinstance(value, int):
+        return value
+    text = (data or b"").strip()
+    return int(text) if text.isdigit() and len(text) < 11 else None
+
+
+def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
+    """Partition -> replicas of `/brokers/topics/T`."""
+    fields = json_object(data) or {}
+    partitions = fields.get("partitions")
+    found: dict[int, tuple[int, ...]] = {}
+    for name, value in partitions.items() if isinstance(partitions, dict) else ():
+        numbers = _numbers(value)
+        if numbers is not None and name.isdecimal() and len(name) < 11:
+            found[int(name)] = numbers
+    return found
+
+
+def chroots(nodes: Mapping[str, object]) -> list[str]:
+    """Where in the tree Kafka clusters live: "" for the root."""
+    return sorted(path.removesuffix("/brokers/ids") for path in nodes if path.endswith("/brokers/ids"))
+
+
+def shown_data(path: str, data: bytes | None) -> bytes | None:
+    """A node's data with secrets hidden: SCRAM credentials, passwords, delegation tokens."""
+    if not data:
+        return data
+    if _TOKEN.search(path):
+        return HIDDEN.encode()
+    if not _CONFIG.search(path):
+        return data
+    fields = json_object(data)
+    config = fields.get("config") if fields is not None else None
+    if fields is None or not isinstance(config, dict):
+        return data if fields is not None else HIDDEN.encode()
+    if not any(is_secret_config(name) for name in config):
+        return data
+    config = {name: HIDDEN if is_secret_config(name) else value for name, value in config.items()}
+    return json.dumps({**fields, "config": config}, separators=(",", ":")).encode()

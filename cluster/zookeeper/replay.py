@@ -1,0 +1,145 @@
+"""The tree as of any transaction: a snapshot, and the transactions of the logs behind it (`FileTxnSnapLog`).
+
+A snapshot is used if nothing in it is later than what is asked for; one that cannot be read gives way to the next older
+one, as it does in ZooKeeper.  Where transactions carry digests (3.6 and later) the rebuilt tree is held against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
+from kafkalog.cluster.zookeeper.log_file import LogFileReader
+from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
+from kafkalog.cluster.zookeeper.transaction import Transaction
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["Replay", "Replayer", "tree_at"]
+
+_COUNTER = (1 << 32) - 1
+
+
+@dataclass
+class Replay:
+    """The tree and how it came about."""
+
+    tree: Tree
+    zxid: int
+    """of the last transaction in it"""
+    snapshot: str | None
+    transactions: int
+    """how many were applied to the snapshot"""
+    digests_checked: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Replayer:
+    """Iterates over the transactions behind the chosen snapshot, each when it has been applied to `tree`."""
+
+    def __init__(self, directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._directory = directory
+        self._until = zxid
+        self.findings: list[Finding] = []
+        self.snapshot = self._base(limits)
+        self.tree = self.snapshot.tree if self.snapshot is not None else Tree.empty()
+        self.start = _named(directory, self.snapshot)
+        self.zxid = self.start
+        self.transactions = 0
+        self.digests_checked = 0
+        self._digest_from = self.start
+        if self.snapshot is not None:
+            self._digest_from = max(self.start, self.snapshot.digest_zxid or self.snapshot.newest_zxid)
+            self._check_snapshot(self.snapshot)
+
+    def _base(self, limits: Limits) -> Snapshot | None:
+        for zxid, path in reversed(self._directory.snapshots):
+            if self._until is not None and zxid > self._until:
+                continue
+            try:
+                found = read_snapshot(path, limits)
+            except FormatError as error:
+                broken = error.code == FindingCode.ZK_CHECKSUM_MISMATCH
+                code = FindingCode.ZK_CHECKSUM_MISMATCH if broken else FindingCode.ZK_SNAPSHOT_INVALID
+                self.findings.append(Finding(code, Severity.ERROR, error.position, None, error.message, path))
+                continue
+            if self._until is None or max(found.newest_zxid, found.digest_zxid or 0) <= self._until:
+                return found
+        return None
+
+    def _check_snapshot(self, snapshot: Snapshot) -> None:
+        if snapshot.digest is None or snapshot.digest_zxid != self.start:
+            return  # the digest is of a later moment than the nodes, or there is none
+        self.digests_checked += 1
+        if snapshot.digest != self.tree.digest:
+            detail = "the nodes are not those that the digest was made of"
+            code = FindingCode.ZK_DIGEST_MISMATCH
+            self.findings.append(Finding(code, Severity.ERROR, None, None, detail, snapshot.path))
+
+    def __iter__(self) -> Iterator[Transaction]:
+        files = [(zxid, path) for zxid, path in self._directory.logs]
+        first = max([at for at, (zxid, _) in enumerate(files) if zxid <= self.start + 1], default=0)
+        mismatch = False
+        expected: int | None = None
+        for named, path in files[first:]:
+            if self._until is not None and named > self._until:
+                return
+            reader = LogFileReader(path, named)
+            begun = False
+            for transaction in reader:
+                if transaction.zxid <= self.start:
+                    expected = transaction.zxid
+                    begun = True
+                    continue
+                if self._until is not None and transaction.zxid > self._until:
+                    self.findings.extend(reader.findings)
+                    return
+                if not begun:
+                    self._gap(expected, transaction.zxid, path)
+                    begun = True
+                expected = transaction.zxid
+                self.tree.apply(transaction)
+                self.zxid = transaction.zxid
+                self.transactions += 1
+                if transaction.digest is not None and transaction.zxid > self._digest_from and not mismatch:
+                    self.digests_checked += 1
+                    mismatch = transaction.digest != self.tree.digest
+                    if mismatch:
+                        detail = f"behind 0x{transaction.zxid:x} the tree is not the one that ZooKeeper had"
+                        code = FindingCode.ZK_DIGEST_MISMATCH
+                        self.findings.append(Finding(code, Severity.ERROR, None, None, detail, path))
+                yield transaction
+            self.findings.extend(reader.findings)
+
+    def _gap(self, last: int | None, zxid: int, path: str) -> None:
+        """Between two files, or a snapshot and the first file; a new epoch starts counting at 1."""
+        before = self.start if last is None else last
+        new_epoch = zxid >> 32 > before >> 32 and zxid & _COUNTER == 1
+        if zxid == before + 1 or new_epoch:
+            return
+        detail = f"0x{before:x} is followed by 0x{zxid:x}: what lies between is lost, or stands in another server's log"
+        self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
+
+
+def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
+    if snapshot is None:
+        return 0
+    return next(zxid for zxid, path in directory.snapshots if path == snapshot.path)
+
+
+def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
+    """The tree behind transaction `zxid`, or behind the last one.  Raises `StorageError` only."""
+    replayer = Replayer(directory, zxid, limits)
+    for _ in replayer:
+        pass
+    return Replay(
+        replayer.tree,
+        replayer.zxid,
+        replayer.snapshot.path if replayer.snapshot is not None else None,
+        replayer.transactions,
+        replayer.digests_checked,
+        replayer.findings,
+    )

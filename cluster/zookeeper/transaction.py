@@ -1,0 +1,130 @@
+"""One transaction of ZooKeeper's log, from its payload (`SerializeUtils.deserializeTxn`)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.cluster.layout import zookeeper as layout
+from kafkalog.cluster.messages import decode
+from kafkalog.codec.errors import FormatError
+
+__all__ = ["Operation", "Transaction", "TransactionType", "parse_transaction"]
+
+
+class TransactionType(enum.IntEnum):
+    """What a transaction does (`ZooDefs.OpCode`), as far as it reaches the log."""
+
+    ERROR = -1
+    CREATE_SESSION = -10
+    CLOSE_SESSION = -11
+    CREATE = 1
+    DELETE = 2
+    SET_DATA = 5
+    SET_ACL = 7
+    CHECK = 13
+    MULTI = 14
+    CREATE2 = 15
+    RECONFIG = 16
+    CREATE_CONTAINER = 19
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21
+
+
+_CREATES = (TransactionType.CREATE, TransactionType.CREATE2)
+_DIGEST_BYTES = 12
+_DIGEST_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change: the transaction itself, or a part of a multi."""
+
+    type: TransactionType
+    fields: Mapping[str, Any]
+
+    @property
+    def path(self) -> str | None:
+        """The node it is about."""
+        return self.fields.get("path")
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A logged transaction; `operations` holds one change, or those of a multi."""
+
+    session: int
+    cxid: int
+    zxid: int
+    time: int
+    """of the leader's clock, ms"""
+    type: TransactionType
+    operations: tuple[Operation, ...]
+    digest: int | None = None
+    """of the whole tree behind it, as ZooKeeper had it"""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it changed nothing: an error, or a multi of which one part is an error."""
+        return any(each.type is TransactionType.ERROR for each in self.operations)
+
+
+def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
+    """The body at `position`, and where it ends."""
+    try:
+        known = TransactionType(kind)
+    except ValueError:
+        raise FormatError(f"transaction type {kind} is not known", position=position) from None
+    if known in _CREATES:
+        short = decode(layout.CREATE_V0, 0, data, position=position)
+        if len(data) - position - short.size in (0, _DIGEST_BYTES):
+            return Operation(known, {**short.fields, "parent_c_version": -1}), position + short.size
+    if known is TransactionType.CLOSE_SESSION:
+        return _close_session(data, position)
+    found = decode(layout.BODIES[kind], 0, data, position=position)
+    return Operation(known, found.fields), position + found.size
+
+
+def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
+    """Before 3.6 there is no body; from then on the paths that went with the session."""
+    left = len(data) - position
+    if left:
+        try:
+            found = decode(layout.BODIES[TransactionType.CLOSE_SESSION], 0, data, position=position)
+        except FormatError:
+            found = None
+        if found is not None and left - found.size in (0, _DIGEST_BYTES):
+            fields = {"paths_to_delete": found.fields["paths_to_delete"] or []}
+            return Operation(TransactionType.CLOSE_SESSION, fields), position + found.size
+    return Operation(TransactionType.CLOSE_SESSION, {"paths_to_delete": []}), position
+
+
+def parse_transaction(payload: bytes) -> Transaction:
+    """A transaction from what its checksum covers; raises `FormatError`."""
+    header = decode(layout.TXN_HEADER, 0, payload)
+    fields = header.fields
+    operation, end = _body(fields["type"], payload, header.size)
+    digest = None
+    if len(payload) - end == _DIGEST_BYTES:
+        found = decode(layout.DIGEST, 0, payload, position=end).fields
+        digest = found["tree_digest"] if found["version"] == _DIGEST_VERSION else None
+    elif end != len(payload):
+        raise FormatError(f"{len(payload) - end} bytes behind the transaction", position=end)
+    operations: tuple[Operation, ...] = (operation,)
+    if operation.type is TransactionType.MULTI:
+        operations = tuple(_part(each) for each in operation.fields["txns"] or ())
+    return Transaction(
+        fields["client_id"], fields["cxid"], fields["zxid"], fields["time"], operation.type, operations, digest
+    )
+
+
+def _part(part: Mapping[str, Any]) -> Operation:
+    data = part["data"] or b""
+    if part["type"] == TransactionType.MULTI:
+        raise FormatError("a multi inside a multi")
+    operation, end = _body(part["type"], data, 0)
+    if end != len(data):
+        raise FormatError(f"{len(data) - end} bytes behind a part of a multi", position=end)
+    return operation

@@ -1,0 +1,216 @@
+"""ZooKeeper's tree of nodes, and what each transaction does to it (`DataTree`).
+
+Numbers are those that ZooKeeper stores; `Node.client_cversion` is what a client sees.  The digest is that of
+`DigestCalculator`: a wrapping sum over all nodes, kept up to date with every change.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from struct import Struct
+
+from kafkalog.cluster.zookeeper.transaction import Operation, Transaction, TransactionType
+
+__all__ = ["CONTAINER_OWNER", "Acl", "Node", "Tree"]
+
+Acl = tuple[tuple[int, str, str], ...]
+"""(permission bits, scheme, id)"""
+
+OPEN_ACL: Acl = ((31, "world", "anyone"),)
+CONTAINER_OWNER = -(1 << 63)
+_TTL_OWNER = 0xFF << 56
+_DIGESTED = Struct(">qqqqqiiiq")
+_MASK = (1 << 64) - 1
+_SYSTEM = "/zookeeper/"
+
+
+@dataclass(slots=True)
+class Node:
+    """One znode with its whole stat."""
+
+    data: bytes | None
+    acl: Acl | None
+    """None where a snapshot does not hold the list that a node refers to"""
+    czxid: int = 0
+    mzxid: int = 0
+    pzxid: int = 0
+    ctime: int = 0
+    mtime: int = 0
+    version: int = 0
+    cversion: int = 0
+    """as stored: how many children were ever created"""
+    aversion: int = 0
+    ephemeral_owner: int = 0
+    children: set[str] = field(default_factory=set)
+
+    @property
+    def client_cversion(self) -> int:
+        """As a client sees it: creations and deletions."""
+        return 2 * self.cversion - len(self.children)
+
+    @property
+    def session(self) -> int | None:
+        """The session it goes away with; None for all others.  TTL owners look like sessions of server 255."""
+        return self.ephemeral_owner if self.ephemeral_owner not in (0, CONTAINER_OWNER) else None
+
+
+def _as_signed(value: int) -> int:
+    value &= _MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
+def parent_of(path: str) -> str:
+    """The path above; "/" for the nodes below the root."""
+    return path[: path.rindex("/")] or "/"
+
+
+class Tree:
+    """Nodes by path; the root is "/"."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.sessions: dict[int, int] = {}
+        """session id -> timeout in ms"""
+        self._digest = 0
+        self._ephemerals: dict[int, set[str]] = {}
+
+    @classmethod
+    def empty(cls) -> Tree:
+        """What a server starts with that has no snapshot (3.4 and older)."""
+        tree = cls()
+        for path in ("/", "/zookeeper", "/zookeeper/quota"):
+            tree.put(path, Node(b"", OPEN_ACL))
+        return tree
+
+    @property
+    def digest(self) -> int:
+        """Of the whole tree, as a signed 64-bit number."""
+        return _as_signed(self._digest)
+
+    def put(self, path: str, node: Node) -> None:
+        """Add a node as it is and enter it with its parent."""
+        self.nodes[path] = node
+        self._digest += _node_digest(path, node)
+        if node.session is not None:
+            self._ephemerals.setdefault(node.session, set()).add(path)
+        if path != "/":
+            parent = self.nodes.get(parent_of(path))
+            if parent is not None:
+                parent.children.add(path[path.rindex("/") + 1 :])
+
+    def _changed(self, path: str, node: Node, before: int) -> None:
+        self._digest += _node_digest(path, node) - before
+
+    def apply(self, transaction: Transaction) -> None:
+        """Do what a transaction did; a failed one did nothing, and what does not fit any more is left."""
+        if transaction.failed:
+            return
+        if transaction.type is TransactionType.CREATE_SESSION:
+            self.sessions[transaction.session] = int(transaction.operations[0].fields["time_out"])
+            return
+        for operation in transaction.operations:
+            self._apply(operation, transaction)
+
+    def _apply(self, operation: Operation, transaction: Transaction) -> None:
+        kind, path = operation.type, operation.path
+        if kind is TransactionType.CLOSE_SESSION:
+            self._close(transaction, operation.fields["paths_to_delete"])
+        elif path is None or not path.startswith("/"):
+            return
+        elif kind in (TransactionType.DELETE, TransactionType.DELETE_CONTAINER):
+            self._delete(path, transaction.zxid)
+        elif kind in (TransactionType.SET_DATA, TransactionType.RECONFIG):
+            self._set_data(path, operation, transaction)
+        elif kind is TransactionType.SET_ACL:
+            node = self.nodes.get(path)
+            if node is not None:
+                before = _node_digest(path, node)
+                node.acl, node.aversion = _acl(operation), operation.fields["version"]
+                self._changed(path, node, before)
+        elif kind is not TransactionType.CHECK:
+            self._create(path, operation, transaction)
+
+    def _create(self, path: str, operation: Operation, transaction: Transaction) -> None:
+        fields = operation.fields
+        parent_path = parent_of(path)
+        parent = self.nodes.get(parent_path)
+        if parent is None:
+            return
+        existing = self.nodes.get(path)
+        counted = operation.type is TransactionType.CREATE or existing is None
+        if counted:
+            cversion = fields["parent_c_version"]
+            cversion = parent.cversion + 1 if cversion == -1 else cversion
+            if cversion > parent.cversion:
+                before = _node_digest(parent_path, parent)
+                parent.cversion, parent.pzxid = cversion, transaction.zxid
+                self._changed(parent_path, parent, before)
+        if existing is not None:  # replayed over a snapshot that has it already
+            existing.acl = _acl(operation)
+            return
+        owner = 0
+        if operation.type is TransactionType.CREATE_CONTAINER:
+            owner = CONTAINER_OWNER
+        elif operation.type is TransactionType.CREATE_TTL:
+            owner = _as_signed(_TTL_OWNER | fields["ttl"])
+        elif fields.get("ephemeral"):
+            owner = transaction.session
+        zxid, time = transaction.zxid, transaction.time
+        self.put(path, Node(fields["data"], _acl(operation), zxid, zxid, zxid, time, time, ephemeral_owner=owner))
+
+    def _set_data(self, path: str, operation: Operation, transaction: Transaction) -> None:
+        node = self.nodes.get(path)
+        if node is None:
+            return
+        before = _node_digest(path, node)
+        node.data, node.version = operation.fields["data"], operation.fields["version"]
+        node.mzxid, node.mtime = transaction.zxid, transaction.time
+        self._changed(path, node, before)
+
+    def _delete(self, path: str, zxid: int) -> None:
+        node = self.nodes.get(path)
+        if node is None or path == "/":
+            return
+        del self.nodes[path]
+        self._digest -= _node_digest(path, node)
+        if node.session is not None:
+            self._ephemerals.get(node.session, set()).discard(path)
+        parent_path = parent_of(path)
+        parent = self.nodes.get(parent_path)
+        if parent is not None:
+            before = _node_digest(parent_path, parent)
+            parent.children.discard(path[path.rindex("/") + 1 :])
+            parent.pzxid = max(parent.pzxid, zxid)
+            self._changed(parent_path, parent, before)
+
+    def _close(self, transaction: Transaction, paths: list[str]) -> None:
+        self.sessions.pop(transaction.session, None)
+        left = sorted(self._ephemerals.pop(transaction.session, ()))
+        for path in dict.fromkeys([*paths, *left]):
+            self._delete(path, transaction.zxid)
+
+
+def _acl(operation: Operation) -> Acl:
+    return tuple((each["perms"], each["scheme"], each["id"]) for each in operation.fields["acl"] or ())
+
+
+def _node_digest(path: str, node: Node) -> int:
+    if path.startswith(_SYSTEM):
+        return 0
+    crc = zlib.crc32(b"" if path == "/" else path.encode("utf-8", "surrogatepass"))
+    crc = zlib.crc32(node.data or b"", crc)
+    return zlib.crc32(
+        _DIGESTED.pack(
+            node.czxid,
+            node.mzxid,
+            node.pzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            node.cversion,
+            node.aversion,
+            node.ephemeral_owner,
+        ),
+        crc,
+    )

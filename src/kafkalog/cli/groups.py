@@ -1,0 +1,124 @@
+"""`kafkalog groups`: groups, their members and what each is assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from kafkalog.cli.arguments import PATHS, REPLICA
+from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
+from kafkalog.cli.output import print_table
+from kafkalog.cli.times import time_text
+from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.groups import Group, Member, read_groups
+from kafkalog.cluster.replay import Until
+from kafkalog.log import open_all
+
+__all__ = ["command"]
+
+
+def _names(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
+    return None if partitions is None else [f"{topic}-{number}" for topic, number in sorted(partitions)]
+
+
+def _member(member: Member) -> dict[str, object]:
+    subscription = member.subscription
+    return {
+        "memberId": member.member_id,
+        "instance": member.instance_id,
+        "clientId": member.client_id,
+        "host": member.client_host,
+        "assignment": _names(member.assignment),
+        "subscription": None if subscription is None else list(subscription.topics),
+        "rack": member.rack_id,
+        "memberEpoch": member.epoch,
+        "targetAssignment": _names(member.target),
+        "unresolvedTopicIds": list(member.unresolved),
+    }
+
+
+def _line(group: Group) -> dict[str, object]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.type,
+        "groupEpoch": group.epoch,
+        "assignor": group.assignor,
+        "members": [_member(each) for each in group.members],
+        "offsets": [
+            {
+                "tp": f"{commit.key.topic}-{commit.key.partition}",
+                "offset": commit.offset,
+                "metadata": commit.metadata,
+                "leaderEpoch": None if commit.leader_epoch < 0 else commit.leader_epoch,
+            }
+            for commit in group.offsets
+        ],
+        "protocolType": group.protocol_type,
+        "generation": group.generation,
+        "leader": group.leader,
+        "assignmentEpoch": group.assignment_epoch,
+        "stateTimestamp": group.state_timestamp,
+        "logPartition": group.log_partition,
+        "expectedPartition": group.expected_partition,
+        "pendingOffsets": len(group.pending),
+    }
+
+
+def _print(groups: list[Group]) -> None:
+    print_table(
+        "groups",
+        ["group", "type", "state", "since", "assignor", "generation", "members", "offsets", "in"],
+        [
+            [
+                each.group_id,
+                each.type,
+                each.state,
+                time_text(each.state_timestamp),
+                each.assignor,
+                each.generation if each.epoch is None else each.epoch,
+                len(each.members),
+                len(each.offsets),
+                each.log_partition,
+            ]
+            for each in groups
+        ],
+    )
+    members = [(each, member) for each in groups for member in each.members]
+    if members:
+        print_table(
+            "members",
+            ["group", "member", "instance", "client", "host", "assignment"],
+            [
+                [
+                    group.group_id,
+                    member.member_id + (" (leader)" if member.member_id == group.leader else ""),
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
+                    " ".join(_names(member.assignment) or []),
+                ]
+                for group, member in members
+            ],
+        )
+
+
+@click.command(name="groups")
+@PATHS
+@JSON_LINES
+@click.option("--group", help="Only this group.")
+@AS_OF
+@REPLICA
+def command(
+    paths: tuple[str, ...], as_json: bool, group: str | None, at_offset: int | None, at: int | None, replica: str | None
+) -> int:
+    """Groups with members, generation, protocol and assignment, from `__consumer_offsets`."""
+    partitions = partitions_with(open_all(*paths), CONSUMER_OFFSETS_TOPIC, replica)
+    found = read_groups(partitions, until=Until(at_offset, at))
+    groups = [each for each in found.groups if group in (None, each.group_id)]
+    if as_json:
+        print_lines(_line(each) for each in groups)
+    else:
+        _print(groups)
+    return finish(found.findings)

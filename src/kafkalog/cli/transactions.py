@@ -1,0 +1,130 @@
+"""`kafkalog transactions`: producers of every partition, transactional ids, and transactions that hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from kafkalog.cli.arguments import PATHS, REPLICA
+from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
+from kafkalog.cli.output import print_table
+from kafkalog.cli.times import time_text
+from kafkalog.cluster.producers import PartitionProducers, read_producers
+from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open_transactions, read_transactions
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.log import open_all
+
+__all__ = ["command"]
+
+
+def _producer_lines(
+    places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]
+) -> Iterator[dict[str, object]]:
+    by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
+    for place in places:
+        for producer in place.producers:
+            open_here = by_place.get(
+                (place.partition.topic or "", place.partition.partition or 0, producer.producer_id)
+            )
+            yield {
+                "topic": place.partition.topic,
+                "partition": place.partition.partition,
+                "producerId": producer.producer_id,
+                "producerEpoch": producer.producer_epoch,
+                "lastSequence": producer.last_sequence,
+                "lastTimestamp": producer.last_timestamp,
+                "coordinatorEpoch": producer.coordinator_epoch,
+                "currentTxnStart": producer.transaction_start,
+                "transactionalId": open_here.transactional_id if open_here is not None else None,
+                "hanging": open_here.hanging if open_here is not None else None,
+                "ageMs": open_here.age_ms if open_here is not None else None,
+                "lastStableOffset": place.last_stable_offset,
+                "logEndOffset": place.log_end_offset,
+            }
+
+
+def _names(found: TransactionalId) -> list[str]:
+    return [f"{topic}-{number}" for topic, number in found.partitions]
+
+
+def _id_line(found: TransactionalId) -> dict[str, object]:
+    return {
+        "transactionalId": found.transactional_id,
+        "state": found.state,
+        "producerId": found.producer_id,
+        "producerEpoch": found.producer_epoch,
+        "partitions": f"[{', '.join(_names(found))}]",
+        "timeoutMs": found.timeout_ms,
+        "lastUpdateTimestamp": found.last_update_timestamp,
+        "startTimestamp": None if found.start_timestamp < 0 else found.start_timestamp,
+        "logPartition": found.log_partition,
+        "logOffset": found.log_offset,
+    }
+
+
+_WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
+
+
+def _print(
+    ids: Sequence[TransactionalId], places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]
+) -> None:
+    print_table(
+        "transactional ids",
+        ["transactional id", "state", "producer", "epoch", "updated", "started", "partitions"],
+        [
+            [
+                each.transactional_id,
+                each.state,
+                each.producer_id,
+                each.producer_epoch,
+                time_text(each.last_update_timestamp),
+                time_text(each.start_timestamp) if each.start_timestamp >= 0 else "",
+                " ".join(_names(each)),
+            ]
+            for each in ids
+        ],
+    )
+    stable = {
+        (place.partition.topic, place.partition.partition): (place.last_stable_offset, place.log_end_offset)
+        for place in places
+    }
+    print_table(
+        "open transactions",
+        ["topic", "partition", "producer", "epoch", "from", "age ms", "transactional id", "is", "LSO", "LEO"],
+        [
+            [
+                each.topic,
+                each.partition,
+                each.producer.producer_id,
+                each.producer.producer_epoch,
+                each.producer.transaction_start,
+                each.age_ms,
+                each.transactional_id,
+                _WORDS[each.hanging],
+                *stable[each.topic, each.partition],
+            ]
+            for each in opened
+        ],
+    )
+
+
+@click.command(name="transactions")
+@PATHS
+@JSON_LINES
+@REPLICA
+def command(paths: tuple[str, ...], as_json: bool, replica: str | None) -> int:
+    """Producers, transactional ids and open transactions; a transaction hangs if its coordinator has forgotten it.
+
+    With --json a line for every producer of every partition, then one for every transactional id.
+    """
+    partitions = [each for each in open_all(*paths).readable(replica) if each.topic != CLUSTER_METADATA_TOPIC]
+    places = read_producers(partitions)
+    coordinator = read_transactions(partitions)
+    opened, hanging = open_transactions(places, coordinator)
+    if as_json:
+        print_lines(_producer_lines(places, opened))
+        print_lines(map(_id_line, coordinator.ids))
+    else:
+        _print(coordinator.ids, places, opened)
+    return finish([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])
