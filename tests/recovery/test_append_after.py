@@ -1,0 +1,69 @@
+"""After a recovery the log goes on: append, read back, and verify finds nothing new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixture_data import recovery_cases, recovery_families
+from kafkalog import Log, LogConfig, RecoveryRefused, Severity, open_all
+from kafkalog.recovery import recover
+from kafkalog.recovery.verify import verify
+
+NOW = 1700000200000
+NEW = [b"first after the crash", b"second", b"third"]
+
+
+LEFT_OUT = {
+    "bases": "no cases",
+    "config": "the settings are at fault",
+    "log_dir": "about the directory, not the log",
+    **dict.fromkeys(
+        ("crc_fixed", "not_under_crc", "checkpoints", "foreign_files", "segment_set"),
+        "some keep what no broker writes, which is a finding and no reason to cut; the writer declines to go on there",
+    ),
+}
+
+
+def values(root: Path) -> list[bytes | None]:
+    return [record.value for record in open_all(root)["t", 0].records(all=True)]
+
+
+def serious(root: Path) -> set[tuple[str, str | None]]:
+    """Codes and files of what verify finds wrong."""
+    return {
+        (str(finding.code), finding.file) for finding in verify(root).findings if finding.severity is not Severity.INFO
+    }
+
+
+@pytest.mark.parametrize("family", [name for name in recovery_families() if name not in LEFT_OUT])
+def test_append_after_recovery(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    count = 0
+    for number, case in enumerate(recovery_cases([family])[::4]):
+        root = case.unpack_before(tmp_path / str(number))
+        params = case.case["params"]
+        settings = {name: str(value) for name, value in params.items() if "." in name}
+        given: dict[str, Any] = {"config": settings, "at": NOW}
+        try:
+            recover(root, **given)
+        except RecoveryRefused:
+            continue
+        if not (root / "t-0").is_dir():
+            continue  # it has become stray
+        before, known = values(root), serious(root)
+        config = LogConfig(
+            segment_bytes=1 << 20,
+            segment_index_bytes=int(params["segment.index.bytes"]),
+            index_interval_bytes=int(params["index.interval.bytes"]),
+        )
+        with Log.open(root / "t-0", config, clock=lambda: NOW) as log:
+            first = log.append(NEW)
+            assert first + len(NEW) == log.end_offset
+        assert values(root) == [*before, *NEW], case.id
+        assert serious(root) <= known, case.id
+        count += 1
+    assert count
+    compared("logs appended to after a recovery, and whole", count)
