@@ -84,8 +84,17 @@ class Checkpoints:
 
     @classmethod
     def read(cls, tree: Tree) -> Checkpoints:
-        """Both; of a file that a broker cannot read, the lines that can be."""
-        return cls(_read_offsets(tree, RECOVERY_POINT_CHECKPOINT), _read_offsets(tree, LOG_START_OFFSET_CHECKPOINT))
+        """Both.  Recovery points that a broker cannot read are none; of log starts the lines that can be read count."""
+        points: dict[tuple[str, int], int] = {}
+        if RECOVERY_POINT_CHECKPOINT in tree.files:
+            points = _readable(tree, RECOVERY_POINT_CHECKPOINT) or {}
+        return cls(points, _read_offsets(tree, LOG_START_OFFSET_CHECKPOINT))
+
+    @staticmethod
+    def are_readable(tree: Tree) -> bool:
+        """A broker reads what is there."""
+        names = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
+        return all(name not in tree.files or _readable(tree, name) is not None for name in names)
 
     def write(self, tree: Tree) -> None:
         """Put both into the tree, where they differ from what is there."""

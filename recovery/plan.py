@@ -19,6 +19,7 @@ from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal, Slice, Tree
 from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
 
@@ -244,7 +245,7 @@ def _plan_safely(
     plan.partitions = _partitions(found, result.partitions, plan.actions)
     for partition in plan.partitions:
         partition.gaps = result.lost.get(partition.name, [])
-    starts = plan.broker.outcome == Outcome.LOADED
+    starts = plan.broker.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
     if plan.mode is Mode.STRICT and plan.refusal is None:

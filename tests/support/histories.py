@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import random
 import shutil
 import tempfile
@@ -454,3 +455,11 @@ def campaign(seed: int, count: int, directory: Path, kafka: KafkaOracle) -> Iter
             yield case, root
         finally:
             shutil.rmtree(root)
+
+LONG_SEED = 4100
+
+
+def chosen_seed() -> int:
+    """KAFKALOG_INTEROP_SEED: a number, or `random`; the same cases every time if it is not set."""
+    given = os.environ.get("KAFKALOG_INTEROP_SEED") or str(LONG_SEED)
+    return random.randrange(1 << 30) if given == "random" else int(given)
