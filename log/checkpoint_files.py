@@ -63,6 +63,6 @@ def unmark_clean(root: str) -> None:
 
 
 def mark_clean(root: str, marker: bytes | None) -> None:
-    """All partitions of the directory are closed in order; `marker` is that of before, which knows the broker's epoch."""
+    """All partitions of the directory are closed in order; `marker` is that of before; it knows the broker's epoch."""
     content = encode_clean_shutdown(_MARKER) if marker is None else marker
     fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)

@@ -71,14 +71,15 @@ def test_a_broker_serves_what_we_wrote(broker: RealBroker, compared: Compared) -
         assert log.end_offset == 30
         append(log, 3)
     before = logs(broker)
-    assert len([path for path in before if path.endswith(".log")]) > 4
+    assert len([path for path in before if path.endswith(".log")]) > 2, "one was rolled"
     expected = {
         (name, level): seen(kafkalog.open_partition(broker.log_dir / f"{name}-0"), level)
         for name in ("fresh", "grown")
         for level in ("read_uncommitted", "read_committed")
     }
     broker.start()
-    assert "Recovering unflushed segment" not in broker.output().split("Starting the log cleaner")[-1]
+    scanned = [line for line in broker.output().splitlines() if "Recovering unflushed segment" in line]
+    assert [line for line in scanned if "fresh" in line or "grown" in line] == []
     assert {path: data for path, data in logs(broker).items() if path in before} == before
     for (name, level), records in expected.items():
         served = broker.records(name, isolation=level)[f"{name}-0"]["records"]
