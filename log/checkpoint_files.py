@@ -19,7 +19,7 @@ from kafkalog.codec.text import (
 from kafkalog.log import fs
 from kafkalog.log.files import read_small
 
-__all__ = ["is_marked_clean", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
+__all__ = ["clean_marker", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
 
 _MARKER = CleanShutdown(0, -1)
 
@@ -48,9 +48,12 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
     fs.replace(path, encode_offset_checkpoint([*others, *own]))
 
 
-def is_marked_clean(root: str) -> bool:
-    """Whether all partitions of the directory were closed in order."""
-    return os.path.lexists(os.path.join(root, CLEAN_SHUTDOWN_FILE))
+def clean_marker(root: str) -> bytes | None:
+    """The marker's content, if all partitions of the directory were closed in order."""
+    try:
+        return read_small(os.path.join(root, CLEAN_SHUTDOWN_FILE), DEFAULT_LIMITS.checkpoint_bytes)
+    except FileNotFoundError:
+        return None
 
 
 def unmark_clean(root: str) -> None:
@@ -59,6 +62,7 @@ def unmark_clean(root: str) -> None:
     fs.sync_directory(root)
 
 
-def mark_clean(root: str) -> None:
-    """All partitions of the directory are closed in order."""
-    fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(_MARKER))
+def mark_clean(root: str, marker: bytes | None) -> None:
+    """All partitions of the directory are closed in order; `marker` is that of before; it knows the broker's epoch."""
+    content = encode_clean_shutdown(_MARKER) if marker is None else marker
+    fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)

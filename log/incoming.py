@@ -126,6 +126,7 @@ def build(
 
 def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
     """A producer's batch with offsets, epoch and timestamps as the leader sets them; its records keep their bytes."""
+    batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     found = decode_batch(batch)
     if found.finding is not None:
         raise FormatError(found.finding.detail, position=found.finding.position, code=found.finding.code)

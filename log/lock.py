@@ -45,6 +45,8 @@ class HeldDirectory:
         """names of all that were open since the directory was locked"""
         self.was_clean: bool | None = None
         """whether all partitions were closed in order when the directory was locked; None until somebody looked"""
+        self.marker: bytes | None = None
+        """what the marker of that said"""
         self.failed = False
         """a log of this directory could not be closed in order"""
         self.guard = threading.RLock()

@@ -165,7 +165,8 @@ class Log:
         """Whether the directory was closed in order."""
         held = self._held
         if held.was_clean is None:
-            held.was_clean = checkpoint_files.is_marked_clean(self._root)
+            held.marker = checkpoint_files.clean_marker(self._root)
+            held.was_clean = held.marker is not None
         return held.was_clean and not held.failed
 
     def _begin(self) -> None:
@@ -668,7 +669,7 @@ class Log:
             held.failed = held.failed or self._failure is not None
             try:
                 if len(held.partitions) == 1 and not held.failed and self._vouched():
-                    checkpoint_files.mark_clean(self._root)
+                    checkpoint_files.mark_clean(self._root, held.marker)
             finally:
                 held.release(str(self.name))
 

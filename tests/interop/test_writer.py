@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -132,3 +133,91 @@ def _times(partition: kafkalog.Partition, entries: list[dict[str, Any]]) -> int:
             expected = next(((o, t) for o, t in data if t >= entry["query"]), None)
         assert (None if found is None else (found.offset, found.timestamp)) == expected, entry
     return len(asked)
+
+
+def _rolled_by_time(rng: random.Random) -> histories.Script:
+    script = histories.Script(rng, segment_bytes=1 << 20, segment_ms=60)
+    for number in range(30):
+        script.some(2, now_ms=histories.T0 + number * 10)
+    return script
+
+
+def _rolled_by_full_indexes(rng: random.Random) -> histories.Script:
+    interval = rng.choice([0, 90])
+    script = histories.Script(rng, segment_bytes=1 << 20, segment_index_bytes=48, index_interval_bytes=interval)
+    for _ in range(40):
+        script.some(2)
+    return script
+
+
+def _rolled_by_offset_range(rng: random.Random) -> histories.Script:
+    """A follower of a leader whose compaction left gaps of more than 2^31."""
+    script, offset = histories.Script(rng, segment_bytes=1 << 20), 0
+    for _ in range(9):
+        offset += rng.choice([1, 3, 2**31 - 2, 2**31 - 1, 2**31, 2**33])
+        batch = {"records": script.records(1), "base": offset, "leader_epoch": 0}
+        script.op("append", role="follower", batches=[batch], leader_epoch=0, base=offset)
+    return script
+
+
+def _retained_by_size(rng: random.Random) -> histories.Script:
+    script = histories.Script(rng, segment_bytes=700, retention_bytes=rng.choice([0, 700, 1500, 2500]))
+    for number in range(25):
+        script.some(3)
+        if number in (12, 24):
+            script.op("delete_before", offset=0, retention=True)
+    return script.some(2).some(2)
+
+
+def _retained_by_age(rng: random.Random) -> histories.Script:
+    script = histories.Script(rng, segment_bytes=700, retention_ms=rng.choice([100, 300, 10**6]))
+    for number in range(25):
+        script.some(3)
+        if number in (12, 24):
+            script.op("delete_before", offset=0, retention=True, now_ms=script.timestamp + 120)
+    return script.some(2).some(2)
+
+
+def _transactions_truncated(rng: random.Random) -> histories.Script:
+    script = histories.KINDS["txn"](rng).op("truncate", offset=rng.randint(5, 45))
+    script.leader_epoch += 2
+    return script.some().some().some()
+
+
+OWN = {
+    "time": _rolled_by_time,
+    "full_indexes": _rolled_by_full_indexes,
+    "offset_range": _rolled_by_offset_range,
+    "size": _retained_by_size,
+    "age": _retained_by_age,
+    "transactions_truncated": _transactions_truncated,
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", OWN)
+def test_rolls_retention_and_truncation_as_kafka_does_them(
+    name: str, seed: int, kafka: KafkaOracle, tmp_path: Path, compared: Compared
+) -> None:
+    made = OWN[name](random.Random(f"{name}/{seed}"))
+    script = {"now_ms": histories.T0, "config": made.config, "topic_id": "AAAAAAAAAAEAAAAAAAAAAQ", "ops": made.ops}
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    result = kafka.generate({**script, "dir": str(theirs / "t-0"), "ops": [*made.ops, {"op": "close"}]})
+    assert len(result["segments"]) > 1 or result["segments"][0][0] > 0 or name == "transactions_truncated"
+    ours.mkdir()
+    player = scripted.Player(script, ours, scripted.batches_of(theirs))
+    player.play()
+    (theirs / "meta.properties").write_text(META)
+    (ours / "meta.properties").write_text(META)
+    shutil.copy(ours / ".kafka_cleanshutdown", theirs)
+    for checkpoint in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+        shutil.copy(ours / checkpoint, theirs)
+    if result["log_start_offset"] < result["log_end_offset"]:
+        answer = kafka.check(ours, params_of(script))
+        assert answer["accepted"], answer
+    assert kafka.recover(theirs, params_of(script))["outcome"] == "loaded"
+    assert [str(found) for found in compare.compare(theirs, ours, BESIDE)] == []
+    log = kafkalog.open_partition(ours / "t-0")
+    assert [[s.base_offset, s.size] for s in log.segments] == result["segments"]
+    assert log.log_start_offset == result["log_start_offset"]
+    compared("operations of a log whose files are Kafka's byte for byte", player.operations)

@@ -105,8 +105,9 @@ def test_the_time_index_spares_reading(partition: kafkalog.Partition, monkeypatc
     assert sum(position > 0 for position in seen) == len(partition.segments)
 
 
-def streams_root(tmp_path: Path) -> kafkalog.LogDir:
-    root = tmp_path / "logs"
+@pytest.fixture(scope="module")
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> kafkalog.LogDir:
+    root = tmp_path_factory.mktemp("streams")
     sizes = {"orders-0": 50, "orders-1": 20, "orders-old-0": 30, "clicks-0": 45, "__consumer_offsets-0": 9}
     for name, size in sizes.items():
         with kafkalog.Log.open(root / name) as log:
@@ -129,9 +130,8 @@ def streams_root(tmp_path: Path) -> kafkalog.LogDir:
 )
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_streams_share_the_chosen_partitions(
-    choice: dict[str, object], expected: set[str], count: int, tmp_path: Path
+    choice: dict[str, object], expected: set[str], count: int, log_dir: kafkalog.LogDir
 ) -> None:
-    log_dir = streams_root(tmp_path)
     streams = kafkalog.open_streams(log_dir, count, **choice)  # type: ignore[arg-type]
     assert len(streams) == count
     names = [str(partition.name) for stream in streams for partition in stream.partitions]
@@ -143,8 +143,7 @@ def test_streams_share_the_chosen_partitions(
         assert max(s.size for s in streams) - min(s.size for s in streams) <= largest
 
 
-def test_streams_refuse_two_ways_of_choosing(tmp_path: Path) -> None:
-    log_dir = streams_root(tmp_path)
+def test_streams_refuse_two_ways_of_choosing(log_dir: kafkalog.LogDir) -> None:
     for wrong in ({"whitelist": "a", "blacklist": "b"}, {"whitelist": "("}, {"topics": "orders"}):
         with pytest.raises(kafkalog.UsageError):
             kafkalog.open_streams(log_dir, 2, **wrong)  # type: ignore[arg-type]

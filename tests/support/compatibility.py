@@ -128,8 +128,8 @@ def page() -> str:
         lines.append(f"| {version} | {directories} | {same} | {total} |")
     lines += [
         "",
-        "Mode `kafka` follows the rules of 4.1. Beside these recordings, Kafka 4.1.0, 4.3.0, 3.9.1 and 2.8.2 are part of",
-        "the tests themselves (`tests/interop`): recovery, acceptance, records, and lives of real brokers.",
+        "Mode `kafka` follows the rules of 4.1. Beside these recordings, Kafka 4.1.0, 4.3.0, 3.9.1 and 2.8.2 are part",
+        "of the tests themselves (`tests/interop`): recovery, acceptance, records, and lives of real brokers.",
         "",
     ]
     return "\n".join(lines)

@@ -23,6 +23,8 @@ _CONFIG = {
     "index.interval.bytes": "index_interval_bytes",
     "max.message.bytes": "max_message_bytes",
     "segment.ms": "segment_ms",
+    "retention.ms": "retention_ms",
+    "retention.bytes": "retention_bytes",
 }
 
 
