@@ -18,6 +18,7 @@ COMMANDS = {
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
+    "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
     "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),
