@@ -20,6 +20,7 @@ COMMANDS = {
     "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
     "merge": ("kafkalog.cli.merge", "Make one healthy log of several copies of a partition."),
+    "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
     "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),

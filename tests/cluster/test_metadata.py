@@ -1,0 +1,275 @@
+"""The image of a KRaft cluster: from snapshots and log, from the log alone, by hand, and out of damaged files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_dirs import KILLED, brokers
+from command import kafkalog
+from fixture_data import BrokerCase, broker_cases
+from kafkalog.cluster.framed_records import FramedRecord, decode_metadata, encode_framed
+from kafkalog.cluster.layout import cluster_metadata
+from kafkalog.cluster.messages import Decoded
+from kafkalog.cluster.metadata_history import partition_changes
+from kafkalog.cluster.metadata_image import MIGRATING, MetadataImage
+from kafkalog.cluster.metadata_json import image_json, state_json
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.log import open_partition
+
+Note = Callable[[str, int], None]
+KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
+
+
+def log_of(case: BrokerCase) -> MetadataLog:
+    (broker,) = brokers(case.id)
+    return MetadataLog(open_partition(broker / "__cluster_metadata-0"))
+
+
+@pytest.mark.parametrize("case", KRAFT, ids=lambda case: case.id)
+def test_snapshot_and_tail_give_the_image_of_the_whole_log(case: BrokerCase, compared: Note) -> None:
+    log = log_of(case)
+    state = log.state()
+    assert state.findings == []
+    if log.partition.log_start_offset > 0 or not log.partition.segments or log.partition.segments[0].base_offset > 0:
+        return
+    alone = log.state(use_snapshot=False)
+    if alone.next_offset != state.next_offset:  # retention by the records' own dates has emptied the log
+        assert alone.next_offset < state.next_offset
+        return
+    assert alone.findings == []
+    assert image_json(alone.image, show_secrets=True) == image_json(state.image, show_secrets=True)
+    compared("metadata images from the log alone and with snapshots", 1)
+    for end, _, path in log.snapshots:
+        here = log.state(end)
+        assert here.snapshot == path
+        assert image_json(here.image, show_secrets=True) == image_json(
+            log.state(end, use_snapshot=False).image, show_secrets=True
+        )
+        compared("metadata images at a snapshot's offset", 1)
+
+
+def test_the_log_is_whole_in_most_cases() -> None:
+    whole = [
+        case for case in KRAFT if log_of(case).state(use_snapshot=False).next_offset == log_of(case).state().next_offset
+    ]
+    assert len(whole) >= 10
+
+
+@pytest.mark.parametrize("case", [case for case in KRAFT if case.name not in KILLED], ids=lambda case: case.id)
+def test_topics_have_the_ids_of_their_directories(case: BrokerCase, compared: Note) -> None:
+    image = log_of(case).state().image
+    (broker,) = brokers(case.id)
+    count = 0
+    for path in broker.glob("*/partition.metadata"):
+        if "." in path.parent.name or path.parent.name.startswith("__cluster_metadata"):
+            continue
+        topic, _, number = path.parent.name.rpartition("-")
+        identity = path.read_text().split("topic_id: ")[1].strip()
+        assert image.topics[topic].id == identity
+        assert int(number) in image.topics[topic].partitions
+        count += 1
+    assert count
+    compared("topic ids in partition.metadata", count)
+
+
+UUID, OTHER = "AQIDBAUGBwgJCgsMDQ4PEA", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def record(kind: int, version: int = 0, **fields: Any) -> FramedRecord:
+    """Through the bytes, so that defaults are those of a reader."""
+    layout = cluster_metadata.VALUES[kind][0]
+    raw = encode_framed(FramedRecord(kind, version, None, Decoded(layout, version, fields, 0)))
+    found = decode_metadata(raw)
+    assert found.findings == ()
+    return found
+
+
+def image_of(*records: FramedRecord) -> MetadataImage:
+    image = MetadataImage()
+    for each in records:
+        image.apply(each)
+    return image
+
+
+TOPIC = record(2, name="t", topic_id=UUID)
+PARTITION = record(
+    3, 2, partition_id=0, topic_id=UUID, replicas=[1, 2, 3], isr=[1, 2, 3], leader=1, leader_epoch=4, partition_epoch=7,
+    directories=[OTHER] * 3, eligible_leader_replicas=[2],
+)  # fmt: skip
+
+
+def change(version: int = 2, **fields: Any) -> FramedRecord:
+    return record(5, version, partition_id=0, topic_id=UUID, **fields)
+
+
+def partition_behind(*records: FramedRecord) -> Any:
+    image = image_of(TOPIC, PARTITION, *records)
+    assert image.problems == []
+    return image.topics["t"].partitions[0]
+
+
+def test_what_a_partition_change_changes() -> None:
+    untouched = partition_behind(change())
+    assert (untouched.leader, untouched.leader_epoch, untouched.partition_epoch) == (1, 4, 8)
+    assert (untouched.isr, untouched.elr) == ((1, 2, 3), (2,))
+    same_leader = partition_behind(change(leader=1))
+    assert (same_leader.leader, same_leader.leader_epoch) == (1, 5)
+    none = partition_behind(change(leader=-1, isr=[2], leader_recovery_state=1, eligible_leader_replicas=[]))
+    assert (none.leader, none.leader_epoch, none.isr, none.recovering, none.elr) == (-1, 5, (2,), True, ())
+    assert partition_behind(record(28, topic_name="")).elr == ()
+    assert partition_behind(record(28, topic_name="other")).elr == (2,)
+
+
+def test_directories_follow_the_replicas_only_while_they_are_unknown() -> None:
+    old = record(3, partition_id=0, topic_id=UUID, replicas=[1, 2], isr=[1], leader=1)
+    image = image_of(TOPIC, old, change(0, replicas=[1, 2, 3]))
+    assert image.topics["t"].partitions[0].directories == (MIGRATING,) * 3
+    assert image_of(TOPIC, PARTITION, change(0, replicas=[1])).problems == ["t-0 has 1 replicas and 3 directories"]
+
+
+def test_metadata_transactions_take_effect_at_their_end_or_never() -> None:
+    begin, end, abort = record(23, name="x"), record(24), record(25)
+    assert list(image_of(begin, TOPIC).topics) == []
+    assert image_of(begin, TOPIC).in_transaction
+    assert list(image_of(begin, TOPIC, end).topics) == ["t"]
+    assert list(image_of(begin, TOPIC, abort).topics) == []
+    assert image_of(begin, begin).problems
+
+
+def test_removing_a_topic_takes_its_partitions_and_configs() -> None:
+    config = record(4, resource_type=2, resource_name="t", name="retention.ms", value="5")
+    image = image_of(TOPIC, PARTITION, config, record(9, topic_id=UUID))
+    assert (image.topics, image.configs, image.problems) == ({}, {}, [])
+    assert image_of(record(9, topic_id=UUID)).problems
+    assert image_of(change()).problems
+    assert image_of(TOPIC, change()).problems
+    unset = record(4, resource_type=2, resource_name="t", name="retention.ms", value=None)
+    assert image_of(TOPIC, config, unset).configs == {}
+
+
+def test_brokers_come_go_and_are_fenced() -> None:
+    register = record(0, 3, broker_id=1, broker_epoch=9, incarnation_id=UUID, fenced=True, log_dirs=[OTHER, UUID])
+    unfenced = image_of(register, record(17, 1, broker_id=1, broker_epoch=9, fenced=-1, in_controlled_shutdown=1))
+    assert (unfenced.brokers[1].fenced, unfenced.brokers[1].in_controlled_shutdown) == (False, True)
+    assert unfenced.brokers[1].directories == (OTHER, UUID)
+    assert image_of(register, record(8, id=1, epoch=9), record(7, id=1, epoch=9)).brokers[1].fenced
+    assert image_of(register, record(1, broker_id=1, broker_epoch=9)).brokers == {}
+    assert image_of(register, record(1, broker_id=1, broker_epoch=8)).problems
+    controller = record(27, controller_id=4, incarnation_id=UUID)
+    assert list(image_of(controller).controllers) == [4]
+    assert image_of(controller, record(29, controller_id=4)).controllers == {}
+
+
+def test_quotas_credentials_tokens_and_access_control() -> None:
+    entity = [{"entity_type": "user", "entity_name": None}]
+    quota = record(14, entity=entity, key="producer_byte_rate", value=5.0, remove=False)
+    assert image_json(image_of(quota))["client_quotas"] == {"{user=null}": {"producer_byte_rate": 5.0}}
+    gone = record(14, entity=entity, key="producer_byte_rate", value=0.0, remove=True)
+    assert image_of(quota, gone).client_quotas == {}
+    scram = record(11, name="u", mechanism=2, salt=b"s", stored_key=b"k", server_key=b"v", iterations=8192)
+    shown = image_json(image_of(scram))
+    assert shown["scram_users"] == {"SCRAM-SHA-512": ["u"]}
+    assert "[hidden]" in str(shown["scram_credentials"])
+    assert image_of(scram, record(22, name="u", mechanism=2)).scram == {}
+    token = record(10, owner="User:a", requester="User:b", renewers=[], token_id="secret-id")
+    assert "secret-id" not in str(image_json(image_of(token)))
+    assert image_of(token, record(26, token_id="secret-id")).delegation_tokens == {}
+    acl = record(18, id=UUID, resource_type=2, resource_name="t", pattern_type=3, principal="User:a", host="*",
+                 operation=3, permission_type=3)  # fmt: skip
+    assert image_of(acl).acls[UUID]["principal"] == "User:a"
+    assert image_of(acl, record(19, id=UUID)).acls == {}
+    assert image_of(record(12, name="f", feature_level=3)).features == {"f": 3}
+    assert image_of(record(12, name="f", feature_level=3), record(12, name="f", feature_level=0)).features == {}
+
+
+def test_history_leads_from_the_first_state_to_the_last() -> None:
+    for case in KRAFT:
+        log, findings = log_of(case), list[Finding]()
+        final = log.state().image
+        standing: dict[tuple[str, int], Any] = {}
+        for each in partition_changes(log, findings):
+            key = each.topic_id, each.partition
+            assert each.before == standing.get(key, each.before)
+            assert each.cause
+            standing[key] = each.after
+        assert findings == []
+        whole = {
+            (topic.id, number): found for topic in final.topics.values() for number, found in topic.partitions.items()
+        }
+        assert {key: found for key, found in standing.items() if found is not None}.items() <= whole.items()
+
+
+def test_history_of_one_partition_names_causes() -> None:
+    (broker,) = brokers("4.1.1/metadata")
+    lines = kafkalog("metadata", "--history", "--json", "--topic", "ledger-21", "--partition", 0, broker).objects
+    assert lines[0]["cause"] == "created"
+    assert any(line["cause"].startswith("leader lost") for line in lines)
+    assert {line["topic"] for line in lines} == {"ledger-21"}
+
+
+def test_controller_terms_are_those_of_the_leader_changes() -> None:
+    for case in KRAFT:
+        log, findings = log_of(case), list[Finding]()
+        terms = log.terms(findings)
+        assert terms
+        assert [term.epoch for term in terms] == sorted({term.epoch for term in terms})
+        quorum = log.quorum_state(findings)
+        assert quorum is not None
+        assert quorum["leaderEpoch"] >= terms[-1].epoch
+        assert findings == []
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    (broker,) = brokers("4.1.1/metadata")
+    return Path(shutil.copytree(broker / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0"))
+
+
+def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged: Path, compared: Note) -> None:
+    log = damaged / f"{269:020d}.log"
+    data = log.read_bytes()
+    for path in damaged.glob("*.checkpoint"):
+        if not path.name.startswith(f"{261:020d}"):
+            path.unlink()
+    whole = MetadataLog(open_partition(damaged)).state()
+    for length in range(len(data) + 1):
+        log.write_bytes(data[:length])
+        state = MetadataLog(open_partition(damaged)).state()
+        assert state.next_offset <= whole.next_offset
+        assert state_json(state)
+        cut_inside = bool(state.findings)
+        assert cut_inside or state.next_offset <= whole.next_offset
+    assert state.next_offset == whole.next_offset
+    log.write_bytes(data)
+    (snapshot,) = damaged.glob("*.checkpoint")
+    content = snapshot.read_bytes()
+    for length in range(0, len(content), 5):
+        snapshot.write_bytes(content[:length])
+        state = MetadataLog(open_partition(damaged)).state()
+        assert FindingCode.METADATA_GAP in {found.code for found in state.findings}
+        assert state.snapshot is None
+    compared("truncations of a metadata log and snapshot, each with a report", len(data) + 1 + len(content) // 5)
+
+
+def test_the_command_on_a_cut_log(damaged: Path) -> None:
+    log = damaged / f"{269:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    finished = kafkalog("metadata", "--json", damaged)
+    assert finished.objects
+    assert "Traceback" not in finished.err
+
+
+def test_tables_for_people_hide_credentials(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/metadata")
+    text = kafkalog("metadata", broker)
+    assert (text.code, text.err) == (0, "")
+    assert "SCRAM-SHA-256  u0" in text.out
+    assert "[hidden]" in text.out
+    assert "[hidden]" not in kafkalog("metadata", "--show-secrets", broker).out
+    assert kafkalog("metadata", *brokers("2.8.2/groups")).code == 64
