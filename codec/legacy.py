@@ -145,6 +145,7 @@ def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> in
         return header.last_offset
     try:
         inner = _inner_set(header, batch.data, limits, execution)
+        _check_plain(inner[0][0])
         return _base_of_wrapper(header, inner[-1][0]) + inner[0][0].offset
     except _InvalidMessageError as error:
         raise FormatError(error.detail, position=batch.position, code=error.code) from None

@@ -228,6 +228,17 @@ def test_other_versions(
     compared(f"Kafka's classes: batches read by {version}", 1_000)
 
 
+@pytest.mark.java
+def test_every_level(kafka: KafkaOracle) -> None:
+    """Level 22 of zstd asks for a window of 128 MiB."""
+    payload = b"".join(record(number, value=bytes(range(250))) for number in range(40))
+    levels = [(Codec.GZIP, level) for level in range(1, 10)] + [(Codec.ZSTD, level) for level in (-5, 1, 12, 19, 22)]
+    made = [batch(compress(codec, payload, level=level), 40, attributes=codec) for codec, level in levels]
+    for data, answer, level in zip(made, kafka.batches(made), levels, strict=True):
+        assert len(answer["batches"][0]["records"]) == 40, level
+        assert judge(data, ours(data), answer) == Verdict([], []), level
+
+
 # --- the differences, one by one --------------------------------------------------------------------------------------
 
 
