@@ -87,8 +87,6 @@ def _inner_set(
         if end > len(unpacked):
             break
         inner = _message(execution, unpacked[position:end])
-        if inner.codec != Codec.NONE:
-            raise _InvalidMessageError("a compressed message inside a compressed message")
         if len(found) >= limits.records_per_batch:
             raise _InvalidMessageError("too many inner messages", FindingCode.LIMIT_EXCEEDED)
         found.append((inner, unpacked[position:end]))
@@ -96,6 +94,11 @@ def _inner_set(
     if not found:
         raise _InvalidMessageError("a compressed message that holds no message")
     return found
+
+
+def _check_plain(inner: LegacyHeader) -> None:
+    if inner.codec != Codec.NONE:
+        raise _InvalidMessageError("a compressed message inside a compressed message")
 
 
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
@@ -128,6 +131,7 @@ def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tup
         inner = _inner_set(header, batch.data, limits, execution)
         base = _base_of_wrapper(header, inner[-1][0])
         for message, data in inner:
+            _check_plain(message)
             records.append(_record(message, data, base + message.offset, header))
     except _InvalidMessageError as error:
         return tuple(records), Finding(error.code, Severity.ERROR, batch.position, header.offset, error.detail)
@@ -141,6 +145,7 @@ def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> in
         return header.last_offset
     try:
         inner = _inner_set(header, batch.data, limits, execution)
+        _check_plain(inner[0][0])
         return _base_of_wrapper(header, inner[-1][0]) + inner[0][0].offset
     except _InvalidMessageError as error:
         raise FormatError(error.detail, position=batch.position, code=error.code) from None
@@ -152,7 +157,10 @@ def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> 
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
         return []
     try:
-        return _inner_set(header, batch.data, limits, execution)
+        inner = _inner_set(header, batch.data, limits, execution)
+        for message, _ in inner:
+            _check_plain(message)
+        return inner
     except _InvalidMessageError as error:
         raise FormatError(error.detail, position=batch.position, code=error.code) from None
 

@@ -33,8 +33,8 @@ class Limits:
     headers_per_record: int = MIB
     """Headers of one record; each takes at least 2 bytes."""
 
-    zstd_window_bytes: int = 8 * MIB
-    """Window that a zstd frame may ask for; Kafka's own levels stay at or below 8 MiB."""
+    zstd_window_bytes: int = 128 * MIB
+    """Window that a zstd frame may ask for; that of level 22 (`compression.zstd.level`), and the largest Kafka reads."""
 
     read_window_bytes: int = 4 * MIB
     """How much of a file is held at once while walking it, unless one batch is larger."""

@@ -109,8 +109,16 @@ def codec_label(codec: int) -> str:
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """Sequence numbers wrap from 2^31 - 1 to 0 (`DefaultRecordBatch.incrementSequence`)."""
-    return sequence + by if sequence <= MAX_SEQUENCE - by else by - (MAX_SEQUENCE - sequence) - 1
+    """Sequence numbers wrap from 2^31 - 1 to 0 (`DefaultRecordBatch.incrementSequence`).
+
+    What no broker writes, such as a negative `by`, comes out as in Java's 32-bit arithmetic.
+    """
+    wrapped = sequence + by if sequence <= _int32(MAX_SEQUENCE - by) else by - (MAX_SEQUENCE - sequence) - 1
+    return _int32(wrapped)
+
+
+def _int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
 
 
 @dataclass(frozen=True, slots=True)

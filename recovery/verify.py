@@ -98,6 +98,8 @@ class _PartitionVerifier:
         self.report = PartitionReport(partition.path, partition.log_start_offset, len(partition.segments))
         self.report.findings.extend(partition.findings)
         self._epochs = _Epochs(partition.leader_epochs)
+        self._deleted: tuple[str, int] | None = None
+        self._deleted_batches = 0
 
     def _found(
         self, code: FindingCode, detail: str, file: str, offset: int | None = None, severity: Severity = Severity.ERROR
@@ -108,6 +110,10 @@ class _PartitionVerifier:
         segments = self.partition.segments
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             self._segment(segment, None if following is None else following.base_offset)
+        if self._deleted is not None:
+            detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
+            path, offset = self._deleted
+            self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
         self._transaction_indexes()
         for path in self.partition.snapshots:
             self._snapshot(path)
@@ -163,6 +169,9 @@ class _PartitionVerifier:
 
     def _batch(self, batch: RecordBatch, file: str) -> None:
         header = batch.header
+        if batch.last_offset < self.partition.log_start_offset:
+            self._deleted = self._deleted or (file, batch.last_offset)
+            self._deleted_batches += 1
         if isinstance(header, BatchHeader):
             self._epoch(header, batch.position, file)
         if not self.deep:

@@ -12,8 +12,19 @@ __all__ = ["compress", "decompress"]
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 256
+_FLAGS_POSITION = 3
+_RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
 _HEADER_OS_POSITION = 9
+
+
+def _without_reserved_flags(start: memoryview) -> memoryview:
+    """The start of a member as zlib takes it: reserved header flags, which the JDK does not look at, are cleared."""
+    if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
+        return start
+    copied = bytearray(start)
+    copied[_FLAGS_POSITION] &= ~_RESERVED_FLAGS
+    return memoryview(copied)
 
 
 def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tuple[bytes, int]:
@@ -27,6 +38,8 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
     while not decoder.eof:
         rest = decoder.unconsumed_tail or data[position : position + piece]
         if not decoder.unconsumed_tail:
+            if piece == _FIRST_PIECE:
+                rest = _without_reserved_flags(rest)
             position += len(rest)
             piece *= 2
         if len(rest) == 0:

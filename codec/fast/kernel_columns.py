@@ -124,10 +124,11 @@ class _Rows:
 
     def sequences(self) -> npt.NDArray[np.int32]:
         """Sequence numbers, which wrap from 2^31 - 1 to 0; -1 where the batch has none."""
-        base = self.spread([header.base_sequence for header in self.headers])
-        delta = self.table.column("offset_delta")[0]
-        wrapped = np.where(base <= MAX_SEQUENCE - delta, base + delta, delta - (MAX_SEQUENCE - base) - 1)
-        return np.where(base < 0, -1, wrapped).astype(np.int32)
+        base = self.spread([header.base_sequence for header in self.headers]).astype(np.int32)
+        delta = self.table.column("offset_delta")[0].astype(np.int32)
+        most = np.int32(MAX_SEQUENCE)
+        wrapped = np.where(base <= most - delta, base + delta, delta - (most - base) - np.int32(1))
+        return np.where(base < 0, np.int32(-1), wrapped)
 
 
 def _buffers(table: RecordTable, name: str) -> tuple[int, list[pa.Buffer | None]]:

@@ -329,13 +329,17 @@ def test_zstd_refusals() -> None:
 
 
 def test_zstd_windows_have_a_cap() -> None:
+    """128 MiB, as level 22 asks for and Kafka reads, and no more; or what the caller says."""
     wide = zstandard.ZstdCompressor(
         compression_params=zstandard.ZstdCompressionParameters.from_level(3, window_log=27, write_content_size=False)
     ).compressobj()
     data = wide.compress(TEXT) + wide.flush()
+    assert decompress(ZSTD, data) == TEXT
     with pytest.raises(LimitExceeded):
-        decompress(ZSTD, data)
-    assert decompress(ZSTD, data, replace(DEFAULT_LIMITS, zstd_window_bytes=1 << 27)) == TEXT
+        decompress(ZSTD, data, replace(DEFAULT_LIMITS, zstd_window_bytes=(1 << 27) - 1))
+    assert data[5] == (27 - 10) << 3
+    with pytest.raises(LimitExceeded):
+        decompress(ZSTD, data[:5] + bytes([(28 - 10) << 3]) + data[6:])
 
 
 def test_labels() -> None:

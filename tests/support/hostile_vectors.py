@@ -340,7 +340,7 @@ def _streams() -> Iterator[tuple[str, int, str, Callable[[], bytes]]]:
         lambda: b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**63) + bytes(3),
     )
     yield "zstd: window of 2 TiB", ZSTD, failed, lambda: b"\x28\xb5\x2f\xfd\x00\xf8" + b"\x01\0\0"
-    yield "zstd: window of 16 MiB", ZSTD, capped, lambda: b"\x28\xb5\x2f\xfd\x00\x70" + b"\x01\0\0"
+    yield "zstd: window of 256 MiB", ZSTD, capped, lambda: b"\x28\xb5\x2f\xfd\x00\x90" + b"\x01\0\0"
     yield "zstd: dictionary", ZSTD, failed, lambda: b"\x28\xb5\x2f\xfd\x03\x58" + b"\xff" * 4 + b"\x0d\0\0\0"
     yield "zstd: reserved block", ZSTD, failed, lambda: b"\x28\xb5\x2f\xfd\x00\x58\x07\0\0"
     yield "zstd: block past the end", ZSTD, failed, lambda: b"\x28\xb5\x2f\xfd\x00\x58\xf9\xff\xff"

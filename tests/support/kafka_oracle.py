@@ -12,6 +12,7 @@ clock stands still), ``close=0`` (stop after loading), ``load_copy`` (a director
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -152,6 +153,19 @@ class KafkaOracle:
     def generate(self, script: Mapping[str, Any]) -> Json:
         """Write one partition directory through Kafka's append path; the script is described in ``Generate.java``."""
         return self.ask("generate", **script)
+
+    def batches(self, buffers: Sequence[bytes]) -> list[Json]:
+        """What Kafka's classes read in each buffer; the answer is described in ``DecodeBatches.java``."""
+        found: Any = self.ask(
+            "batches", timeout=max(self.timeout, 300), buffers=[base64.b64encode(data).decode() for data in buffers]
+        )
+        return list(found)
+
+    def convert(self, items: Sequence[Mapping[str, Any]]) -> list[Json]:
+        """Batches in another message format (Kafka 3.9 only); items and answers as in ``ConvertBatches.java``."""
+        coded = [{**item, "data": base64.b64encode(item["data"]).decode()} for item in items]
+        found: Any = self.ask("convert", timeout=max(self.timeout, 300), items=coded)
+        return [{**each, "data": base64.b64decode(each["data"])} if "data" in each else each for each in found]
 
     def dump(self, *arguments: str) -> Json:
         """DumpLogSegments: ``stdout``, ``stderr``, ``exit_code``, ``exception`` (where the tool gave up)."""

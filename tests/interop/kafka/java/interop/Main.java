@@ -36,6 +36,8 @@ public final class Main {
             case "dump": return new Dump();
             case "assign": return new Assign();
             case "client": return new Client();
+            case "batches": return new DecodeBatches();
+            case "convert": return optional("ConvertBatches");
             case "generate": return optional("Generate");
             case "image": return optional("Image");
             default: throw new IllegalArgumentException("unknown operation " + name);
