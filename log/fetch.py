@@ -79,14 +79,15 @@ def fetch(
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
     start = partition.log_start_offset
+    if offset >= start and (end_offset is None or offset < end_offset):
+        first = max((n for n, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
+        for segment in partition.segments[first:]:
+            chunk = _read(segment, offset, max_bytes, max_chunk_bytes, limits)
+            if chunk is not None:
+                return chunk
     end = partition.log_end_offset(limits=limits) if end_offset is None else end_offset
     if not start <= offset <= end:
         raise OffsetOutOfRangeError(offset, start, end)
-    first = max((n for n, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
-    for segment in partition.segments[first:]:
-        chunk = _read(segment, offset, max_bytes, max_chunk_bytes, limits) if offset < end else None
-        if chunk is not None:
-            return chunk
     return Chunk(offset, b"", max_bytes)
 
 

@@ -201,9 +201,11 @@ class Producers:
 
     def commit(self, staged: Staged) -> list[AbortedTransaction]:
         """The staged batches are in the log now; gives the entries that belong into the transaction index."""
-        open_before = self.open_first_offsets
+        open_before = self.open_first_offsets if staged.completed else {}
         for state in staged.producers.values():
             self._known.put(state.producer_id, state)
+        if not staged.completed:
+            return []
         aborted = []
         ongoing = {**open_before, **self.open_first_offsets}
         for producer_id, first, last, is_aborted in staged.completed:

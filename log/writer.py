@@ -383,8 +383,8 @@ class Log:
                 self._producers.stage(staged, header, marker, origin)
         try:
             return self._write(batches, size, staged)
-        except OSError as error:
-            self._failure = error
+        except BaseException as error:  # an interruption too leaves open how far it came
+            self.fail(error)
             raise
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
@@ -399,8 +399,9 @@ class Log:
                 )
             if first <= last or header.last_offset < first:
                 raise UsageError(f"a batch from offset {first} to {header.last_offset} cannot follow offset {last}")
-            if header.magic == _MAGIC and header.partition_leader_epoch < 0 and origin is not Origin.REPLICATION:
-                raise UsageError(f"leader epoch {header.partition_leader_epoch}")
+            epoch = header.partition_leader_epoch
+            if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not Origin.REPLICATION:
+                raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {self.leader_epoch}")
             last = header.last_offset
         size = sum(batch.header.size for batch in batches)
         if size > self.config.segment_bytes:
@@ -691,7 +692,7 @@ class Log:
 
 
 class _Failing:
-    """A block in which an I/O error ends the log's writing."""
+    """A block in which an error, but for a refusal, ends the log's writing: nobody knows how far it came."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -702,5 +703,5 @@ class _Failing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, OSError):
+        if error is not None and not isinstance(error, UsageError):
             self._log.fail(error)

@@ -13,7 +13,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.names import parse_segment_file
-from kafkalog.log import fs
+from kafkalog.log import fs, segment_writer
 from scripted import Clock
 from trees import contents
 
@@ -107,6 +107,7 @@ PRODUCER = kafkalog.ProducerState(7, 1, 0)
         ([3], {}, "no record"),
         ([("k", b"v")], {}, "bytes or None"),
         ([b"x"], {"leader_epoch": -1}, "leader epoch"),
+        ([b"x"], {"leader_epoch": 3}, "leader epoch 3 is below"),
         ([b"x"], {"keep_offsets": True}, "only batches"),
         ([b"x"], {"producer": replace(PRODUCER, base_sequence=3)}, "sequence 3"),
         ([b"x"], {"producer": replace(PRODUCER, producer_epoch=0)}, "epoch 0"),
@@ -116,7 +117,7 @@ def test_a_refused_append_changes_nothing(
     records: list[object], options: dict[str, object], words: str, path: Path
 ) -> None:
     with kafkalog.Log.open(path, SMALL) as log:
-        log.append([b"a"], producer=PRODUCER)
+        log.append([b"a"], producer=PRODUCER, leader_epoch=4)
         before = contents(path)
         with pytest.raises(kafkalog.UsageError, match=words):
             log.append(records, **options)  # type: ignore[arg-type]
@@ -183,6 +184,25 @@ def test_after_a_failed_flush_nothing_more_is_written(path: Path, monkeypatch: p
     assert not (path.parent / ".lock").exists()
     with kafkalog.Log.open(path) as again:
         assert values(again.partition()) == [b"a"]
+
+
+def test_an_interruption_ends_the_writing_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = kafkalog.Log.open(path, SMALL)
+    log.append([b"a"])
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(segment_writer.SegmentWriter, "note", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        log.append([b"b"])
+    monkeypatch.undo()
+    with pytest.raises(kafkalog.StorageError, match="earlier write failed"):
+        log.append([b"c"])
+    log.close()
+    assert not (path.parent / MARKER).exists()
+    with kafkalog.Log.open(path) as again:
+        assert values(again.partition()) == [b"a", b"b"]
 
 
 def test_a_full_disk_leaves_whole_batches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,25 @@ def abandoned(root: Path, ends: dict[str, int]) -> None:
     raise AssertionError("it was to be cut")
 
 
+SYNCED: dict[str, int] = {}
+"""Path -> bytes of a file that were flushed."""
+
+
+def remember_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, real_truncate = fs.AppendFile.sync, fs.AppendFile.truncate
+
+    def sync(file: fs.AppendFile) -> None:
+        real(file)
+        SYNCED[file.path] = file.size
+
+    def truncate(file: fs.AppendFile, size: int) -> None:
+        real_truncate(file, size)
+        SYNCED[file.path] = min(SYNCED.get(file.path, 0), size)
+
+    monkeypatch.setattr(fs.AppendFile, "sync", sync)
+    monkeypatch.setattr(fs.AppendFile, "truncate", truncate)
+
+
 @dataclass
 class Model:
     """What the log must hold: values by offset, and what may not be lost."""
@@ -254,17 +273,35 @@ class Lives(RuleBasedStateMachine):
         self.model.durable = self.model.end
         self.open()
 
-    @rule()
-    def crash(self) -> None:
-        """The process is gone; its files are as they were written."""
+    @rule(seed=st.integers(0, 2**32), power=st.booleans())
+    def crash(self, seed: int, power: bool) -> None:
+        """The process is gone; with the power go parts of what was not flushed, file by file, cut or as zeros."""
         copy = self.root.with_name(self.root.name + "-copy")
         shutil.copytree(self.root, copy)
+        if power:
+            self.lose(copy, random.Random(seed))
         self.log.close()
         shutil.rmtree(self.root)
         copy.rename(self.root)
         (self.root / ".lock").unlink(missing_ok=True)
         kafkalog.recover(self.root)
         self.open()
+        model = self.model
+        assert model.durable <= self.log.end_offset <= model.end
+        assert power or self.log.end_offset == model.end
+        model.end = max(self.log.end_offset, model.start)
+        model.values = {at: value for at, value in model.values.items() if at < model.end}
+        model.durable = min(self.log.recovery_point, model.end)
+
+    def lose(self, copy: Path, rng: random.Random) -> None:
+        for file in (copy / "t-0").iterdir():
+            flushed = SYNCED.get(str(self.root / "t-0" / file.name))
+            data = file.read_bytes()
+            if flushed is None or flushed >= len(data) or file.suffix not in (".log", ".index", ".timeindex"):
+                continue
+            kept = rng.randint(flushed, len(data))
+            zeros = bytes(rng.choice([0, len(data) - kept]))
+            file.write_bytes(data[:kept] + zeros)
 
     @precondition(lambda self: self.model.end > self.model.start)
     @rule()
@@ -291,11 +328,17 @@ class Lives(RuleBasedStateMachine):
             shutil.rmtree(self.root)
 
 
-def test_any_order_of_operations_against_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("examples", [40, pytest.param(1500, marks=pytest.mark.sweep)])
+def test_any_order_of_operations_against_a_model(
+    examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     monkeypatch.setenv("KAFKALOG_TEST_SCRATCH", str(tmp_path))
+    SYNCED.clear()
+    remember_flushes(monkeypatch)
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Lives, settings=settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=checks)
+        Lives,
+        settings=settings(max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=checks),
     )
