@@ -95,7 +95,8 @@ class _PartitionVerifier:
         self.deep = deep
         self.limits = limits
         self.on_read = on_read
-        self.report = PartitionReport(partition.path, partition.log_start_offset, len(partition.segments))
+        start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
+        self.report = PartitionReport(partition.path, start, len(partition.segments))
         self.report.findings.extend(partition.findings)
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None

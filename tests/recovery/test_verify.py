@@ -1,0 +1,292 @@
+"""verify over whole directories: each kind of damage has its finding, and what a stopped broker left has none."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from batches import batch, fix_crc, patch, record, simple
+from broker_dirs import STOPPED, brokers, own_copy
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.recovery.verify import VerifyReport, verify
+
+PARTITION = "orders-23-0"
+TRANSACTIONS = "4.1.1/txn"
+SEGMENTS = "4.1.1/segments"
+OFFSET_ENTRY, TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
+
+
+def some_broker(case: str, tmp_path: Path) -> Path:
+    return own_copy(brokers(case)[0], tmp_path / "broker")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Path:
+    """A broker that was stopped, with a partition of several segments."""
+    return some_broker(SEGMENTS, tmp_path)
+
+
+def of(code: FindingCode, report: VerifyReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.code is code]
+
+
+def only(report: VerifyReport, code: FindingCode, severity: Severity, file: Path) -> Finding:
+    """The one finding of a code; what stands beside it is information."""
+    (found,) = of(code, report)
+    assert (found.severity, found.file) == (severity, str(file))
+    others = [each for each in report.findings if each.code is not code and each.severity is not Severity.INFO]
+    assert others == []
+    return found
+
+
+def first(broker: Path, pattern: str, partition: str = PARTITION) -> Path:
+    return min((broker / partition).glob(pattern))
+
+
+def last(broker: Path, pattern: str, partition: str = PARTITION) -> Path:
+    return max((broker / partition).glob(pattern))
+
+
+def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+def checkpoint(broker: Path, name: str, value: int) -> None:
+    """One line of a checkpoint set to a value, or added."""
+    path = broker / name
+    topic, _, number = PARTITION.rpartition("-")
+    lines = [line for line in path.read_text().splitlines()[2:] if not line.startswith(f"{topic} {number} ")]
+    lines.append(f"{topic} {number} {value}")
+    path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def test_an_undamaged_copy_holds_deleted_records_and_nothing_else(broker: Path) -> None:
+    """They were deleted by `DeleteRecords` in front of the broker."""
+    codes = {(found.code, found.severity) for found in verify(broker).findings}
+    assert codes == {(FindingCode.OFFSETS_BELOW_LOG_START, Severity.INFO)}
+
+
+@pytest.mark.parametrize("case", STOPPED, ids=lambda case: case.id)
+def test_nothing_is_wrong_with_what_a_stopped_broker_left(case: object, compared: Callable[[str, int], None]) -> None:
+    """No error and no warning on any recorded directory, compacted ones and those of ZooKeeper's time included."""
+    count = 0
+    for each in brokers(case.id):  # type: ignore[attr-defined]
+        report = verify(each)
+        assert report.partitions
+        assert [str(found) for found in report.findings if found.severity is not Severity.INFO] == []
+        count += len(report.partitions)
+    compared("verify: partitions of stopped brokers without an error or a warning", count)
+
+
+# --- indexes --------------------------------------------------------------------------------------------------------
+
+
+def test_index_missing(broker: Path) -> None:
+    first(broker, "*.index").unlink()
+    only(verify(broker), FindingCode.INDEX_MISSING, Severity.WARNING, first(broker, "*.log"))
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_index_size_invalid(broker: Path, kind: str) -> None:
+    path = first(broker, f"*.{kind}")
+    size = path.stat().st_size
+    edit(path, lambda data: data + b"\1\1\1")
+    found = only(verify(broker), FindingCode.INDEX_SIZE_INVALID, Severity.WARNING, path)
+    assert f"{size + 3} bytes" in found.detail
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_index_not_increasing(broker: Path, kind: str) -> None:
+    path = first(broker, f"*.{kind}")
+    entry = (OFFSET_ENTRY if kind == "index" else TIME_ENTRY).size
+    assert path.stat().st_size >= 2 * entry
+    edit(path, lambda data: data[:entry] + data)
+    found = only(verify(broker), FindingCode.INDEX_NOT_INCREASING, Severity.WARNING, path)
+    assert found.position == entry
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_index_preallocated(broker: Path, kind: str) -> None:
+    path = last(broker, f"*.{kind}")
+    size = path.stat().st_size
+    edit(path, lambda data: data + bytes(240))
+    found = only(verify(broker), FindingCode.INDEX_PREALLOCATED, Severity.INFO, path)
+    assert found.position == size
+
+
+def test_index_entry_mismatch_inside_a_batch(broker: Path) -> None:
+    path = first(broker, "*.index")
+    offset, position = OFFSET_ENTRY.unpack_from(path.read_bytes())
+    edit(path, lambda data: patch(data, 0, OFFSET_ENTRY.pack(offset, position + 1)))
+    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.WARNING, path)
+    assert "where no batch begins" in found.detail
+
+
+def test_index_entry_mismatch_behind_the_log(broker: Path) -> None:
+    path = last(broker, "*.index")
+    edit(path, lambda data: data + OFFSET_ENTRY.pack(2**30, 2**30))
+    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.WARNING, path)
+    assert "behind the last batch" in found.detail
+
+
+def test_index_entry_mismatch_of_a_timestamp(broker: Path) -> None:
+    path = first(broker, "*.timeindex")
+    timestamp, offset = TIME_ENTRY.unpack_from(path.read_bytes())
+    edit(path, lambda data: patch(data, 0, TIME_ENTRY.pack(timestamp - 10**9, offset)))
+    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.WARNING, path)
+    assert found.position == 0
+
+
+def with_aborted(tmp_path: Path) -> Path:
+    """The index of a recorded partition in which a transaction was aborted."""
+    broker = some_broker(TRANSACTIONS, tmp_path)
+    return next(path for path in sorted(broker.glob("*-*/*.txnindex")) if path.stat().st_size)
+
+
+def test_txn_index_mismatch(tmp_path: Path) -> None:
+    path = with_aborted(tmp_path)
+    edit(path, lambda data: b"")
+    found = only(verify(path.parent.parent), FindingCode.TXN_INDEX_MISMATCH, Severity.ERROR, path)
+    assert re.match(r"[1-9]\d* aborted transactions are not listed, 0 are listed and not there", found.detail)
+
+
+def test_txn_index_lists_what_is_not_there(tmp_path: Path) -> None:
+    path = with_aborted(tmp_path)
+    edit(path, lambda data: data + patch(data[-34:], 2, (987654).to_bytes(8, "big")))
+    found = only(verify(path.parent.parent), FindingCode.TXN_INDEX_MISMATCH, Severity.ERROR, path)
+    assert found.detail == "0 aborted transactions are not listed, 1 are listed and not there"
+
+
+def test_snapshot_invalid(broker: Path) -> None:
+    path = last(broker, "*.snapshot")
+    edit(path, lambda data: data[:3] + bytes([data[3] ^ 1]) + data[4:])
+    only(verify(broker), FindingCode.SNAPSHOT_INVALID, Severity.ERROR, path)
+
+
+# --- batches against what stands beside them ------------------------------------------------------------------------
+
+
+def test_leader_epoch_mismatch(broker: Path) -> None:
+    log = last(broker, "*.log")
+    edit(log, lambda data: patch(data, 12, (77).to_bytes(4, "big")))  # outside the checksum
+    found = verify(broker)
+    mismatch = of(FindingCode.LEADER_EPOCH_MISMATCH, found)
+    assert [(each.file, each.position, each.severity) for each in mismatch] == [(str(log), 0, Severity.WARNING)]
+    assert "leader epoch 77" in mismatch[0].detail
+
+
+def test_max_timestamp_mismatch(broker: Path) -> None:
+    log = last(broker, "*.log")
+    size = struct.unpack_from(">i", log.read_bytes(), 8)[0] + 12
+
+    def change(data: bytes) -> bytes:
+        (newest,) = struct.unpack_from(">q", data, 35)
+        return fix_crc(patch(data[:size], 35, struct.pack(">q", newest - 1))) + data[size:]
+
+    edit(log, change)
+    only(verify(broker), FindingCode.MAX_TIMESTAMP_MISMATCH, Severity.WARNING, log)
+    assert verify(broker, deep=False).is_clean
+
+
+def made(tmp_path: Path, **segments: bytes) -> Path:
+    """A partition directory of nothing but segments, named by their base offsets."""
+    directory = tmp_path / "made-0"
+    directory.mkdir()
+    for name, data in segments.items():
+        base = int(name[1:])
+        (directory / f"{base:020d}.log").write_bytes(data)
+        for kind in ("index", "timeindex"):
+            (directory / f"{base:020d}.{kind}").touch()
+    return directory
+
+
+def test_segment_overlap(tmp_path: Path) -> None:
+    directory = made(tmp_path, s0=simple(5), s3=simple(2, 3))
+    (found,) = verify(directory).findings
+    assert (found.code, found.severity, found.file) == (
+        FindingCode.SEGMENT_OVERLAP, Severity.ERROR, str(first(tmp_path, "*.log", "made-0")),
+    )  # fmt: skip
+
+
+def test_max_timestamp_above_the_records(tmp_path: Path) -> None:
+    directory = made(tmp_path, s0=batch(record(), 1, max_timestamp=5))
+    (found,) = verify(directory).findings
+    assert (found.code, found.severity) == (FindingCode.MAX_TIMESTAMP_MISMATCH, Severity.WARNING)
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------------------
+
+
+def test_offsets_below_log_start(broker: Path) -> None:
+    """Deleted by a client, and the segment not yet removed: that is no fault."""
+    (partition,) = [each for each in verify(broker).partitions if each.path.endswith(PARTITION)]
+    checkpoint(broker, "log-start-offset-checkpoint", partition.log_end_offset)
+    report = verify(broker)
+    path = last(broker, "*.log")
+    (found,) = [each for each in of(FindingCode.OFFSETS_BELOW_LOG_START, report) if Path(str(each.file)).parent == path.parent]
+    assert found.detail == f"{partition.batches} batches end below the log start offset {partition.log_end_offset}"
+    assert report.is_clean
+
+
+def test_a_batch_that_the_log_start_cuts_is_not_below_it(tmp_path: Path) -> None:
+    directory = made(tmp_path, s0=simple(3) + simple(4, 3))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nmade 0 5\n")
+    (found,) = verify(directory).findings
+    assert (found.code, found.detail) == (
+        FindingCode.OFFSETS_BELOW_LOG_START, "1 batches end below the log start offset 5",
+    )  # fmt: skip
+
+
+def test_log_end_below_log_start(broker: Path) -> None:
+    checkpoint(broker, "log-start-offset-checkpoint", 10**9)
+    only(verify(broker), FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, broker / PARTITION)
+
+
+def test_log_end_below_high_watermark(broker: Path) -> None:
+    checkpoint(broker, "replication-offset-checkpoint", 10**9)
+    found = only(verify(broker), FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, broker / PARTITION)
+    assert f"the high watermark was {10**9}" in found.detail
+
+
+# --- directories ----------------------------------------------------------------------------------------------------
+
+
+def test_broker_refuses(broker: Path) -> None:
+    (broker / "lost-partition-without-a-number").mkdir()
+    report = verify(broker)
+    (found,) = of(FindingCode.BROKER_REFUSES, report)
+    assert (found.severity, found.file) == (Severity.ERROR, str(broker))
+    assert "Kafka 4.1 would" in found.detail
+    (foreign,) = of(FindingCode.FOREIGN_DIRECTORY, report)
+    assert foreign.file == str(broker / "lost-partition-without-a-number")
+
+
+def test_duplicate_partition(broker: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copytree(broker / PARTITION, other / PARTITION)
+    found = of(FindingCode.DUPLICATE_PARTITION, verify(broker, other))
+    assert len(found) == 1
+    assert str(broker / PARTITION) in found[0].detail
+    assert str(other / PARTITION) in found[0].detail
+
+
+@pytest.mark.parametrize("suffix", ["deleted", "cleaned", "swap"])
+def test_temporary_file(broker: Path, suffix: str) -> None:
+    path = broker / PARTITION / f"{10**8:020d}.log.{suffix}"
+    path.write_bytes(b"")
+    found = of(FindingCode.TEMPORARY_FILE, verify(broker))
+    assert [(each.file, each.severity) for each in found] == [(str(path), Severity.INFO)]
+
+
+def test_foreign_file(broker: Path) -> None:
+    in_partition, beside = broker / PARTITION / "7.log", broker / "core.1234"
+    for path in (in_partition, beside):
+        path.write_bytes(b"x")
+    found = of(FindingCode.FOREIGN_FILE, verify(broker))
+    assert {each.file for each in found} == {str(in_partition), str(beside)}
