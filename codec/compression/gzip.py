@@ -36,11 +36,11 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
     parts: list[bytes] = []
     used, piece = 0, _FIRST_PIECE
     while not decoder.eof:
-        rest = decoder.unconsumed_tail or data[position : position + piece]
-        if not decoder.unconsumed_tail:
-            if piece == _FIRST_PIECE:
-                rest = _without_reserved_flags(rest)
-            position += len(rest)
+        rest: bytes | memoryview = decoder.unconsumed_tail
+        if len(rest) == 0:
+            fresh = data[position : position + piece]
+            rest = _without_reserved_flags(fresh) if piece == _FIRST_PIECE else fresh
+            position += len(fresh)
             piece *= 2
         if len(rest) == 0:
             raise bad_stream("gzip", "it ends early")

@@ -35,6 +35,7 @@ TRAILING = "bytes behind the last record"
 BROKEN = "stream that breaks off"
 MANY = "record count above the limit"
 NOTHING = "compression around no record"
+CORRUPT = "CorruptRecordException"
 MAGIC = "magic above 2"
 TAIL = "tail of 12 to 16 bytes"
 INNER = "magic above 1 inside a wrapper"
@@ -44,12 +45,12 @@ MEMORY = "message that claims gigabytes"
 # What Kafka throws where we have a finding while records are read.  Its heap may end first: OutOfMemoryError.
 THROWN = {
     "codec_unknown": {"IllegalArgumentException", "InvalidRecordException"},
-    "decompression_failed": {"KafkaException", "InvalidRecordException", "SnappyError", "CorruptRecordException"},
+    "decompression_failed": {"KafkaException", "InvalidRecordException", "SnappyError", CORRUPT},
     "header_count_invalid": {"InvalidRecordException"},
     "header_key_invalid": {"InvalidRecordException"},
     "limit_exceeded": {"InvalidRecordException", "KafkaException"},
     "message_invalid": {
-        "CorruptRecordException", "IllegalArgumentException", "IndexOutOfBoundsException", "InvalidRecordException",
+        CORRUPT, "IllegalArgumentException", "IndexOutOfBoundsException", "InvalidRecordException",
         "KafkaException",
     },
     "record_length_mismatch": {"InvalidRecordException"},
@@ -122,10 +123,10 @@ def judge(data: bytes, us: Json, kafka: Json) -> Verdict:
     """Compare what we read in one buffer with what Kafka's classes read."""
     found = Verdict([], [])
     behind = sum(each["size"] for each in kafka["batches"])
-    if kafka["failure"] == "CorruptRecordException" and data[behind + 16 : behind + 17] > b"\x02":
+    if kafka["failure"] == CORRUPT and data[behind + 16 : behind + 17] > b"\x02":
         us = {**us, "batches": us["batches"][: len(kafka["batches"])]}
         found.explained.append(MAGIC)
-    elif kafka["failure"] == "CorruptRecordException" and 12 <= len(data) - behind <= 16 and us["failure"] == "torn_tail":
+    elif (kafka["failure"], us["failure"]) == (CORRUPT, "torn_tail") and 12 <= len(data) - behind <= 16:
         found.explained.append(TAIL)
     elif (end := _ends_alike(us, kafka)) is not None:
         found.unexplained.append(end)
@@ -283,7 +284,7 @@ def test_each_difference(name: str, kafka: KafkaOracle) -> None:
     assert (len(us["records"]), us["failure"]) == (case.records, case.finding)
     assert (len(theirs["records"]), theirs["failure"].lstrip("!")) == (case.kafka_records, case.thrown)
     if name in (MAGIC, TAIL):
-        assert answer["failure"] == "CorruptRecordException"
+        assert answer["failure"] == CORRUPT
     verdict = judge(case.data, ours(case.data), answer)
     assert verdict == Verdict([name], [])
 
@@ -375,9 +376,7 @@ def conversions(kafka: KafkaOracle, seed: int, count: int) -> tuple[Counter[str]
 
 
 @pytest.mark.java
-def test_two_hundred_conversions(
-    kafka_of: Callable[[str], KafkaOracle], compared: Callable[[str, int], None]
-) -> None:
+def test_two_hundred_conversions(kafka_of: Callable[[str], KafkaOracle], compared: Callable[[str, int], None]) -> None:
     done, wrong = conversions(kafka_of(CONVERTING), 3, 200)
     assert wrong == []
     for what, count in done.items():

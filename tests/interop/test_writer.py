@@ -81,9 +81,7 @@ def test_many_more_histories(kind: str, kafka: KafkaOracle, tmp_path: Path, comp
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kafka_reads_what_we_wrote_as_we_do(
-    kind: str, kafka: KafkaOracle, tmp_path: Path, compared: Compared
-) -> None:
+def test_kafka_reads_what_we_wrote_as_we_do(kind: str, kafka: KafkaOracle, tmp_path: Path, compared: Compared) -> None:
     """Records, where a fetch at each offset begins, and the offset for each time that occurs."""
     history = histories.History(kind, "writer/e")
     root = tmp_path / "ours"

@@ -228,7 +228,8 @@ def test_offsets_below_log_start(broker: Path) -> None:
     checkpoint(broker, "log-start-offset-checkpoint", partition.log_end_offset)
     report = verify(broker)
     path = last(broker, "*.log")
-    (found,) = [each for each in of(FindingCode.OFFSETS_BELOW_LOG_START, report) if Path(str(each.file)).parent == path.parent]
+    ended_below = of(FindingCode.OFFSETS_BELOW_LOG_START, report)
+    (found,) = [each for each in ended_below if Path(str(each.file)).parent == path.parent]
     assert found.detail == f"{partition.batches} batches end below the log start offset {partition.log_end_offset}"
     assert report.is_clean
 

@@ -456,6 +456,7 @@ def campaign(seed: int, count: int, directory: Path, kafka: KafkaOracle) -> Iter
         finally:
             shutil.rmtree(root)
 
+
 LONG_SEED = 4100
 
 
