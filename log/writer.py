@@ -562,6 +562,8 @@ class Log:
             if offset > self._end:
                 raise UsageError(f"offset {offset} is out of range: the log holds {self._log_start} to {self._end}")
             if offset > self._log_start:
+                if offset > self._recovery_point:
+                    self._flush()  # a start behind the end of what survives would be no start
                 self._log_start = offset
                 self._checkpoint(self._recovery_point)
                 self._epochs.truncate_from_start(offset)

@@ -261,6 +261,7 @@ class Lives(RuleBasedStateMachine):
         offset = self.model.start + int(share * (self.model.end - self.model.start))
         self.log.delete_records_before(offset)
         self.model.start = max(self.model.start, offset)
+        self.model.durable = max(self.model.durable, offset)
 
     @rule()
     def retain(self) -> None:
@@ -289,7 +290,10 @@ class Lives(RuleBasedStateMachine):
         model = self.model
         assert model.durable <= self.log.end_offset <= model.end
         assert power or self.log.end_offset == model.end
-        model.end = max(self.log.end_offset, model.start)
+        if self.log.log_start_offset < model.start:  # where nothing is left, recovery shows what was deleted last
+            assert self.log.end_offset == model.start
+            self.log.delete_records_before(model.start)
+        model.end = self.log.end_offset
         model.values = {at: value for at, value in model.values.items() if at < model.end}
         model.durable = min(self.log.recovery_point, model.end)
 
