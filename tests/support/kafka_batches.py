@@ -1,4 +1,4 @@
-"""Batches as Kafka's own classes read them, and ours in the same words; damage to batches behind a repaired checksum."""
+"""Batches as Kafka's own classes read them and as we do, in the same words; damage behind a repaired checksum."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from batches import BATCH, batch, fix_crc, message, patch
+from batches import BATCH, fix_crc, patch
 from generated import Generated
-from kafkalog.codec import BatchHeader, Codec, FindingCode, FormatError, Record, RecordBatch, decode_batch, scan
+from kafkalog.codec import BatchHeader, Codec, FormatError, Record, RecordBatch, decode_batch, scan
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.fast.plain import PLAIN
@@ -118,7 +118,7 @@ def _flipped(choose: random.Random, data: bytes) -> bytes:
     out = bytearray(data)
     first = 21 if data[16] == 2 else 17
     for _ in range(choose.choice([1, 1, 2])):
-        place = choose.randrange(first, len(out)) if choose.random() < 0.6 else choose.randrange(first, min(len(out), 61))
+        place = choose.randrange(first, len(out) if choose.random() < 0.6 else min(len(out), 61))
         out[place] ^= 1 << choose.randrange(8)
     return fix_crc(bytes(out))
 
@@ -174,7 +174,9 @@ def _unrepaired(choose: random.Random, data: bytes) -> bytes:
     return scribble(choose, data)
 
 
-DAMAGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (_flipped, _resized, _field, _inside, _inside, _unrepaired)
+DAMAGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
+    _flipped, _resized, _field, _inside, _inside, _unrepaired,
+)  # fmt: skip
 
 
 def damaged(choose: random.Random, made: Generated) -> tuple[str, bytes]:
