@@ -34,7 +34,7 @@ class Limits:
     """Headers of one record; each takes at least 2 bytes."""
 
     zstd_window_bytes: int = 128 * MIB
-    """Window a zstd frame may ask for: that of level 22 (`compression.zstd.level`), and the largest Kafka reads."""
+    """Window that a zstd frame may ask for; level 22 of Kafka's producers asks for this, and Kafka reads no larger."""
 
     read_window_bytes: int = 4 * MIB
     """How much of a file is held at once while walking it, unless one batch is larger."""

@@ -18,13 +18,13 @@ _OS_UNKNOWN = 0xFF
 _HEADER_OS_POSITION = 9
 
 
-def _without_reserved_flags(start: memoryview) -> memoryview:
+def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
     """The start of a member as zlib takes it: reserved header flags, which the JDK does not look at, are cleared."""
     if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
         return start
     copied = bytearray(start)
     copied[_FLAGS_POSITION] &= ~_RESERVED_FLAGS
-    return memoryview(copied)
+    return bytes(copied)
 
 
 def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tuple[bytes, int]:
@@ -37,10 +37,11 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
     used, piece = 0, _FIRST_PIECE
     while not decoder.eof:
         rest: bytes | memoryview = decoder.unconsumed_tail
-        if len(rest) == 0:
-            fresh = data[position : position + piece]
-            rest = _without_reserved_flags(fresh) if piece == _FIRST_PIECE else fresh
-            position += len(fresh)
+        if not rest:
+            rest = data[position : position + piece]
+            if piece == _FIRST_PIECE:
+                rest = _without_reserved_flags(rest)
+            position += len(rest)
             piece *= 2
         if len(rest) == 0:
             raise bad_stream("gzip", "it ends early")

@@ -94,9 +94,9 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, che
             raise bad_stream("lz4", "it ends without an end mark")
         (word,) = _SIZE.unpack_from(data, position)
         position += _SIZE.size
-        if word == 0:
-            return b"".join(parts)
         size = word & ~STORED_BLOCK
+        if size == 0:  # the end mark, also where it says that it is stored
+            return b"".join(parts)
         if size > max_block:
             raise bad_stream("lz4", f"a block of {size} bytes is larger than the frame allows")
         if size > len(data) - position:

@@ -6,5 +6,7 @@ and said by `kafkalog.spark.register`.
 
 from contextlib import suppress
 
+__all__ = ["DefaultSource"]
+
 with suppress(Exception):
-    from kafkalog.spark.source import KafkaLogSource as DefaultSource  # noqa: F401
+    from kafkalog.spark.source import KafkaLogSource as DefaultSource

@@ -328,6 +328,12 @@ def test_zstd_refusals() -> None:
     refused(ZSTD, bytes.fromhex("28b52ffd 0058 070000"))
 
 
+def test_an_lz4_end_mark_that_says_stored() -> None:
+    good = compress(LZ4, TEXT)
+    assert good[-4:] == bytes(4)
+    assert decompress(LZ4, good[:-4] + b"\0\0\0\x80", DEFAULT_LIMITS) == TEXT
+
+
 def test_zstd_windows_have_a_cap() -> None:
     """128 MiB, as level 22 asks for and Kafka reads, and no more; or what the caller says."""
     wide = zstandard.ZstdCompressor(

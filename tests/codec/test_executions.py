@@ -33,9 +33,11 @@ from kafkalog.codec.reference import REFERENCE
 from kafkalog.codec.scan import scan
 from record_bytes import RECORDS, batch, damaged, payload, record
 
+Fields = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+
 FEW_HEADERS = replace(DEFAULT_LIMITS, headers_per_record=2)
 SCHEMA = record_schema(TYPES)
-SIMPLE = (0, 0, 0, b"k", b"v", [(b"h", b"x")])
+SIMPLE: Fields = (0, 0, 0, b"k", b"v", [(b"h", b"x")])
 
 
 @settings(max_examples=600, deadline=None)
@@ -49,8 +51,8 @@ def test_executions_agree(data: tuple[bytes, int], limits: Limits) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(RECORDS)
-def test_records_that_were_built_are_read_back_without_a_fault(records: list[tuple[object, ...]]) -> None:
-    found, fault = KERNEL.records(payload(records), len(records), DEFAULT_LIMITS)  # type: ignore[arg-type]
+def test_records_that_were_built_are_read_back_without_a_fault(records: list[Fields]) -> None:
+    found, fault = KERNEL.records(payload(records), len(records), DEFAULT_LIMITS)
     assert fault is None
     assert [(*each[:5], list(each.headers)) for each in found] == records
 
@@ -119,6 +121,7 @@ def test_columns_agree(batches: list[tuple[tuple[bytes, int], dict[str, int], in
         if isinstance(one, Fault):
             assert one == other
         else:
+            assert not isinstance(other, Fault)
             other.validate(full=True)
             assert one.equals(other), (one.to_pylist(), other.to_pylist())
 

@@ -42,8 +42,10 @@ def base_of(batch: RecordBatch) -> int:
     return batch.header.base_offset
 
 
-def read(partition: Partition, **options: bool) -> tuple[list[int], list[tuple[FindingCode, Severity]], StopReason]:
-    reader = partition.records(**options)
+def read(
+    partition: Partition, *, all: bool = False
+) -> tuple[list[int], list[tuple[FindingCode, Severity]], StopReason]:
+    reader = partition.records(all=all)
     got = [record.offset for record in reader]
     assert reader.stop is not None
     return got, [(found.code, found.severity) for found in reader.findings], reader.stop

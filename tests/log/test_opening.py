@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,9 @@ def test_deleted_future_and_stray_directories_are_seen_and_not_read_by_default(l
         (lambda path: (path.mkdir(), (path / "00000000000000000000.log").touch()), "its topic is unknown"),
     ],
 )
-def test_what_is_nothing_of_kafkas_is_a_usage_error(tmp_path: Path, make, sentence: str) -> None:
+def test_what_is_nothing_of_kafkas_is_a_usage_error(
+    tmp_path: Path, make: Callable[[Path], object], sentence: str
+) -> None:
     path = tmp_path / "thing"
     make(path)
     with pytest.raises(UsageError, match=sentence) as refused:
@@ -157,7 +160,9 @@ def test_a_segment_file_stands_for_itself(log_dir: Path, tmp_path: Path) -> None
         (lambda path: path.mkdir(), "a directory"),
     ],
 )
-def test_links_and_fifos_in_a_partition_are_findings_and_never_followed(log_dir: Path, make, phrase: str) -> None:
+def test_links_and_fifos_in_a_partition_are_findings_and_never_followed(
+    log_dir: Path, make: Callable[[Path], object], phrase: str
+) -> None:
     directory = log_dir / "orders-23-0"
     log = directory / "00000000000000000225.log"
     log.unlink()

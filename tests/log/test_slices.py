@@ -73,13 +73,13 @@ def damaged_segment(tmp_path: Path) -> tuple[Partition, list[int]]:
     return Partition(partition.path, partition.name, (segment,)), starts
 
 
-def read(partition: Partition, **options: bool) -> tuple[list[int], list[Damage]]:
+def read(partition: Partition, *, tolerant: bool = False) -> tuple[list[int], list[Damage]]:
     (segment,) = partition.segments
     assembler = ArrowAssembler(record_schema(["offset"]), topic="t", partition=0, bounds=Bounds())
     part = Slice(segment.path, 0, segment.size, segment.base_offset, 0, is_last=True)
     offsets: list[int] = []
     damage: list[Damage] = []
-    for piece in SliceReader(part, assembler, **options):
+    for piece in SliceReader(part, assembler, tolerant=tolerant):
         if isinstance(piece, Damage):
             damage.append(piece)
         else:

@@ -79,7 +79,7 @@ def valid_batches_before_damage(root: Path) -> dict[str, int]:
 
 def is_kafkas_result_good(case: RecoveryCase) -> bool:
     entry = INDEX[case.id]
-    return entry["outcome"] == "loaded" and entry["second_pass"] == "same" and entry["assessment"] == {}
+    return (entry["outcome"], entry["second_pass"], entry["assessment"]) == ("loaded", "same", {})
 
 
 def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from batches import batch, fix_crc, patch, record, simple
 from broker_dirs import STOPPED, brokers, own_copy
+from fixture_data import BrokerCase
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery.verify import VerifyReport, verify
 
@@ -72,10 +73,12 @@ def test_an_undamaged_copy_holds_deleted_records_and_nothing_else(broker: Path) 
 
 
 @pytest.mark.parametrize("case", STOPPED, ids=lambda case: case.id)
-def test_nothing_is_wrong_with_what_a_stopped_broker_left(case: object, compared: Callable[[str, int], None]) -> None:
+def test_nothing_is_wrong_with_what_a_stopped_broker_left(
+    case: BrokerCase, compared: Callable[[str, int], None]
+) -> None:
     """No error and no warning on any recorded directory, compacted ones and those of ZooKeeper's time included."""
     count = 0
-    for each in brokers(case.id):  # type: ignore[attr-defined]
+    for each in brokers(case.id):
         report = verify(each)
         assert report.partitions
         assert [str(found) for found in report.findings if found.severity is not Severity.INFO] == []
@@ -228,8 +231,8 @@ def test_offsets_below_log_start(broker: Path) -> None:
     checkpoint(broker, "log-start-offset-checkpoint", partition.log_end_offset)
     report = verify(broker)
     path = last(broker, "*.log")
-    ended_below = of(FindingCode.OFFSETS_BELOW_LOG_START, report)
-    (found,) = [each for each in ended_below if Path(str(each.file)).parent == path.parent]
+    below = of(FindingCode.OFFSETS_BELOW_LOG_START, report)
+    (found,) = [each for each in below if Path(str(each.file)).parent == path.parent]
     assert found.detail == f"{partition.batches} batches end below the log start offset {partition.log_end_offset}"
     assert report.is_clean
 

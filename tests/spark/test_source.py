@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from broker_dirs import brokers, own_copy
 from kafkalog.codec.fast import choice
-from kafkalog.codec.model import BATCH
+from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.partition import Partition
 from kafkalog.spark import register
@@ -181,9 +181,10 @@ def damaged(tmp_path: Path) -> tuple[str, int, list[int], list[int]]:
     content[batch.position + batch.size - 2] ^= 0x10
     Path(victim.path).write_bytes(content)
     header = batch.header
+    assert isinstance(header, BatchHeader)
     lost = [
         offset for offset in everything if batch.last_offset - header.last_offset_delta <= offset <= batch.last_offset
-    ]  # type: ignore[union-attr]
+    ]
     assert lost
     return partition.path, batch.position, everything, lost
 

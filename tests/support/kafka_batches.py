@@ -1,4 +1,4 @@
-"""Batches as Kafka's own classes read them, ours in the same words, and damage behind a repaired checksum."""
+"""Batches as Kafka's own classes read them and as we do, in the same words; damage behind a repaired checksum."""
 
 from __future__ import annotations
 
@@ -174,8 +174,9 @@ def _unrepaired(choose: random.Random, data: bytes) -> bytes:
     return scribble(choose, data)
 
 
-Damage = Callable[[random.Random, bytes], bytes]
-DAMAGES: tuple[Damage, ...] = (_flipped, _resized, _field, _inside, _inside, _unrepaired)
+DAMAGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
+    _flipped, _resized, _field, _inside, _inside, _unrepaired,
+)  # fmt: skip
 
 
 def damaged(choose: random.Random, made: Generated) -> tuple[str, bytes]:
