@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
+from typing import Any
 
 from kafkalog.cluster.layout.consumer_protocol import (
     ASSIGNMENT,
@@ -41,11 +42,14 @@ class Subscription:
     """What a member asked for, and what it had before."""
 
     topics: tuple[str, ...]
-    owned: frozenset[TopicPartition] = frozenset()
+    owned: tuple[TopicPartition, ...] = ()
+    """in the order in which the member gave them"""
     generation: int = -1
     """of `owned`; -1 unknown"""
     rack: str | None = None
     user_data: bytes | None = None
+    version: int = 3
+    """0 up to clients of 2.3, 1 up to 3.3, 3 since"""
 
 
 def _versioned(layout: Message, data: bytes) -> Decoded:
@@ -67,13 +71,13 @@ def decode_assignment(data: bytes) -> Decoded:
     return _versioned(ASSIGNMENT, data)
 
 
-def _pairs(topics: list[dict[str, object]]) -> frozenset[TopicPartition]:
-    return frozenset((str(each["topic"]), number) for each in topics for number in each["partitions"])  # type: ignore[attr-defined]
+def _pairs(topics: list[dict[str, Any]]) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys((str(each["topic"]), number) for each in topics for number in each["partitions"]))
 
 
 def read_assignment(data: bytes) -> frozenset[TopicPartition]:
     """The partitions of an assignment; none for a member that was given no bytes.  Raises `FormatError`."""
-    return _pairs(decode_assignment(data).fields["assigned_partitions"]) if data else frozenset()
+    return frozenset(_pairs(decode_assignment(data).fields["assigned_partitions"]) if data else ())
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
@@ -82,7 +86,8 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
     Eager sticky keeps previous partitions and generation in the user data; cooperative-sticky its generation, unless
     the subscription has a field for it.
     """
-    fields = decode_subscription(data).fields
+    decoded = decode_subscription(data)
+    fields = decoded.fields
     owned = _pairs(fields.get("owned_partitions", []))
     generation = int(fields.get("generation_id", -1))
     user_data: bytes | None = fields["user_data"]
@@ -93,17 +98,17 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
             generation = decode(COOPERATIVE_STICKY_USER_DATA, 0, user_data).fields["generation"]
         except FormatError:
             generation = -1
-    return Subscription(tuple(fields["topics"]), owned, generation, fields.get("rack_id"), user_data)
+    return Subscription(tuple(fields["topics"]), owned, generation, fields.get("rack_id"), user_data, decoded.version)
 
 
-def _sticky_memory(user_data: bytes | None) -> tuple[frozenset[TopicPartition], int]:
+def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
     """What `StickyAssignor.memberData` makes of it: version 1, else 0, else nothing."""
     if not user_data:
-        return frozenset(), -1
+        return (), -1
     for version in (1, 0):
         try:
             fields = decode(STICKY_USER_DATA, version, user_data).fields
         except FormatError:
             continue
         return _pairs(fields["previous_assignment"]), int(fields.get("generation", -1))
-    return frozenset(), -1
+    return (), -1

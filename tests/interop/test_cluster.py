@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 
 import pytest
 
 from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from kafka_oracle import KafkaOracle
+from kafkalog.cluster.assignors import ASSIGNORS, GroupMember, assign
 from kafkalog.cluster.metadata_json import state_json
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.log import open_partition
@@ -33,3 +36,79 @@ def test_the_metadata_image_is_kafkas(case: BrokerCase, kafka_of: Callable[[str]
         partitions = sum(len(topic["partitions"]) for topic in wanted["topics"].values())
         compared("metadata images of Kafka", 1)
         compared("partitions in metadata images of Kafka", partitions)
+
+
+def _case(random: Random, assignor: str) -> tuple[dict[str, int], list[list[GroupMember]]]:
+    """Topics and up to three rounds of members; equal subscriptions for the sticky assignors."""
+    counts = {f"t{number}": random.randint(0, 9) for number in range(random.randint(1, 4))}
+    same = tuple(sorted(random.sample(sorted(counts), random.randint(1, len(counts)))))
+    pool = [f"{random.choice(['m', 'consumer-', 'é'])}{random.randint(0, 999)}" for _ in range(8)]
+    pool = list(dict.fromkeys(pool))
+
+    def member(name: str) -> GroupMember:
+        topics = same if "sticky" in assignor else tuple(random.sample(sorted(counts), random.randint(1, len(counts))))
+        return GroupMember(name, topics, f"i{random.randint(0, 9)}{name}" if random.random() < 0.3 else None)
+
+    known = {name: member(name) for name in pool}
+    rounds = [[known[name] for name in random.sample(pool, random.randint(1, len(pool)))] for _ in range(3)]
+    return counts, rounds
+
+
+def _differences(kafka: KafkaOracle, cases: int, seed: int) -> tuple[int, list[str]]:
+    random, compared, wrong = Random(seed), 0, []
+    while compared < cases:
+        assignor = ASSIGNORS[compared % len(ASSIGNORS)]
+        counts, rounds = _case(random, assignor)
+        asked = [
+            {
+                "partitions": counts,
+                "members": [
+                    {"id": each.member_id, "topics": list(each.topics)}
+                    | ({"instance": each.instance_id} if each.instance_id is not None else {})
+                    for each in members
+                ],
+            }
+            for members in rounds
+        ]
+        answers = kafka.assign(assignor, asked)
+        before: dict[str, frozenset[tuple[str, int]]] = {}
+        since: dict[str, int] = {}
+        for generation, (members, answer) in enumerate(zip(rounds, answers, strict=True), start=1):
+            # members remember; who left has forgotten, and all see the subscription's generation of the round before
+            remembering = [
+                replace(
+                    each,
+                    owned=tuple(sorted(before.get(each.member_id, ()))),
+                    generation=_generation(assignor, each.member_id, since, generation - 1),
+                    subscription_generation=generation - 1,
+                )
+                for each in sorted(members, key=lambda each: each.member_id.encode("utf-16-be"))
+            ]
+            wanted = {
+                name: frozenset((topic, number) for topic, number in found["partitions"])
+                for name, found in answer["members"].items()
+            }
+            got = assign(assignor, counts, remembering)
+            if got != wanted:
+                wrong.append(f"{assignor} {counts} {remembering}: {got} is not {wanted}")
+            before, since = wanted, dict.fromkeys(wanted, generation)
+            compared += 1
+    return compared, wrong
+
+
+def _generation(assignor: str, member: str, since: dict[str, int], subscription: int) -> int:
+    """Eager sticky keeps its own generation, unknown to a new member; cooperative the subscription's."""
+    return since.get(member, -1) if assignor == "sticky" else subscription
+
+
+def test_assignors_are_kafkas_on_a_few_hundred_cases(kafka: KafkaOracle, compared: Note) -> None:
+    count, wrong = _differences(kafka, 300, 1)
+    assert wrong == []
+    compared("generated assignments of Kafka's assignors", count)
+
+
+@pytest.mark.interop
+def test_assignors_are_kafkas_on_ten_thousand_cases(kafka: KafkaOracle, compared: Note) -> None:
+    count, wrong = _differences(kafka, 10_200, 2)
+    assert wrong == []
+    compared("generated assignments of Kafka's assignors", count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -10,8 +10,10 @@ from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
+from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.groups import Group, Member, read_groups
+from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
 from kafkalog.cluster.replay import Until
 from kafkalog.log import open_all
 
@@ -38,7 +40,22 @@ def _member(member: Member) -> dict[str, object]:
     }
 
 
-def _line(group: Group) -> dict[str, object]:
+def _names_by_member(assignment: Assignment | None) -> dict[str, list[str] | None] | None:
+    return None if assignment is None else {member: _names(found) for member, found in sorted(assignment.items())}
+
+
+def _line(group: Group, counts: Mapping[str, int], without: str | None) -> dict[str, object]:
+    found = verdict(group, counts)
+    line = _state(group)
+    line["assignmentAsDerived"] = found.same
+    line["derivedAssignment"] = _names_by_member(found.derived) if found.same is False else None
+    line["assignmentProblems"] = list(found.problems)
+    if without is not None:
+        line["assignmentWithout"] = _names_by_member(assignment_of(group, counts, without=without))
+    return line
+
+
+def _state(group: Group) -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state,
@@ -66,10 +83,13 @@ def _line(group: Group) -> dict[str, object]:
     }
 
 
-def _print(groups: list[Group]) -> None:
+_AS_DERIVED = {True: "yes", False: "no", None: ""}
+
+
+def _print(groups: list[Group], counts: Mapping[str, int], without: str | None) -> None:
     print_table(
         "groups",
-        ["group", "type", "state", "since", "assignor", "generation", "members", "offsets", "in"],
+        ["group", "type", "state", "since", "assignor", "generation", "members", "offsets", "in", "as derived"],
         [
             [
                 each.group_id,
@@ -81,6 +101,7 @@ def _print(groups: list[Group]) -> None:
                 len(each.members),
                 len(each.offsets),
                 each.log_partition,
+                _AS_DERIVED[verdict(each, counts).same],
             ]
             for each in groups
         ],
@@ -102,23 +123,42 @@ def _print(groups: list[Group]) -> None:
                 for group, member in members
             ],
         )
+    if without is not None:
+        rows = [
+            [each.group_id, member, " ".join(names or [])]
+            for each in groups
+            for member, names in (_names_by_member(assignment_of(each, counts, without=without)) or {}).items()
+            if without in {one.member_id for one in each.members}
+        ]
+        print_table(f"without {without}", ["group", "member", "assignment"], rows)
 
 
 @click.command(name="groups")
 @PATHS
 @JSON_LINES
 @click.option("--group", help="Only this group.")
+@click.option("--without", metavar="MEMBER", help="What the others would get if this member left.")
 @AS_OF
 @REPLICA
 def command(
-    paths: tuple[str, ...], as_json: bool, group: str | None, at_offset: int | None, at: int | None, replica: str | None
+    paths: tuple[str, ...],
+    as_json: bool,
+    group: str | None,
+    without: str | None,
+    at_offset: int | None,
+    at: int | None,
+    replica: str | None,
 ) -> int:
-    """Groups with members, generation, protocol and assignment, from `__consumer_offsets`."""
+    """Groups with members, generation, protocol and assignment, from `__consumer_offsets`.
+
+    And whether the stored assignment is what the group's assignor makes of the stored subscriptions.
+    """
     partitions = partitions_with(open_all(*paths), CONSUMER_OFFSETS_TOPIC, replica)
     found = read_groups(partitions, until=Until(at_offset, at))
+    counts = partition_counts(partitions)
     groups = [each for each in found.groups if group in (None, each.group_id)]
     if as_json:
-        print_lines(_line(each) for each in groups)
+        print_lines(_line(each, counts, without) for each in groups)
     else:
-        _print(groups)
+        _print(groups, counts, without)
     return finish(found.findings)

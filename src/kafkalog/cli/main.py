@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
+    "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),

@@ -1,0 +1,130 @@
+"""What only both sides together tell: the cluster's metadata against the log directories of one of its brokers.
+
+Topic ids against `partition.metadata`, leader epochs against `leader-epoch-checkpoint` and the batches' own, replicas
+and directories against where a partition stands.  Metadata may be older than the data beside it: then epochs differ
+rightly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.metadata_image import MetadataImage
+from kafkalog.cluster.zookeeper.kafka_nodes import json_object, partition_state, replicas_of
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log import LogDir, Partition
+
+__all__ = ["KnownPartition", "KnownTopic", "cross_check", "known_from_image", "known_from_zookeeper"]
+
+_RESERVED = {"A" * 22, "A" * 21 + "Q", "A" * 21 + "g"}
+"""directory ids that say nothing: migrating, unassigned, lost"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPartition:
+    """What the metadata says of a partition."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader_epoch: int
+    directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """What the metadata says of a topic; `topic_id` is None before 2.8."""
+
+    topic_id: str | None
+    partitions: Mapping[int, KnownPartition]
+
+
+def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
+    """From a KRaft image."""
+    return {
+        name: KnownTopic(
+            topic.id,
+            {
+                number: KnownPartition(each.replicas, each.isr, each.leader_epoch, each.directories)
+                for number, each in topic.partitions.items()
+            },
+        )
+        for name, topic in image.topics.items()
+    }
+
+
+def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
+    """From ZooKeeper's tree."""
+    found: dict[str, KnownTopic] = {}
+    base = f"{chroot}/brokers/topics"
+    topics = tree.nodes.get(base)
+    for topic in sorted(topics.children) if topics is not None else ():
+        data = tree.nodes[f"{base}/{topic}"].data
+        partitions = {}
+        for number, replicas in replicas_of(data).items():
+            node = tree.nodes.get(f"{base}/{topic}/partitions/{number}/state")
+            state = partition_state(node.data) if node is not None else None
+            if state is not None:
+                partitions[number] = KnownPartition(replicas, state.isr, state.leader_epoch)
+        identity = (json_object(data) or {}).get("topic_id")
+        found[topic] = KnownTopic(identity if isinstance(identity, str) else None, partitions)
+    return found
+
+
+def _largest_epoch(partition: Partition) -> int:
+    """Largest leader epoch that checkpoint or batches of the last segment know; -1 none."""
+    epochs = [each.epoch for each in partition.leader_epochs]
+    if partition.segments:
+        epochs += [batch.header.partition_leader_epoch for batch in partition.segments[-1].batches()]
+    return max(epochs, default=-1)
+
+
+def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) -> Iterable[tuple[Severity, str]]:
+    number = partition.partition or 0
+    if known is None:
+        yield Severity.WARNING, f"topic {partition.topic} is not in the metadata: deleted, or newer than it"
+        return
+    stored = partition.metadata.topic_id if partition.metadata is not None else None
+    if stored is not None and known.topic_id is not None and stored != known.topic_id:
+        yield Severity.ERROR, f"topic id {stored} here, {known.topic_id} in the metadata: a topic of the same name"
+        return
+    found = known.partitions.get(number)
+    if found is None:
+        yield Severity.WARNING, f"{partition.name} is not in the metadata"
+        return
+    epoch = _largest_epoch(partition)
+    if epoch > found.leader_epoch:
+        yield Severity.WARNING, f"leader epoch {epoch} here, {found.leader_epoch} in the metadata"
+    meta = log_dir.meta_properties
+    node = int(meta.node_id) if meta is not None and meta.node_id is not None else None
+    if node is None:
+        return
+    if node not in found.replicas:
+        yield Severity.WARNING, f"broker {node} is no replica of {partition.name}: {list(found.replicas)}"
+    elif found.directories and meta is not None and meta.directory_id is not None:
+        assigned = (
+            found.directories[found.replicas.index(node)] if len(found.directories) == len(found.replicas) else ""
+        )
+        if assigned and assigned not in _RESERVED and assigned != meta.directory_id:
+            yield (
+                Severity.WARNING,
+                f"{partition.name} belongs into directory {assigned}, this one is {meta.directory_id}",
+            )
+
+
+def cross_check(log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic]) -> tuple[int, list[Finding]]:
+    """How many live partitions were compared, and where metadata and directories contradict each other."""
+    count = 0
+    findings = []
+    for log_dir in log_dirs:
+        for partition in log_dir.partitions:
+            if partition.state is not DirectoryState.LIVE or partition.topic in (None, CLUSTER_METADATA_TOPIC):
+                continue
+            count += 1
+            for severity, detail in _compare(partition, known.get(partition.topic or ""), log_dir):
+                findings.append(
+                    Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, partition.path)
+                )
+    return count, findings

@@ -1,0 +1,98 @@
+"""Whether a group's stored assignment is what its assignor makes of the stored subscriptions.
+
+How many partitions a topic had is not in the group's record: the larger of what is assigned and what is known of the
+topic otherwise.  A group whose topic has grown since then can therefore differ without anything being wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.assignors import Assignment, GroupMember, assign, violations
+from kafkalog.cluster.groups import Group, Member
+from kafkalog.log import Partition
+
+__all__ = ["Verdict", "assignment_of", "partition_counts", "verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the assignor gives, and whether that is what is stored.
+
+    `same` is None where it cannot be said: no members, other protocols, assignors that are not known.
+    """
+
+    same: bool | None
+    derived: Assignment | None
+    problems: tuple[str, ...]
+
+
+def partition_counts(partitions: Iterable[Partition]) -> dict[str, int]:
+    """Topic -> partitions, as far as the directories at hand tell."""
+    counts: dict[str, int] = {}
+    for each in partitions:
+        if each.topic is not None and each.partition is not None:
+            counts[each.topic] = max(counts.get(each.topic, 0), each.partition + 1)
+    return counts
+
+
+def _member(member: Member) -> GroupMember | None:
+    subscription = member.subscription
+    if subscription is None:
+        return None
+    return GroupMember(
+        member.member_id,
+        subscription.topics,
+        member.instance_id,
+        subscription.owned,
+        subscription.generation,
+    )
+
+
+def assignment_of(
+    group: Group, counts: Mapping[str, int], *, without: str | None = None, early: bool = False
+) -> Assignment | None:
+    """What the group's assignor gives; `without` leaves out a member, and the others own what they are assigned now."""
+    members = [_member(each) for each in group.members if each.member_id != without]
+    known = [each for each in members if each is not None]
+    if len(known) != len(members) or group.type != "Classic" or group.protocol_type != "consumer":
+        return None
+    if without is not None:
+        now = {each.member_id: each.assignment or frozenset() for each in group.members}
+        known = [
+            GroupMember(each.member_id, each.topics, each.instance_id, tuple(sorted(now[each.member_id])), 1)
+            for each in known
+        ]
+    if group.assignor == "sticky" and any(_is_old(each) for each in group.members):
+        return None
+    return assign(group.assignor, _counts(group, counts), known, early=early)
+
+
+def _is_old(member: Member) -> bool:
+    """Whether a member's client is of 2.3 or older, whose sticky assignor knew only the general case."""
+    return member.subscription is not None and member.subscription.version == 0
+
+
+def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
+    found = dict(counts)
+    for member in group.members:
+        for topic, number in member.assignment or ():
+            found[topic] = max(found.get(topic, 0), number + 1)
+    return found
+
+
+def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
+    """Compare a classic group of consumers with what its assignor gives."""
+    derived = assignment_of(group, counts)
+    stored = {each.member_id: each.assignment or frozenset() for each in group.members}
+    if derived is not None and derived != stored and "sticky" in group.assignor:
+        earlier = assignment_of(group, counts, early=True)
+        derived = earlier if earlier == stored else derived
+    known = [found for each in group.members if (found := _member(each)) is not None]
+    problems = (
+        tuple(violations(stored, known))
+        if group.type == "Classic" and group.protocol_type == "consumer" and known
+        else ()
+    )
+    return Verdict(None if derived is None else derived == stored, derived, problems)

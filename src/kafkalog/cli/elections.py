@@ -1,0 +1,157 @@
+"""`kafkalog elections`: who was controller, which brokers lived, how leaders and ISRs changed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from kafkalog.cli.arguments import PATHS, REPLICA
+from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
+from kafkalog.cli.metadata import metadata_log, print_changes
+from kafkalog.cli.output import print_table
+from kafkalog.cli.times import time_text
+from kafkalog.cluster.cross_check import cross_check, known_from_image, known_from_zookeeper
+from kafkalog.cluster.metadata_history import partition_changes
+from kafkalog.cluster.metadata_log import ControllerTerm, MetadataLog
+from kafkalog.cluster.zookeeper import open_zookeeper
+from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
+from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log import open_all
+
+__all__ = ["command"]
+
+
+def _span(span: Span) -> dict[str, object]:
+    return {
+        "from_zxid": span.from_zxid,
+        "from_time": span.from_time,
+        "to_zxid": span.to_zxid,
+        "to_time": span.to_time,
+        "ended_by": span.ended_by,
+    }
+
+
+def _state(state: PartitionState | None) -> dict[str, object] | None:
+    if state is None:
+        return None
+    return {
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+        "controller_epoch": state.controller_epoch,
+        "recovering": state.recovering,
+    }
+
+
+def _lines(found: Timeline) -> Iterator[dict[str, object]]:
+    for term in found.terms:
+        yield {"kind": "controller", "chroot": term.chroot, "broker": term.broker, "epoch": term.epoch,
+               "session": term.session, **_span(term.span)}  # fmt: skip
+    for life in found.brokers:
+        yield {"kind": "broker", "chroot": life.chroot, "broker": life.broker, "epoch": life.epoch,
+               "session": life.session, **_span(life.span)}  # fmt: skip
+    for change in found.changes:
+        yield {"kind": "partition", "chroot": change.chroot, "zxid": change.zxid, "time": change.time,
+               "topic": change.topic, "partition": change.partition, "election": change.is_election,
+               "cause": change.cause, "writer": change.writer, "before": _state(change.before),
+               "after": _state(change.after)}  # fmt: skip
+
+
+def _row(change: LeaderChange) -> list[object]:
+    state = change.after or change.before
+    shown = [state.leader, state.leader_epoch, " ".join(map(str, state.isr))] if state is not None else ["", "", ""]
+    return [f"0x{change.zxid:x}", time_text(change.time), change.topic, change.partition, change.cause, *shown,
+            change.writer]  # fmt: skip
+
+
+def _span_cells(span: Span) -> list[object]:
+    end = f"0x{span.to_zxid:x}" if span.to_zxid is not None else ""
+    return [f"0x{span.from_zxid:x}", time_text(span.from_time), end, time_text(span.to_time), span.ended_by]
+
+
+_SPAN = ["from", "since", "to", "until", "ended by"]
+
+
+def _print_zookeeper(found: Timeline, changes: list[LeaderChange]) -> None:
+    terms = [[each.broker, each.epoch, *_span_cells(each.span)] for each in found.terms]
+    print_table("controllers", ["broker", "epoch", *_SPAN], terms)
+    lives = [[each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
+    print_table("brokers", ["broker", "epoch", *_SPAN], lives)
+    columns = ["zxid", "time", "topic", "partition", "what", "leader", "epoch", "ISR", "written by"]
+    print_table("partitions", columns, map(_row, changes))
+
+
+def _term_line(term: ControllerTerm) -> dict[str, object]:
+    return {
+        "kind": "controller",
+        "leader": term.leader,
+        "epoch": term.epoch,
+        "from_offset": term.from_offset,
+        "from_time": term.from_time,
+        "to_offset": term.to_offset,
+        "to_time": term.to_time,
+        "voters": list(term.voters),
+        "granting_voters": list(term.granting_voters),
+    }
+
+
+def _kraft(log: MetadataLog, *, as_json: bool, topic: str | None, every: bool, findings: list[Finding]) -> None:
+    terms = log.terms(findings)
+    changes = [each for each in partition_changes(log, findings, topic=topic) if every or each.is_election]
+    if as_json:
+        print_lines(map(_term_line, terms))
+    else:
+        print_table(
+            "controllers",
+            ["leader", "epoch", "from", "since", "to", "until", "voters", "granting"],
+            [
+                [each.leader, each.epoch, each.from_offset, time_text(each.from_time), each.to_offset,
+                 time_text(each.to_time), " ".join(map(str, each.voters)), " ".join(map(str, each.granting_voters))]
+                for each in terms
+            ],
+        )  # fmt: skip
+    print_changes(changes, as_json=as_json)
+
+
+@click.command(name="elections")
+@PATHS
+@JSON_LINES
+@click.option("--topic", help="Only partitions of this topic.")
+@click.option("--all", "every", is_flag=True, help="Every change of a partition, not only new leader epochs.")
+@click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare the end with a broker's log directory.")
+@REPLICA
+def command(
+    paths: tuple[str, ...],
+    as_json: bool,
+    topic: str | None,
+    every: bool,
+    against: tuple[str, ...],
+    replica: str | None,
+) -> int:
+    """Controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory."""
+    try:
+        directory = open_zookeeper(*paths)
+    except UsageError:
+        directory = None
+    findings: list[Finding] = []
+    if directory is None:
+        log = metadata_log(paths, replica)
+        _kraft(log, as_json=as_json, topic=topic, every=every, findings=findings)
+        known = known_from_image(log.state().image) if against else {}
+    else:
+        found = timeline(directory)
+        findings += found.findings
+        changes = [each for each in found.changes if topic in (None, each.topic) and (every or each.is_election)]
+        if as_json:
+            print_lines(_lines(Timeline(found.terms, found.brokers, changes)))
+        else:
+            _print_zookeeper(found, changes)
+        known = {}
+        for chroot in chroots(found.tree.nodes):
+            known.update(known_from_zookeeper(found.tree, chroot))
+    if against:
+        findings += cross_check(open_all(*against).log_dirs, known)[1]
+    return finish(findings)

@@ -1,0 +1,141 @@
+"""Assignments re-derived: every one that a real group was ever given, and the vectors that Kafka's own classes gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker_dirs import brokers, unpacked
+from command import kafkalog
+from fixture_data import BrokerCase, broker_cases
+from kafkalog.cluster.assignors import GroupMember, assign, violations
+from kafkalog.cluster.groups import read_groups
+from kafkalog.cluster.rederive import partition_counts, verdict
+from kafkalog.cluster.replay import Until
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.old_consumers import old_groups, range_owners
+from kafkalog.cluster.zookeeper.replay import Replayer
+from kafkalog.log import open_all
+
+Note = Callable[[str, int], None]
+WITH_GROUPS = [case for case in broker_cases() if case.has("dump_consumer_offsets.txt")]
+
+
+def names(assignment: Any) -> dict[str, str]:
+    return {member: " ".join(f"{t}-{p}" for t, p in sorted(found)) for member, found in assignment.items()}
+
+
+COUNTS = {"t0": 3, "t1": 3, "t2": 5}
+ALL = ("t0", "t1", "t2")
+
+
+def members(**topics: tuple[str, ...]) -> list[GroupMember]:
+    return [GroupMember(name, found) for name, found in topics.items()]
+
+
+def test_range_as_kafkas_class_gives_it() -> None:
+    three = members(mA=ALL, mB=ALL, mC=ALL)
+    assert names(assign("range", COUNTS, three)) == {
+        "mA": "t0-0 t1-0 t2-0 t2-1", "mB": "t0-1 t1-1 t2-2 t2-3", "mC": "t0-2 t1-2 t2-4"}  # fmt: skip
+    static = [*three[:2], GroupMember("mC", ALL, "static")]
+    assert names(assign("range", COUNTS, static))["mC"] == "t0-0 t1-0 t2-0 t2-1"
+
+
+def test_round_robin_as_kafkas_class_gives_it() -> None:
+    assert names(assign("roundrobin", COUNTS, members(mA=ALL, mB=ALL, mC=ALL))) == {
+        "mA": "t0-0 t1-0 t2-0 t2-3", "mB": "t0-1 t1-1 t2-1 t2-4", "mC": "t0-2 t1-2 t2-2"}  # fmt: skip
+    assert names(assign("roundrobin", COUNTS, members(mA=ALL, mB=ALL, mC=("t0",)))) == {
+        "mA": "t0-0 t1-0 t1-2 t2-1 t2-3", "mB": "t0-1 t1-1 t2-0 t2-2 t2-4", "mC": "t0-2"}  # fmt: skip
+
+
+def test_cooperative_sticky_leaves_out_what_moves() -> None:
+    topics = ("t0", "t1")
+    before = {"m1": tuple(("t0", n) for n in range(3)), "m2": tuple(("t1", n) for n in range(3)), "m3": ()}
+    given = [GroupMember(name, topics, owned=owned, generation=1) for name, owned in before.items()]
+    counts = {"t0": 3, "t1": 3}
+    assert names(assign("cooperative-sticky", counts, given)) == {"m1": "t0-0 t0-1", "m2": "t1-0 t1-1", "m3": ""}
+    assert names(assign("sticky", counts, given)) == {"m1": "t0-0 t0-1", "m2": "t1-0 t1-1", "m3": "t0-2 t1-2"}
+
+
+def test_what_is_not_derivable() -> None:
+    assert assign("sticky", COUNTS, members(a=("t0",), b=("t1",))) is None
+    assert assign("custom", COUNTS, members(a=ALL)) is None
+    assert assign("range", COUNTS, []) is None
+
+
+def test_what_no_assignor_does() -> None:
+    two = members(a=("t0",), b=("t0",))
+    twice = frozenset({("t0", 0)})
+    assert violations({"a": twice, "b": twice}, two) == ["t0-0 is assigned to a and to b"]
+    assert violations({"a": frozenset({("t1", 0)})}, two) == [
+        "t1-0 is assigned to a, which does not subscribe to its topic"
+    ]
+
+
+@pytest.mark.parametrize("case", WITH_GROUPS, ids=lambda case: case.id)
+def test_every_recorded_assignment_is_what_its_assignor_gives(case: BrokerCase, compared: Note) -> None:
+    """Behind every record of `__consumer_offsets`, not only as of its end."""
+    for broker in brokers(case.id):
+        partitions = open_all(broker).readable()
+        counts = partition_counts(partitions)
+        places = [each for each in partitions if each.topic == "__consumer_offsets"]
+        end = max([each.log_end_offset() for each in places], default=0)
+        seen = set()
+        for until in range(1, end + 1):
+            for group in read_groups(partitions, until=Until(offset=until)).groups if end < 150 else ():
+                key = (group.group_id, group.generation, group.state_timestamp, len(group.members))
+                if key in seen or not group.members:
+                    continue
+                seen.add(key)
+                if group.type != "Classic":
+                    continue
+                found = verdict(group, counts)
+                assert found.problems == ()
+                if case.version < "2" and group.assignor == "sticky" and found.same is None:
+                    continue  # the general case only, before 2.4
+                assert found.same, (group, found.derived)
+                compared(f"recorded assignments by {group.assignor}", 1)
+
+
+def test_the_old_consumers_range_rule() -> None:
+    assert range_owners(5, ["c-0", "c-10", "c-2"]) == {0: "c-0", 1: "c-0", 2: "c-10", 3: "c-10", 4: "c-2"}
+
+
+OLD = [case for case in broker_cases() if (case.version, case.name) < ("2", "") and case.name in ("groups", "zkhist")]
+
+
+def test_owners_in_zookeeper_are_those_of_the_range_rule(compared: Note) -> None:
+    """At the moments at which every registered consumer has claimed what it should have."""
+    count = 0
+    for case in OLD:
+        replayer = Replayer(open_zookeeper(unpacked(case.id) / "zookeeper"))
+        before: dict[str, str] = {}
+        for transaction in replayer:
+            if not any("/consumers/" in (each.path or "") for each in transaction.operations):
+                continue
+            for group in old_groups(replayer.tree):
+                if group.derived and len(group.owners) == len(group.derived):
+                    now = f"{case.id} {group.group} {group.topic} {sorted(group.derived.items())}"
+                    if group.as_derived and before.get(now) is None:
+                        before[now] = now
+                        count += 1
+    assert count >= 1
+    compared("assignments of old consumers", count)
+
+
+def test_the_command_says_whether_it_is_what_the_assignor_gives() -> None:
+    (broker,) = brokers("4.1.1/groups")
+    lines = {line["group"]: line for line in kafkalog("groups", "--json", broker).objects}
+    assert lines["alive-68"]["assignmentAsDerived"] is True
+    assert lines["rr-0"]["assignmentAsDerived"] is None
+    first, second = lines["alive-68"]["members"]
+    finished = kafkalog("groups", "--json", "--group", "alive-68", "--without", first["memberId"], broker)
+    (line,) = finished.objects
+    assert line["assignmentWithout"] == {second["memberId"]: sorted([*first["assignment"], *second["assignment"]])}
+    assert f"without {first['memberId']}" in kafkalog("groups", "--without", first["memberId"], broker).out
+
+
+def test_no_old_groups_where_there_are_none() -> None:
+    assert old_groups(tree_at(open_zookeeper(unpacked("3.9.1-zk/groups") / "zookeeper")).tree) == []
