@@ -386,9 +386,7 @@ def conversions(kafka: KafkaOracle, seed: int, count: int) -> tuple[Counter[str]
 
 
 @pytest.mark.java
-def test_two_hundred_conversions(
-    kafka_of: Callable[[str], KafkaOracle], compared: Callable[[str, int], None]
-) -> None:
+def test_two_hundred_conversions(kafka_of: Callable[[str], KafkaOracle], compared: Callable[[str, int], None]) -> None:
     done, wrong = conversions(kafka_of(CONVERTING), 3, 200)
     assert wrong == []
     for what, count in done.items():
