@@ -18,7 +18,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -98,12 +98,10 @@ def interop() -> None:
 
 
 def bench() -> None:
-    """Run benchmarks/run.py"""
-    program = ROOT / "benchmarks" / "run.py"
-    if not program.is_file():
-        raise DevError("there is no benchmarks/run.py to run")
+    """Run every program of benchmarks/"""
     _ensure_venv()
-    _run_all({"bench": lambda: _call([_python(), str(program)])})
+    programs = sorted((ROOT / "benchmarks").glob("*.py"))
+    _run_all({path.stem: partial(_call, [_python(), str(path)]) for path in programs})
 
 
 def wheel() -> None:

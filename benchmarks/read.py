@@ -3,7 +3,8 @@
 Writes seeded JSON-like records through the log writer, one partition for each compression, and reads every partition
 with each reader in turn, checksums compared; prints the median of the runs in MB of segment a second and in records
 a second.  `check` walks the batches and compares checksums, `records` makes Python objects, `to_arrow` Arrow batches.
-Both peers are given the whole segment as bytes; their records are made and dropped.
+Both peers are given the whole segment as bytes; their records are made and dropped.  Little data (here a few thousand
+records) is decoded in plain Python, because loading the compiled kernels would take longer.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ READERS: dict[str, Reader] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
     batches = arguments.records // RECORDS_OF_A_BATCH
