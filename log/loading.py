@@ -14,7 +14,7 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.index_files import TIME_ENTRY
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
-from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind, parse_segment_file, segment_file
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import fs
@@ -63,7 +63,7 @@ def remove_leftovers(directory: str) -> None:
     names = [entry.name for entry in scan_directory(directory)]
     for name in names:
         base = name.removesuffix(DELETED_SUFFIX).removesuffix(_TEMPORARY)
-        ours = base in ("leader-epoch-checkpoint", "partition.metadata") or parse_segment_file(base) is not None
+        ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
         if base != name and ours:
             fs.remove(os.path.join(directory, name))
 

@@ -24,6 +24,7 @@ from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import BatchHeader, Codec, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
@@ -176,15 +177,14 @@ class Log:
 
     def _create(self, topic_id: str | None) -> Loaded:
         identity = PartitionMetadata(0, _topic_id(topic_id))
-        self._begin()
-        fs.make_directory(self.path)
-        others = [
-            entry.name for entry in scan_directory(self.path) if not entry.name.endswith((".tmp", DELETED_SUFFIX))
-        ]
-        known = {PARTITION_METADATA, "leader-epoch-checkpoint"}
+        present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
+        others = [name for name in present if not name.endswith((".tmp", DELETED_SUFFIX))]
+        known = {PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT}
         foreign = [name for name in others if name not in known and not name.endswith((".index", ".timeindex"))]
         if foreign:
             raise UsageError(f"{self.path} holds no segment, but {foreign[0]}")
+        self._begin()
+        fs.make_directory(self.path)
         remove_leftovers(self.path)
         for stale in set(others) - known:
             fs.remove(os.path.join(self.path, stale))

@@ -316,3 +316,14 @@ def test_only_whole_names_of_segments_are_written(path: Path) -> None:
         log.truncate_to(4)
         names = [p.name for p in path.iterdir()]
     assert all(parse_segment_file(n) or n in ("leader-epoch-checkpoint", "partition.metadata") for n in names)
+
+
+def test_a_directory_with_something_else_in_it_is_left_alone(path: Path) -> None:
+    with kafkalog.Log.open(path.with_name("u-0")):
+        pass
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+    before = contents(path.parent)
+    with pytest.raises(kafkalog.UsageError, match=r"notes\.txt"):
+        kafkalog.Log.open(path)
+    assert contents(path.parent) == before, "the marker of an orderly end too"
