@@ -80,7 +80,7 @@ def lint() -> None:
 
 
 def types() -> None:
-    """Run mypy --strict on the package, the tests' helpers and the programs"""
+    """Run mypy --strict on the package, the tests and the programs"""
     _ensure_venv()
     _run_all({"types": _types})
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -101,10 +102,17 @@ def _fields(us: Json, kafka: Json) -> Iterator[str]:
             yield f"{name}: {mine}, Kafka {theirs}"
 
 
+def _without_runs(records: list[Any]) -> list[Any]:
+    """How many replacement characters stand for bytes that are no UTF-8 is the decoder's own choice."""
+    return [
+        [*fields, [[re.sub("\ufffd+", "\ufffd", key), value] for key, value in headers]] for *fields, headers in records
+    ]
+
+
 def _of_records(us: Json, kafka: Json, data: bytes) -> tuple[str | None, str | None]:
     """The name of an explained difference between the records, or one in words."""
     code, failure = us["failure"], kafka["failure"]
-    mine, theirs = us["records"], kafka["records"]
+    mine, theirs = _without_runs(us["records"]), _without_runs(kafka["records"])
     if failure == "!OutOfMemoryError":
         return MEMORY, None
     if bool(code) == bool(failure) and mine == theirs:
@@ -192,7 +200,8 @@ class Campaign:
         for mine, theirs in zip(us["batches"], answer["batches"], strict=False):
             if mine["failure"] and theirs["failure"]:
                 self.failures[mine["failure"], theirs["failure"]] += 1
-                if theirs["failure"][1:] not in THROWN[mine["failure"]] | {"OutOfMemoryError"}:
+                older = self.kafka.version == "2.8.2"  # which threw what its reader happened to meet
+                if not older and theirs["failure"][1:] not in THROWN[mine["failure"]] | {"OutOfMemoryError"}:
                     verdict.unexplained.append(f"{mine['failure']}, where Kafka throws {theirs['failure'][1:]}")
         if verdict.unexplained:
             self.wrong.append(f"{kind}: {verdict.unexplained[:3]} {data[:4000].hex()}")
