@@ -35,7 +35,7 @@ def write(directory: Path, codec: Codec, batches: int) -> None:
     with Log.open(directory, LogConfig(segment_bytes=2**31 - 1)) as log:
         for _ in range(batches):
             values = [
-                f'{{"user": {source.randrange(10**6)}, "action": "view", "page": "/p/{source.randrange(500)}"}}'.encode()
+                f'{{"user": {source.randrange(10**6)}, "action": "see", "page": "/p/{source.randrange(500)}"}}'.encode()
                 for _ in range(RECORDS_OF_A_BATCH)
             ]
             log.append([(b"%08d" % source.randrange(10**8), value) for value in values], compression=codec)

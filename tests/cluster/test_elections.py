@@ -30,7 +30,7 @@ def of(case: BrokerCase) -> Timeline:
 
 
 @pytest.mark.parametrize("case", HISTORIES, ids=lambda case: case.id)
-def test_controllers_follow_each_other_and_one_was_killed(case: BrokerCase, compared: Note) -> None:
+def test_controllers_follow_each_other_and_one_was_killed(case: BrokerCase) -> None:
     found = of(case)
     assert found.findings == []
     assert [term.epoch for term in found.terms] == list(range(1, len(found.terms) + 1))
@@ -45,7 +45,6 @@ def test_controllers_follow_each_other_and_one_was_killed(case: BrokerCase, comp
     (killed,) = [term for term in found.terms if term.span.ended_by == "session expired"]
     assert str(killed.broker) == expired[0].broker
     assert killed.span.to_zxid == expired[0].span.to_zxid
-    compared("controller terms", len(found.terms))
 
 
 @pytest.mark.parametrize("case", HISTORIES, ids=lambda case: case.id)
@@ -70,7 +69,7 @@ def test_partition_states_and_epochs_are_those_of_tree_and_checkpoints(case: Bro
             for each in partition.leader_epochs:
                 assert each.epoch in epochs[key]
                 count += 1
-    assert count or case.version < "0.11"
+    assert bool(count) == (case.version not in ("0.8.2.2", "0.9.0.1", "0.10.2.2"))  # no epochs before 0.11
     compared("leader epochs of checkpoints found in ZooKeeper's log", count)
 
 

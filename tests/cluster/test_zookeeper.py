@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import shutil
 import zlib
@@ -204,7 +205,7 @@ def without_snapshots_but_first(directory: Path) -> None:
             path.unlink()
 
 
-def test_every_truncation_of_a_log_gives_a_report(tmp_path: Path, compared: Note) -> None:
+def test_every_truncation_of_a_log_gives_a_report(tmp_path: Path) -> None:
     source = logs(zookeeper_of("3.9.1-zk/zkhist") / "version-2")[0]
     reader = LogFileReader(str(source), 1)
     whole = list(reader)
@@ -220,7 +221,6 @@ def test_every_truncation_of_a_log_gives_a_report(tmp_path: Path, compared: Note
         shorter = LogFileReader(str(cut), 1)
         assert list(shorter) == whole[: sum(end <= length for end in ends[1:])]
         assert [each.code for each in shorter.findings] == ([] if length in ends else [FindingCode.ZK_LOG_TORN])
-    compared("truncations of a ZooKeeper log, each with a report", len(data) + 1)
 
 
 def test_the_command_reports_a_truncated_log(damaged: Path) -> None:
@@ -328,7 +328,7 @@ def test_secrets_are_hidden_from_people_and_on_request_from_programs() -> None:
     root = zookeeper_of("2.8.2/zkhist")
     plain = kafkalog("zk", "--json", "--below", "/config/users", root)
     secret = b"stored_key="
-    assert any(secret in __import__("base64").b64decode(line["data"] or "") for line in plain.objects)
+    assert any(secret in base64.b64decode(line["data"] or "") for line in plain.objects)
     hidden = kafkalog("zk", "--json", "--hide-secrets", "--below", "/config/users", root)
     assert [line["data"] for line in hidden.objects if line["path"].endswith("alice")] == ["[hidden]"]
     assert secret.decode() not in kafkalog("zk", root).out

@@ -154,7 +154,8 @@ def command(
         return finish(findings)
     state = log.state(until)
     if as_json:
-        print_json(state_json(state, show_secrets=show_secrets))
+        shown = state_json(state, show_secrets=show_secrets)
+        print_json({**shown, "quorum_state": log.quorum_state(state.findings)})
     else:
         _print_state(state, show_secrets=show_secrets)
     return finish(state.findings)

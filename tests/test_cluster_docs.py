@@ -1,0 +1,53 @@
+"""What docs/cluster.md shows works, on directories that real brokers and a real ZooKeeper left."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+from fixture_data import broker_case
+from kafkalog.cli.main import COMMANDS
+from trees import stamps
+
+TEXT = (Path(__file__).resolve().parents[1] / "docs" / "cluster.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+LINES = [line for kind, text in BLOCKS if kind == "console" for line in text.splitlines()]
+MAY_BE_SHORT = ("--pending", "metadata data --json")  # nothing waits there; one object
+
+
+@pytest.fixture
+def directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`data` and `zookeeper` as the examples call them, in the current directory."""
+    next(broker_case("4.1.1", "groups").unpack(tmp_path / "one").glob("broker-*")).rename(tmp_path / "data")
+    (broker_case("2.8.2", "zkhist").unpack(tmp_path / "two") / "zookeeper").rename(tmp_path / "zookeeper")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_command_has_an_example() -> None:
+    shown = {shlex.split(line)[2] for line in LINES}
+    assert shown == {"offsets", "groups", "transactions", "metadata", "zk", "elections"}
+    assert shown <= {*COMMANDS}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_commands(line: str, directories: Path) -> None:
+    before = stamps(directories)
+    assert line.startswith("$ kafkalog ")
+    finished = kafkalog(*shlex.split(line)[2:])
+    assert (finished.code, finished.err) == (0, "")
+    assert len(finished.lines) > 2 or any(each in line for each in MAY_BE_SHORT)
+    if "--json" in line:
+        assert finished.objects
+    assert stamps(directories) == before
+
+
+@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python"])
+def test_python(text: str, directories: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(text, "docs/cluster.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "alive-68" in printed or "brokerid" in printed
