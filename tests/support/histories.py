@@ -460,7 +460,7 @@ def campaign(seed: int, count: int, directory: Path, kafka: KafkaOracle) -> Iter
 LONG_SEED = 4100
 
 
-def chosen_seed() -> int:
+def chosen_seed(default: int = LONG_SEED) -> int:
     """KAFKALOG_INTEROP_SEED: a number, or `random`; the same cases every time if it is not set."""
-    given = os.environ.get("KAFKALOG_INTEROP_SEED") or str(LONG_SEED)
+    given = os.environ.get("KAFKALOG_INTEROP_SEED") or str(default)
     return random.randrange(1 << 30) if given == "random" else int(given)
