@@ -1,4 +1,9 @@
-"""kafkalog.cluster."""
+"""What the cluster knew, from its files alone: internal topics, groups, transactions, KRaft metadata, ZooKeeper.
+
+`offsets`, `groups`, `producers` and `transactions` read the coordinators' topics; `metadata_log`, `metadata_image` and
+`metadata_history` KRaft; `zookeeper` a ZooKeeper server's directory; `assignors` and `rederive` say what a group's
+assignment should be, `cross_check` whether metadata and log directories agree.  Layouts are declared in `layout`.
+"""
 
 if __name__ != "kafkalog.cluster":
     raise ImportError("this folder is kafkalog.cluster; import that name")

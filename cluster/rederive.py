@@ -51,21 +51,33 @@ def _member(member: Member) -> GroupMember | None:
 
 
 def assignment_of(
-    group: Group, counts: Mapping[str, int], *, without: str | None = None, early: bool = False
+    group: Group,
+    counts: Mapping[str, int],
+    *,
+    without: str | None = None,
+    joining: str | None = None,
+    early: bool = False,
 ) -> Assignment | None:
-    """What the group's assignor gives; `without` leaves out a member, and the others own what they are assigned now."""
+    """What the group's assignor gives; None where that cannot be said.
+
+    `without` leaves out a member, `joining` adds one that subscribes to all that the group subscribes to; in both cases
+    the others own what they are assigned now.
+    """
     members = [_member(each) for each in group.members if each.member_id != without]
     known = [each for each in members if each is not None]
     if len(known) != len(members) or group.type != "Classic" or group.protocol_type != "consumer":
         return None
-    if without is not None:
+    if group.assignor == "sticky" and any(_is_old(each) for each in group.members):
+        return None
+    if without is not None or joining is not None:
         now = {each.member_id: each.assignment or frozenset() for each in group.members}
         known = [
             GroupMember(each.member_id, each.topics, each.instance_id, tuple(sorted(now[each.member_id])), 1)
             for each in known
         ]
-    if group.assignor == "sticky" and any(_is_old(each) for each in group.members):
-        return None
+    if joining is not None:
+        topics = tuple(sorted({topic for each in known for topic in each.topics}))
+        known.append(GroupMember(joining, topics))
     return assign(group.assignor, _counts(group, counts), known, early=early)
 
 

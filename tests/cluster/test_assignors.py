@@ -134,6 +134,12 @@ def test_the_command_says_whether_it_is_what_the_assignor_gives() -> None:
     finished = kafkalog("groups", "--json", "--group", "alive-68", "--without", first["memberId"], broker)
     (line,) = finished.objects
     assert line["assignmentWithout"] == {second["memberId"]: sorted([*first["assignment"], *second["assignment"]])}
+    finished = kafkalog("groups", "--json", "--group", "alive-68", "--with", "zz", broker)
+    given = finished.objects[0]["assignmentWith"]
+    assert given == {  # two topics of three and two partitions by range, the new member last
+        first["memberId"]: ["clicks-21-0", "visits-0-0"], second["memberId"]: ["clicks-21-1", "visits-0-1"],
+        "zz": ["visits-0-2"]}  # fmt: skip
+    assert "with zz" in kafkalog("groups", "--with", "zz", broker).out
     assert f"without {first['memberId']}" in kafkalog("groups", "--without", first["memberId"], broker).out
 
 

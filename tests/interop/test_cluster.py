@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -12,6 +13,8 @@ from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from kafka_oracle import KafkaOracle
 from kafkalog.cluster.assignors import ASSIGNORS, GroupMember, assign
+from kafkalog.cluster.layout.consumer_protocol import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
+from kafkalog.cluster.messages import encode
 from kafkalog.cluster.metadata_json import state_json
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.log import open_partition
@@ -112,3 +115,47 @@ def test_assignors_are_kafkas_on_ten_thousand_cases(kafka: KafkaOracle, compared
     count, wrong = _differences(kafka, 10_200, 2)
     assert wrong == []
     compared("generated assignments of Kafka's assignors", count)
+
+
+def _early_case(random: Random, assignor: str) -> tuple[dict[str, int], list[GroupMember], list[dict[str, object]]]:
+    """Members that had disjoint parts of the topics in this or the round before, listed by topic."""
+    counts = {f"t{number}": random.randint(1, 7) for number in range(random.randint(1, 3))}
+    names = sorted({f"m{random.randint(0, 999)}" for _ in range(random.randint(1, 6))})  # the harness's own order
+    places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+    holder = {place: random.choice([*names, None]) for place in places}
+    found, asked = [], []
+    for name in names:
+        owned = [each for each, who in holder.items() if who == name]
+        generation = random.choice([5, 5, 4]) if owned else -1
+        found.append(GroupMember(name, tuple(counts), owned=tuple(owned), generation=generation))
+        topics = [
+            {"topic": topic, "partitions": [number for where, number in owned if where == topic]}
+            for topic in counts
+            if any(where == topic for where, _ in owned)
+        ]
+        fields: dict[str, object] = {"id": name, "topics": list(counts)}
+        if assignor == "cooperative-sticky":
+            fields["owned"] = [list(each) for each in owned]
+            data = encode(COOPERATIVE_STICKY_USER_DATA, 0, {"generation": generation})
+            fields["user_data"] = base64.b64encode(data).decode()
+        elif owned:
+            data = encode(STICKY_USER_DATA, 1, {"previous_assignment": topics, "generation": generation})
+            fields["user_data"] = base64.b64encode(data).decode()
+        asked.append(fields)
+    return counts, found, asked
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_early_sticky_assignors_are_those_of_2_8(
+    assignor: str, kafka_of: Callable[[str], KafkaOracle], compared: Note
+) -> None:
+    kafka, random = kafka_of("2.8.2"), Random(assignor)
+    for _ in range(200):
+        counts, members, asked = _early_case(random, assignor)
+        (answer,) = kafka.assign(assignor, [{"partitions": counts, "members": asked, "generation": 6}])
+        wanted = {
+            name: frozenset((topic, number) for topic, number in found["partitions"])
+            for name, found in answer["members"].items()
+        }
+        assert assign(assignor, counts, members, early=True) == wanted, members
+    compared("generated assignments of Kafka's assignors of 2.8.2", 200)

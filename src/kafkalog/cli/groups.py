@@ -44,7 +44,7 @@ def _names_by_member(assignment: Assignment | None) -> dict[str, list[str] | Non
     return None if assignment is None else {member: _names(found) for member, found in sorted(assignment.items())}
 
 
-def _line(group: Group, counts: Mapping[str, int], without: str | None) -> dict[str, object]:
+def _line(group: Group, counts: Mapping[str, int], without: str | None, joining: str | None) -> dict[str, object]:
     found = verdict(group, counts)
     line = _state(group)
     line["assignmentAsDerived"] = found.same
@@ -52,6 +52,8 @@ def _line(group: Group, counts: Mapping[str, int], without: str | None) -> dict[
     line["assignmentProblems"] = list(found.problems)
     if without is not None:
         line["assignmentWithout"] = _names_by_member(assignment_of(group, counts, without=without))
+    if joining is not None:
+        line["assignmentWith"] = _names_by_member(assignment_of(group, counts, joining=joining))
     return line
 
 
@@ -86,7 +88,16 @@ def _state(group: Group) -> dict[str, object]:
 _AS_DERIVED = {True: "yes", False: "no", None: ""}
 
 
-def _print(groups: list[Group], counts: Mapping[str, int], without: str | None) -> None:
+def _print_what_if(title: str, found: Iterable[tuple[str, Assignment | None]]) -> None:
+    rows = [
+        [group, member, " ".join(names or [])]
+        for group, assignment in found
+        for member, names in (_names_by_member(assignment) or {}).items()
+    ]
+    print_table(title, ["group", "member", "assignment"], rows)
+
+
+def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, joining: str | None) -> None:
     print_table(
         "groups",
         ["group", "type", "state", "since", "assignor", "generation", "members", "offsets", "in", "as derived"],
@@ -124,13 +135,12 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None) 
             ],
         )
     if without is not None:
-        rows = [
-            [each.group_id, member, " ".join(names or [])]
-            for each in groups
-            for member, names in (_names_by_member(assignment_of(each, counts, without=without)) or {}).items()
-            if without in {one.member_id for one in each.members}
-        ]
-        print_table(f"without {without}", ["group", "member", "assignment"], rows)
+        leaving = [each for each in groups if without in {one.member_id for one in each.members}]
+        found = [(each.group_id, assignment_of(each, counts, without=without)) for each in leaving]
+        _print_what_if(f"without {without}", found)
+    if joining is not None:
+        found = [(each.group_id, assignment_of(each, counts, joining=joining)) for each in groups if each.members]
+        _print_what_if(f"with {joining}", found)
 
 
 @click.command(name="groups")
@@ -138,6 +148,7 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None) 
 @JSON_LINES
 @click.option("--group", help="Only this group.")
 @click.option("--without", metavar="MEMBER", help="What the others would get if this member left.")
+@click.option("--with", "joining", metavar="MEMBER", help="What all would get if a member of this id joined.")
 @AS_OF
 @REPLICA
 def command(
@@ -145,6 +156,7 @@ def command(
     as_json: bool,
     group: str | None,
     without: str | None,
+    joining: str | None,
     at_offset: int | None,
     at: int | None,
     replica: str | None,
@@ -158,7 +170,7 @@ def command(
     counts = partition_counts(partitions)
     groups = [each for each in found.groups if group in (None, each.group_id)]
     if as_json:
-        print_lines(_line(each, counts, without) for each in groups)
+        print_lines(_line(each, counts, without, joining) for each in groups)
     else:
-        _print(groups, counts, without)
+        _print(groups, counts, without, joining)
     return finish(found.findings)
