@@ -20,7 +20,7 @@ from kafkalog.cluster.metadata_image import MIGRATING, MetadataImage
 from kafkalog.cluster.metadata_json import image_json, state_json
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.log import open_partition
+from kafkalog.log import open_partition, open_segment
 
 Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
@@ -238,13 +238,17 @@ def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged:
         if not path.name.startswith(f"{261:020d}"):
             path.unlink()
     whole = MetadataLog(open_partition(damaged)).state()
+    ends = {0, *(batch.position + batch.size for batch in open_segment(log).batches())}
+    quiet = set()
     for length in range(len(data) + 1):
         log.write_bytes(data[:length])
         state = MetadataLog(open_partition(damaged)).state()
         assert state.next_offset <= whole.next_offset
         assert state_json(state)
-        cut_inside = bool(state.findings)
-        assert cut_inside or state.next_offset <= whole.next_offset
+        if not state.findings:
+            quiet.add(length)
+    assert quiet == ends
+    assert len(ends) == 3
     assert state.next_offset == whole.next_offset
     log.write_bytes(data)
     (snapshot,) = damaged.glob("*.checkpoint")

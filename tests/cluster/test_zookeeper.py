@@ -34,7 +34,7 @@ WITH_ZXID = [case for case in RECORDED if case.has("zk_tree.zxid")]
 def expected_zxid(case: BrokerCase, stem: str = "zk_tree") -> int:
     if (case.path / "expected" / f"{stem}.zxid").is_file():
         return int(case.expected_text(f"{stem}.zxid"))
-    return max(max(line[name] for name in ("czxid", "mzxid", "pzxid")) for line in case.expected(stem))
+    return max(max(int(line[name]) for name in ("czxid", "mzxid", "pzxid")) for line in case.expected(stem))
 
 
 def zookeeper_of(case_id: str) -> Path:

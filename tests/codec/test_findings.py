@@ -104,6 +104,21 @@ ELSEWHERE = {
     FindingCode.LOG_END_BELOW_HIGH_WATERMARK: "recovery/test_verify.py",
     FindingCode.BROKER_REFUSES: "recovery/test_verify.py",
     FindingCode.FOREIGN_DIRECTORY: "recovery/test_verify.py",
+    FindingCode.TYPED_RECORD_INVALID: "cluster/test_typed_records.py",
+    FindingCode.TYPED_RECORD_AMBIGUOUS: "cluster/test_typed_records.py",
+    FindingCode.TYPED_RECORD_TRAILING_BYTES: "cluster/test_typed_records.py",
+    FindingCode.RECORD_TYPE_UNKNOWN: "cluster/test_typed_records.py",
+    FindingCode.RECORD_VERSION_UNKNOWN: "cluster/test_typed_records.py",
+    FindingCode.TRANSACTION_HANGING: "cluster/test_coordinator_state.py",
+    FindingCode.GROUP_MISPLACED: "cluster/test_coordinator_state.py",
+    FindingCode.METADATA_GAP: "cluster/test_metadata.py",
+    FindingCode.METADATA_INCONSISTENT: "cluster/test_elections.py",
+    FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
+    FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
+    FindingCode.ZK_CHECKSUM_MISMATCH: "cluster/test_zookeeper.py",
+    FindingCode.ZK_DIGEST_MISMATCH: "cluster/test_zookeeper.py",
+    FindingCode.ZK_GAP: "cluster/test_zookeeper.py",
+    FindingCode.ZK_SNAPSHOT_INVALID: "cluster/test_zookeeper.py",
 }
 
 

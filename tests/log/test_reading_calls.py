@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -96,11 +97,15 @@ def test_a_time_index_is_followed_only_where_the_log_confirms_it(
 
 
 def test_the_time_index_spares_reading(partition: kafkalog.Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkalog.log import walk
+    from kafkalog.log.time_lookup import position_for_timestamp
 
     seen: list[int] = []
-    real = walk.position_for_timestamp
-    monkeypatch.setattr(walk, "position_for_timestamp", lambda *a, **k: seen.append(real(*a, **k)) or seen[-1])
+
+    def looked_up(*arguments: Any, **named: Any) -> int:
+        seen.append(position_for_timestamp(*arguments, **named))
+        return seen[-1]
+
+    monkeypatch.setattr("kafkalog.log.walk.position_for_timestamp", looked_up)
     assert partition.offset_for_timestamp(T0 + 28) is not None
     assert sum(position > 0 for position in seen) == len(partition.segments)
 

@@ -14,6 +14,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log import fs, segment_writer
+from kafkalog.log.incoming import Appendable
 from scripted import Clock
 from trees import contents
 
@@ -34,7 +35,8 @@ def path(tmp_path: Path) -> Path:
 def test_a_log_is_created_appended_to_closed_and_opened_again(path: Path) -> None:
     with kafkalog.Log.open(path, topic_id="AAAAAAAAAAEAAAAAAAAAAQ") as log:
         assert (log.log_start_offset, log.end_offset, log.segments) == (0, 0, (0,))
-        assert log.append([b"a", (b"k", b"b"), kafkalog.NewRecord(None, b"k", 5)]) == 0
+        several: list[Appendable] = [b"a", (b"k", b"b"), kafkalog.NewRecord(None, b"k", 5)]
+        assert log.append(several) == 0
         assert log.append([b"c"], leader_epoch=3) == 3
         assert log.append([]) == 4
         assert not (path.parent / MARKER).exists()

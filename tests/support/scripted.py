@@ -50,7 +50,7 @@ def batches_of(root: Path) -> list[kafkalog.RecordBatch]:
 
 def config_of(script: Op) -> kafkalog.LogConfig:
     """The settings of a script, as ours; deleted files go when the log is closed."""
-    known = {_CONFIG[name]: int(value) for name, value in script["config"].items() if name in _CONFIG}
+    known: dict[str, Any] = {_CONFIG[name]: int(value) for name, value in script["config"].items() if name in _CONFIG}
     append_time = script["config"].get("message.timestamp.type") == "LogAppendTime"
     kind = kafkalog.TimestampType.LOG_APPEND_TIME if append_time else kafkalog.TimestampType.CREATE_TIME
     return kafkalog.LogConfig(message_timestamp_type=kind, file_delete_delay_ms=0, **known)
