@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,12 +62,12 @@ def test_python(text: str, data: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.java
 @pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python" and "pyspark" in text])
-def test_spark(text: str, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import sys
-
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    scope: dict[str, object] = {}
+def test_spark(text: str, data: Path) -> None:
+    # a process of its own: one JVM serves a process, and relative paths are relative to where that was started
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     recover("data")
-    exec(compile(text, "example", "exec"), scope)
-    assert "|partition|count|" in capsys.readouterr().out
-    scope["spark"].stop()  # type: ignore[attr-defined]
+    finished = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, cwd=data.parent, env=environment, check=False
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert "|partition|count|" in finished.stdout
