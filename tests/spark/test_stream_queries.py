@@ -14,7 +14,7 @@ import kafkalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 T0 = 1_700_000_000_000
 SMALL = kafkalog.LogConfig(segment_bytes=3000, retention_ms=-1, file_delete_delay_ms=0)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 import kafkalog
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
@@ -56,7 +56,7 @@ class Query:
         self.checkpoint = [] if checkpoint is None else checkpoint
         self.batches: list[list[tuple[str, int, int]]] = []
 
-    def trigger(self, limit: object = None) -> list[tuple[str, int, int]]:
+    def trigger(self, limit: ReadLimit | None = None) -> list[tuple[str, int, int]]:
         """One trigger; the rows as (topic, partition, offset), each checked to have the value of its offset."""
         start = self.checkpoint[-1] if self.checkpoint else self.reader.initialOffset()
         start = json.loads(json.dumps(start))
@@ -71,14 +71,14 @@ class Query:
     def run(self, start: Json, end: Json) -> list[tuple[str, int, int]]:
         planned = self.reader.partitions(json.loads(json.dumps(start)), json.loads(json.dumps(end)))
         travelled = pickle.loads(pickle.dumps(self.reader))
-        rows = []
+        rows: list[tuple[str, int, int]] = []
         for task in planned:
             for batch in travelled.read(pickle.loads(pickle.dumps(task))):
                 found = batch.to_pydict()
                 rows += zip(found["topic"], found["partition"], found["offset"], strict=True)
         return rows
 
-    def offsets(self, limit: object = None) -> list[int]:
+    def offsets(self, limit: ReadLimit | None = None) -> list[int]:
         return [offset for _, _, offset in self.trigger(limit)]
 
 
@@ -290,7 +290,7 @@ def test_too_few_offsets_wait_until_the_delay_is_over(
     log: kafkalog.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(log, 3)
-    options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 10, "maxTriggerDelay": "30s"}
+    options: dict[str, Any] = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 10, "maxTriggerDelay": "30s"}
     query = Query(tmp_path / "data", **options)
     assert query.reader.getDefaultReadLimit() == ReadMinRows(10)
     assert len(query.trigger()) == 3, "the first trigger does not wait"
@@ -323,9 +323,9 @@ def test_available_now_reads_to_where_the_log_ended_and_no_further(log: kafkalog
     assert query.checkpoint[-1] == {"orders": {"0": 25}}
     again = Query(tmp_path / "data", query.checkpoint)
     again.reader.prepareForTriggerAvailableNow()
-    rows = again.trigger()
-    assert [row for row in rows if row[0] == "orders"] == [("orders", 0, n) for n in range(25, 55)]
-    assert len(rows) == 33, "and all of the topics that are new"
+    late = again.trigger()
+    assert [row for row in late if row[0] == "orders"] == [("orders", 0, n) for n in range(25, 55)]
+    assert len(late) == 33, "and all of the topics that are new"
     assert again.trigger() == []
 
 
@@ -448,7 +448,8 @@ def transaction(log: kafkalog.Log, producer_id: int, count: int, *, sequence: in
 
 
 def test_committed_records_only_and_none_of_an_open_transaction(log: kafkalog.Log, tmp_path: Path) -> None:
-    query = Query(tmp_path / "data", startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
+    committed: dict[str, Any] = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+    query = Query(tmp_path / "data", **committed)
     append(log, 5)
     transaction(log, 1, 5)
     append(log, 5)
@@ -460,7 +461,7 @@ def test_committed_records_only_and_none_of_an_open_transaction(log: kafkalog.Lo
     append(log, 2)
     assert query.offsets() == [22, 23]
     transaction(log, 1, 3, sequence=5)  # 24 to 26
-    again = Query(tmp_path / "data", list(query.checkpoint), **{"kafka.isolation.level": "read_committed"})
+    again = Query(tmp_path / "data", list(query.checkpoint), **committed)
     assert again.trigger() == []
     log.roll()
     log.end_transaction(1, 0, commit=False)
