@@ -72,10 +72,15 @@ class Followed:
     partition: Partition
     end_offset: int
     """behind the last whole batch"""
-    last_stable_offset: int
-    """first offset of the earliest open transaction, else the end; the end where transactions are not followed"""
+    first_open_offset: int | None = None
+    """of the earliest transaction without a marker, where transactions are followed"""
     aborted: tuple[AbortedTransaction, ...] = ()
     """in the order of their markers"""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the end."""
+        return self.end_offset if self.first_open_offset is None else self.first_open_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +135,9 @@ class Follower:
         return self._followed(partition)
 
     def _followed(self, partition: Partition) -> Followed:
-        stable = min(self._tracker.open_first_offsets.values(), default=self._end)
+        first_open = min(self._tracker.open_first_offsets.values(), default=None)
         aborted = tuple(each for each in self._tracker.aborted if each.last_offset >= partition.log_start_offset)
-        return Followed(partition, self._end, stable, aborted)
+        return Followed(partition, self._end, first_open, aborted)
 
     def _catch_up(self, segments: Sequence[Segment]) -> None:
         last = segments[-1]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.follow import Follower
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import READ_COMMITTED
@@ -157,9 +158,10 @@ def _facts(partition: Partition, options: ReadOptions, target: int) -> Partition
         )
     aborted = None
     if options.isolation_level == READ_COMMITTED:
-        transactions = partition.transactions()
-        aborted = transactions.aborted
-        end = min(end, transactions.last_stable_offset)
+        # through damage, which is for the reader to report: a transaction behind it is none to leave out
+        followed = Follower(transactions=True).look(partition)
+        aborted = followed.aborted
+        end = end if followed.first_open_offset is None else min(end, followed.first_open_offset)
     if start >= end:
         return None
     segments = segments_between(partition, start, end, target, exact=options.max_records_per_partition is not None)
