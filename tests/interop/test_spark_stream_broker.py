@@ -58,6 +58,10 @@ class Producer:
         return {"partition": number % 2, "ts": T0 + number, "k": value, "v": value, "h": headers}
 
 
+def decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
 def rows(out: Path) -> list[tuple[Any, ...]]:
     """What the sink's log says was written, so that files of a batch that was not finished do not count."""
     names: list[str] = []
@@ -65,14 +69,17 @@ def rows(out: Path) -> list[tuple[Any, ...]]:
         found = [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]]
         names = found if entry.suffix == ".compact" else [*names, *found]
     read = [json.loads(line) for name in names for line in (out / Path(name).name).read_text().splitlines()]
-    return sorted((f"live-{row['partition']}", row["offset"], row.get("k"), row.get("v"), row["ts"]) for row in read)
+    return sorted(
+        (f"live-{row['partition']}", row["offset"], decoded(row.get("k")), decoded(row.get("v")), row["ts"])
+        for row in read
+    )
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_stream_beside_a_producer(
     broker: RealBroker, tmp_path: Path, isolation: str, compared: Callable[[str, int], None]
 ) -> None:
-    broker.create("live", 2)
+    broker.create("live", 2, segment_bytes=65536)
     producer = Producer(broker)
     producer.send()
     stop, running = tmp_path / "stop", tmp_path / "running"
@@ -81,7 +88,7 @@ def test_a_stream_beside_a_producer(
         "path": str(broker.log_dir),
         "out": str(tmp_path / "out"),
         "checkpoint": str(tmp_path / "checkpoint"),
-        "options": options | {"maxOffsetsPerTrigger": "70"},
+        "options": options | {"maxOffsetsPerTrigger": "400"},
         "stop": str(stop),
         "running": str(running),
     }
@@ -93,6 +100,7 @@ def test_a_stream_beside_a_producer(
             assert process.poll() is None, finish_job(process)
             producer.send()
             sent += 1
+            time.sleep(0.3)
 
     process = start_program(STREAM_JOB, job, python_path=SOURCE)
     try:
@@ -108,7 +116,7 @@ def test_a_stream_beside_a_producer(
     finally:
         process.kill()
     expected = [
-        (name, record["offset"], record["k"], record["v"], record["timestamp"])
+        (name, record["offset"], decoded(record["key"]), decoded(record["value"]), record["timestamp"])
         for name, found in broker.records("live", 2, isolation=isolation).items()
         for record in found["records"]
     ]
