@@ -20,7 +20,15 @@ from kafkalog.log.partition import Partition
 from kafkalog.log.records import READ_COMMITTED
 from kafkalog.log.spans import spans_from
 from kafkalog.spark.bounds import LATEST, TopicPartition
-from kafkalog.spark.discovery import Range, check_named, expand_paths, key_of, segments_between, selected
+from kafkalog.spark.discovery import (
+    Range,
+    check_left_out,
+    check_named,
+    expand_paths,
+    key_of,
+    segments_between,
+    selected,
+)
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, plan, target_bytes
 from kafkalog.spark.reader import LOSS
@@ -30,6 +38,8 @@ __all__ = ["FollowedLogs", "View", "bytes_between", "end_within"]
 
 _LOOK_EVERY_S = 0.05
 """Spark asks again every 10 ms while there is nothing new."""
+_REST = 3
+"""How much longer than a look took the next one waits, so that large directories are not listed without end."""
 _TRIES = 5
 """How often files may go away between listing and reading before that is an error."""
 
@@ -59,11 +69,12 @@ class FollowedLogs:
         self._options = options
         self._committed = options.isolation_level == READ_COMMITTED
         self._followers: dict[TopicPartition, Follower] = {}
-        self._looked = 0.0
+        self._next_look = 0.0
 
     def look(self, *, all_there: bool = False) -> dict[TopicPartition, View]:
         """Every partition that is wanted and has a segment; with `all_there` those that options name must exist."""
-        time.sleep(max(0.0, self._looked + _LOOK_EVERY_S - time.monotonic()))
+        time.sleep(max(0.0, self._next_look - time.monotonic()))
+        started = time.monotonic()
         for attempt in range(_TRIES):
             try:
                 found = self._look(all_there)
@@ -72,11 +83,13 @@ class FollowedLogs:
                     raise
                 continue
             break
-        self._looked = time.monotonic()
+        now = time.monotonic()
+        self._next_look = now + max(_LOOK_EVERY_S, _REST * (now - started))
         return found
 
     def _look(self, all_there: bool) -> dict[TopicPartition, View]:
         inventory = settled(*expand_paths(self._options.paths))
+        check_left_out(inventory, self._options)
         partitions = selected(inventory.readable(self._options.replica), self._options, all_there=all_there)
         views = {}
         for partition in partitions:

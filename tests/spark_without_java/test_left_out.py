@@ -1,0 +1,50 @@
+"""What stands where data should be and cannot be read is said, by batch queries and streams, not passed over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.errors import StorageError
+from kafkalog.spark.discovery import plan_read
+from kafkalog.spark.followed import FollowedLogs
+from kafkalog.spark.options import parse_options
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("orders-0", "orders-1", "visits-0"):
+        with kafkalog.Log.open(tmp_path / "data" / name) as log:
+            log.append([b"x"])
+    return tmp_path / "data"
+
+
+def segment(data: Path, name: str) -> Path:
+    return data / name / "00000000000000000000.log"
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "directory", "linked partition"])
+def test_it_ends_the_query_unless_told_otherwise(data: Path, what: str) -> None:
+    path = segment(data, "orders-1")
+    if what == "linked partition":
+        (data / "orders-1").rename(data.parent / "orders-1")
+        (data / "orders-1").symlink_to(data.parent / "orders-1")
+        path = data / "orders-1"
+    else:
+        path.rename(data.parent / "elsewhere")
+        {"link": lambda: path.symlink_to(data.parent / "elsewhere"),
+         "fifo": lambda: os.mkfifo(path), "directory": path.mkdir}[what]()  # fmt: skip
+    strict = parse_options({"path": str(data)})
+    for query in (lambda: plan_read(strict), lambda: FollowedLogs(strict).look()):
+        with pytest.raises(StorageError, match=r"cannot be read: .*DROPMALFORMED") as raised:
+            query()
+        assert str(raised.value).startswith(str(path))
+    lenient = parse_options({"path": str(data), "mode": "DROPMALFORMED"})
+    with pytest.warns(RuntimeWarning, match=r"cannot be read: .* it is left out"):
+        tasks = plan_read(lenient)
+    assert {piece.topic for task in tasks for piece in task} == {"orders", "visits"}
+    other = parse_options({"path": str(data), "subscribe": "visits"})
+    assert len(plan_read(other)) == len(FollowedLogs(other).look()) == 1
