@@ -35,7 +35,7 @@ def probe() -> type[DataSource]:
         def __init__(self) -> None:
             self._numbers = [0, 1, 2, 3]
 
-        def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # type: ignore[override]
+        def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
             for each in filters:
                 if isinstance(each, EqualTo) and each.attribute == ("partition",):
                     self._numbers = [number for number in self._numbers if number == each.value]

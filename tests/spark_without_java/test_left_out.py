@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,15 @@ def test_it_ends_the_query_unless_told_otherwise(data: Path, what: str) -> None:
         path = data / "orders-1"
     else:
         path.rename(data.parent / "elsewhere")
-        {"link": lambda: path.symlink_to(data.parent / "elsewhere"),
-         "fifo": lambda: os.mkfifo(path), "directory": path.mkdir}[what]()  # fmt: skip
+        if what == "link":
+            path.symlink_to(data.parent / "elsewhere")
+        elif what == "fifo":
+            os.mkfifo(path)
+        else:
+            path.mkdir()
     strict = parse_options({"path": str(data)})
-    for query in (lambda: plan_read(strict), lambda: FollowedLogs(strict).look()):
+    queries: list[Callable[[], object]] = [lambda: plan_read(strict), lambda: FollowedLogs(strict).look()]
+    for query in queries:
         with pytest.raises(StorageError, match=r"cannot be read: .*DROPMALFORMED") as raised:
             query()
         assert str(raised.value).startswith(str(path))

@@ -20,7 +20,7 @@ from kafka_jars import KafkaUnavailableError
 VERSION = "4.0.0"
 HERE = Path(__file__).resolve().parents[1] / "interop" / "spark_kafka"
 REQUIREMENTS = HERE / "requirements.txt"
-JOB = HERE / "compare.py"
+JOB = HERE / "compare_sources.py"
 ARTIFACTS = (
     f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}",
     f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{VERSION}",
@@ -73,7 +73,7 @@ def _fresh(folder: Path) -> Path:
 
 
 def compare(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `compare.py` found: one answer for each case of the job."""
+    """What `compare_sources.py` found: one answer for each case of the job."""
     directory = setup()
     source = Path(__file__).resolve().parents[2] / "src"
     values = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
