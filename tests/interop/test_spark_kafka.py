@@ -91,6 +91,7 @@ CASES: list[Json] = [
     {"assign": '{"codecs":[1]}', "endingOffsets": by_partition("codecs", p1=41)},
     {"subscribe": "codecs", "startingTimestamp": str(T0 + 10**8), "endingTimestamp": str(T0 + 99 * 10**7)},
 ]
+STREAM = {"subscribe": "codecs", "startingOffsets": "earliest"}
 COUNTS = {0: 600, 1: 600, 2: 50, 5: 17, 6: 650}
 """Of cases whose number of rows is plain from what was produced."""
 
@@ -103,15 +104,17 @@ def test_the_dataframe_is_that_of_sparks_kafka_source(broker: RealBroker, compar
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
     fill(broker)
-    job = {"bootstrap": broker.bootstrap, "path": str(broker.log_dir), "cases": CASES}
-    answers = spark_kafka.compare(job)
+    job = {"bootstrap": broker.bootstrap, "path": str(broker.log_dir), "cases": CASES, "stream": STREAM}
+    answer = spark_kafka.compare(job)
+    answers = answer["cases"]
     assert len(answers) == len(CASES)
-    for number, (case, answer) in enumerate(zip(CASES, answers, strict=True)):
-        assert answer["same_schema"], (case, answer)
-        assert (answer["only_kafka"], answer["only_ours"]) == ([], []), (case, answer)
-        assert answer["kafka"] == answer["ours"] == COUNTS.get(number, answer["ours"]) > 0, (case, answer)
-        assert answer["in_order"], (case, answer)
-        compared("rows of Spark's Kafka source", answer["kafka"])
+    for number, (case, found) in enumerate(zip(CASES, answers, strict=True)):
+        assert found["same_schema"], (case, found)
+        assert (found["only_kafka"], found["only_ours"]) == ([], []), (case, found)
+        assert found["kafka"] == found["ours"] == COUNTS.get(number, found["ours"]) > 0, (case, found)
+        assert found["in_order"], (case, found)
+        compared("rows of Spark's Kafka source", found["kafka"])
     assert 0 < answers[0]["without_headers"] < answers[0]["kafka"], "there were records with and without headers"
     assert answers[3]["kafka"] < answers[4]["kafka"], "something was aborted or undecided"
     assert [answers[0]["types"], answers[2]["types"]] == [[0], [1]]
+    assert answer["streamed"] == [600] * 3, "a stream works where Spark gives no limits, too"

@@ -72,8 +72,8 @@ def _fresh(folder: Path) -> Path:
     return folder
 
 
-def compare(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `compare_sources.py` found: one answer for each case of the job."""
+def compare(job: dict[str, Any]) -> dict[str, Any]:
+    """What `compare_sources.py` found: `cases`, an answer for each case of the job, and `streamed`."""
     directory = setup()
     source = Path(__file__).resolve().parents[2] / "src"
     values = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -84,5 +84,5 @@ def compare(job: dict[str, Any]) -> list[dict[str, Any]]:
     done = subprocess.run(command, capture_output=True, text=True, env=values, timeout=JOB_SECONDS, check=False)
     if done.returncode:
         raise AssertionError(f"the comparison ended with {done.returncode}: {done.stderr[-3000:]}")
-    answer: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

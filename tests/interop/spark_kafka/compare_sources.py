@@ -1,7 +1,7 @@
 """Spark's Kafka source on a live broker and kafkalog on its directory, compared inside of Spark; prints JSON.
 
 Runs with pyspark 4.0.0.  The argument is JSON: jars, bootstrap, path, and cases, each with the options of both and
-those of each.
+those of each; stream, the options of a stream of ours.
 """
 
 from __future__ import annotations
@@ -17,6 +17,15 @@ from pyspark.sql.functions import expr
 def comparable(frame: DataFrame) -> DataFrame:
     """Every column as it is, but none that a set operation cannot compare; times in microseconds."""
     return frame.withColumn("timestamp", expr("unix_micros(timestamp)"))
+
+
+def streamed(spark: SparkSession, path: str, options: dict[str, str]) -> list[int]:
+    """How many rows a stream of ours gives, and how many a batch query; before Spark 4.2 it is told no limits."""
+    stream = spark.readStream.format("kafkalog").options(**options).load(path)
+    query = stream.writeStream.format("memory").queryName("streamed").trigger(availableNow=True).start()
+    query.awaitTermination()
+    batch = spark.read.format("kafkalog").options(**options).load(path)
+    return [spark.table("streamed").distinct().count(), spark.table("streamed").count(), batch.count()]
 
 
 def main(job: dict[str, Any]) -> None:
@@ -58,8 +67,9 @@ def main(job: dict[str, Any]) -> None:
         )
         left.unpersist()
         right.unpersist()
+    answer = {"cases": answers, "streamed": streamed(spark, job["path"], job["stream"])}
     spark.stop()
-    print(json.dumps(answers), flush=True)
+    print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
