@@ -22,6 +22,7 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
@@ -43,6 +44,8 @@ class BrokerForecast:
     """a clean-shutdown marker is there, so logs are not scanned"""
     valid_records_lost: Mapping[str, int] | None
     """by partition directory, records with valid checksums that would be gone; None if it does not load"""
+    strays: tuple[str, ...] = ()
+    """partition directories that the metadata beside them does not place on this broker: it would rename them"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -52,6 +55,7 @@ class BrokerForecast:
             "message": self.message,
             "clean_shutdown": self.clean_shutdown,
             "log_end_offsets": dict(self.log_end_offsets),
+            "strays": list(self.strays),
             "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
         }
 
@@ -119,6 +123,8 @@ class Plan:
     """one sentence, if recovery in this mode declines"""
     findings: list[Finding] = field(default_factory=list)
     """why logs are cut and things are put out of the way"""
+    topics: TopicFacts = NO_FACTS
+    """where the topics' settings came from"""
 
     @property
     def changes(self) -> bool:
@@ -133,6 +139,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "broker": self.broker.as_dict(),
+            "settings": self.topics.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
             "partitions": [partition.as_dict() for partition in self.partitions],
             "actions": [action.as_dict() for action in self.actions],
@@ -146,6 +153,7 @@ def make_plan(
     settings: Callable[[str], LogSettings],
     now_ms: int,
     unique: Callable[[str], str],
+    topics: TopicFacts = NO_FACTS,
     full: bool = False,
     topic_id: str | None = None,
     mark_clean: bool = False,
@@ -164,8 +172,9 @@ def make_plan(
         {partition.name: partition.log_end_offset for partition in result.partitions},
         result.clean,
         _records_lost(found, result.tree) if result.outcome == Outcome.LOADED else None,
+        tuple(topics.strays(partition.name for partition in result.partitions if partition.stray is None)),
     )
-    plan = Plan(found.root, mode, forecast, [], [], found)
+    plan = Plan(found.root, mode, forecast, [], [], found, topics=topics)
     if mode is not Mode.KAFKA:
         _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata)
     elif result.outcome != Outcome.LOADED:
@@ -233,7 +242,7 @@ def _plan_safely(
         now_ms=now_ms,
         unique=unique,
         full=full or plan.mode is Mode.SALVAGE,
-        topic_id=topic_id,
+        topic_id=lambda topic: plan.topics.topic_ids.get(topic, topic_id),
         repair=repair,
         resume=plan.mode is Mode.SALVAGE,
         rebuild=rebuild,

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -25,6 +26,7 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import POINTER, Runs, new_run_id
 from kafkalog.recovery.survey import Survey, survey
+from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 
 __all__ = [
     "RecoveryOptions",
@@ -54,6 +56,8 @@ class RecoveryOptions:
     mark_clean: bool = False
     rebuild_indexes: bool = False
     cluster_metadata: bool = False
+    topics: TopicFacts | None = None
+    """what the cluster knew of the topics; None: read it from the log directories themselves"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +125,14 @@ def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
 
 
 def _plan(found: Survey, options: RecoveryOptions) -> Plan:
-    settings = LogSettings.from_names(options.config)
+    LogSettings.from_names(options.config)  # refused before anything is read, topics or none
+    topics = read_topic_facts([found.root]) if options.topics is None else options.topics
     now_ms = time.time_ns() // 1_000_000 if options.at is None else options.at
     return make_plan(
         found,
         _mode(options.mode),
-        settings=lambda topic: settings,
+        settings=cache(lambda topic: topics.settings(topic, options.config)),
+        topics=topics,
         now_ms=now_ms,
         unique=lambda directory: uuid.uuid4().hex,
         full=options.full,
@@ -155,20 +161,25 @@ def plan(
     topic_id: str | None = None,
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
+    topics: TopicFacts | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
     `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` looks at segments
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
-    for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `on_read` is
-    told of the bytes read.  Raises `UsageError` for a path that is no log directory, `StorageError` for I/O.
+    for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
+    what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
+    over `config`), `on_read` is told of the bytes read.  Raises `UsageError` for a path that is no log directory,
+    `StorageError` for I/O.
     """
     root, only = _root_of(path)
     with survey(root, only=only, on_read=on_read) as found:
         return _plan(
             found,
-            RecoveryOptions(mode, config or {}, at, full, topic_id, repair_bits, cluster_metadata=cluster_metadata),
+            RecoveryOptions(
+                mode, config or {}, at, full, topic_id, repair_bits, cluster_metadata=cluster_metadata, topics=topics
+            ),
         )
 
 
@@ -182,6 +193,7 @@ def recover(
     topic_id: str | None = None,
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
+    topics: TopicFacts | None = None,
     mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
@@ -195,7 +207,15 @@ def recover(
     `RecoveryRefused` if the mode declines, the directory is locked or has changed.
     """
     options = RecoveryOptions(
-        mode, config or {}, at, full, topic_id, repair_bits, mark_clean, cluster_metadata=cluster_metadata
+        mode,
+        config or {},
+        at,
+        full,
+        topic_id,
+        repair_bits,
+        mark_clean,
+        cluster_metadata=cluster_metadata,
+        topics=topics,
     )
     return recover_all([path], options, quarantine=quarantine, expected=[expected], on_read=on_read)[0]
 
@@ -222,6 +242,8 @@ def recover_all(
             stack.enter_context(BrokerLock(fs))
             opened.append((fs, only))
         _refuse_duplicates([root for root, _only in places])
+        if options.topics is None:
+            options = replace(options, topics=read_topic_facts(root for root, _only in places))
         return [
             _recover_locked(fs, only, options, quarantine, plan_before, on_read)
             for (fs, only), plan_before in zip(opened, wanted, strict=True)

@@ -233,8 +233,8 @@ class _PartitionRun:
             read_topic_id(self.original, self.directory)
         except JavaError as error:
             raise _CannotSettleError(
-                f"the topic id of {self.directory} cannot be read ({error}), and no other partition of the topic in "
-                "this directory knows it; name it with --topic-id"
+                f"the topic id of {self.directory} cannot be read ({error}), and neither another partition of the "
+                "topic in this directory nor the metadata beside it knows it; name it with --topic-id"
             ) from None
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
@@ -389,7 +389,7 @@ def recover_safely(
     now_ms: int,
     unique: Callable[[str], str],
     full: bool = False,
-    topic_id: str | None = None,
+    topic_id: Callable[[str], str | None] = lambda topic: None,
     repair: Proof | None = None,
     resume: bool = False,
     rebuild: bool = False,
@@ -397,8 +397,9 @@ def recover_safely(
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory.
 
-    `topic_id` is for partitions that have lost theirs; with `repair` single bits are turned back if proven so well,
-    with `resume` the log goes on behind damage.  `rebuild` makes all indexes of sound logs anew and cuts nothing.
+    `topic_id` tells the id of a topic whose partitions have lost it; with `repair` single bits are turned back if
+    proven so well, with `resume` the log goes on behind damage.  `rebuild` makes all indexes of sound logs anew and
+    cuts nothing.
     """
     result = SafeResult(tree.copy())
     clean = CLEAN_SHUTDOWN_FILE in tree.files
@@ -409,7 +410,7 @@ def recover_safely(
     after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
     for directory, name in partitions_of(result.tree, cluster_metadata):
         untouched = _with_copy(result.tree, directory, name)
-        changes = normalize_partition(result.tree, directory, donors.get(name.topic, topic_id))
+        changes = normalize_partition(result.tree, directory, donors.get(name.topic) or topic_id(name.topic))
         run = _PartitionRun(_with_copy(result.tree, directory, name), directory, name, points, rules)
         try:
             loaded = run.run(clean, untouched)
