@@ -11,18 +11,26 @@ from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_DIRECTORY,
+    LOCK_FILE,
+    FileKind,
+    parse_segment_file,
+)
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
+from kafkalog.recovery.broker.manager import Outcome, PartitionResult
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal, Slice, Tree
+from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
@@ -160,10 +168,20 @@ def make_plan(
     repair: Proof | None = None,
     rebuild: bool = False,
     cluster_metadata: bool = False,
+    workers: Workers | None = None,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
-    result = load_log_directory(
-        found.tree(), settings=settings, now_ms=now_ms, unique=unique, cluster_metadata=cluster_metadata
+    workers = workers or Workers()
+    unread: str | tuple[()] = () if cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
+    sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
+    workers.begin("what Kafka would do", sizes)
+    result = load_directory(
+        found.tree(),
+        settings=settings,
+        now_ms=now_ms,
+        unique=unique,
+        cluster_metadata=cluster_metadata,
+        workers=workers,
     )
     forecast = BrokerForecast(
         result.outcome,
@@ -176,7 +194,8 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found, topics=topics)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata)
+        workers.begin("what recovery would do", sizes)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata, workers)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -233,6 +252,7 @@ def _plan_safely(
     repair: Proof | None,
     rebuild: bool,
     cluster_metadata: bool,
+    workers: Workers,
 ) -> None:
     """Modes safe, salvage and strict."""
     found = plan.survey
@@ -247,6 +267,7 @@ def _plan_safely(
         resume=plan.mode is Mode.SALVAGE,
         rebuild=rebuild,
         cluster_metadata=cluster_metadata,
+        workers=workers,
     )
     plan.findings = result.findings()
     plan.refusal = result.refusal
