@@ -11,17 +11,26 @@ from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_DIRECTORY,
+    LOCK_FILE,
+    FileKind,
+    parse_segment_file,
+)
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
+from kafkalog.recovery.broker.manager import Outcome, PartitionResult
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal, Slice, Tree
+from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
@@ -43,6 +52,8 @@ class BrokerForecast:
     """a clean-shutdown marker is there, so logs are not scanned"""
     valid_records_lost: Mapping[str, int] | None
     """by partition directory, records with valid checksums that would be gone; None if it does not load"""
+    strays: tuple[str, ...] = ()
+    """partition directories that the metadata beside them does not place on this broker: it would rename them"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -52,6 +63,7 @@ class BrokerForecast:
             "message": self.message,
             "clean_shutdown": self.clean_shutdown,
             "log_end_offsets": dict(self.log_end_offsets),
+            "strays": list(self.strays),
             "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
         }
 
@@ -119,6 +131,8 @@ class Plan:
     """one sentence, if recovery in this mode declines"""
     findings: list[Finding] = field(default_factory=list)
     """why logs are cut and things are put out of the way"""
+    topics: TopicFacts = NO_FACTS
+    """where the topics' settings came from"""
 
     @property
     def changes(self) -> bool:
@@ -133,6 +147,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "broker": self.broker.as_dict(),
+            "settings": self.topics.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
             "partitions": [partition.as_dict() for partition in self.partitions],
             "actions": [action.as_dict() for action in self.actions],
@@ -146,16 +161,27 @@ def make_plan(
     settings: Callable[[str], LogSettings],
     now_ms: int,
     unique: Callable[[str], str],
+    topics: TopicFacts = NO_FACTS,
     full: bool = False,
     topic_id: str | None = None,
     mark_clean: bool = False,
     repair: Proof | None = None,
     rebuild: bool = False,
     cluster_metadata: bool = False,
+    workers: Workers | None = None,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
-    result = load_log_directory(
-        found.tree(), settings=settings, now_ms=now_ms, unique=unique, cluster_metadata=cluster_metadata
+    workers = workers or Workers()
+    unread: str | tuple[()] = () if cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
+    sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
+    workers.begin("what Kafka would do", sizes)
+    result = load_directory(
+        found.tree(),
+        settings=settings,
+        now_ms=now_ms,
+        unique=unique,
+        cluster_metadata=cluster_metadata,
+        workers=workers,
     )
     forecast = BrokerForecast(
         result.outcome,
@@ -164,10 +190,12 @@ def make_plan(
         {partition.name: partition.log_end_offset for partition in result.partitions},
         result.clean,
         _records_lost(found, result.tree) if result.outcome == Outcome.LOADED else None,
+        tuple(topics.strays(partition.name for partition in result.partitions if partition.stray is None)),
     )
-    plan = Plan(found.root, mode, forecast, [], [], found)
+    plan = Plan(found.root, mode, forecast, [], [], found, topics=topics)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata)
+        workers.begin("what recovery would do", sizes)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata, workers)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -224,6 +252,7 @@ def _plan_safely(
     repair: Proof | None,
     rebuild: bool,
     cluster_metadata: bool,
+    workers: Workers,
 ) -> None:
     """Modes safe, salvage and strict."""
     found = plan.survey
@@ -233,11 +262,12 @@ def _plan_safely(
         now_ms=now_ms,
         unique=unique,
         full=full or plan.mode is Mode.SALVAGE,
-        topic_id=topic_id,
+        topic_id=lambda topic: plan.topics.topic_ids.get(topic, topic_id),
         repair=repair,
         resume=plan.mode is Mode.SALVAGE,
         rebuild=rebuild,
         cluster_metadata=cluster_metadata,
+        workers=workers,
     )
     plan.findings = result.findings()
     plan.refusal = result.refusal

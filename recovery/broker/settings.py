@@ -40,6 +40,11 @@ _IGNORED = frozenset(
 """Known names that change nothing about recovery's bytes."""
 
 
+def _number(text: str) -> int | None:
+    number = parse_java_long(text.strip())
+    return None if number is None or number < 0 else number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """What recovery needs to know; sizes in bytes, times in ms.  Defaults are Kafka's."""
@@ -56,6 +61,13 @@ class LogSettings:
         return {name: value for name, value in properties.items() if name in known}
 
     @classmethod
+    def known_to_topics(cls, values: Mapping[str, str]) -> dict[str, str]:
+        """Those that decide bytes and are numbers, under the topic's names; what is else there is not for recovery."""
+        named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
+        numbers = {field.name.replace("_", ".") for field in fields(cls)}
+        return {name: value for name, value in named.items() if name in numbers and _number(value) is not None}
+
+    @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
         """From Kafka's topic or broker names to numbers; an unknown name or a value that is no number is refused."""
         known = {field.name.replace("_", "."): field.name for field in fields(cls)}
@@ -67,8 +79,8 @@ class LogSettings:
                 continue
             if name not in known:
                 raise UsageError(f"unknown setting {name!r}: recovery knows {', '.join(sorted(known))}")
-            number = parse_java_long(text.strip())
-            if number is None or number < 0:
+            number = _number(text)
+            if number is None:
                 raise UsageError(f"setting {name} needs a number, not {text!r}")
             numbers[known[name]] = number
         return cls(**numbers)

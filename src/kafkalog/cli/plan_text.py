@@ -50,6 +50,12 @@ def print_plan(plan: Plan) -> None:
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
         writer.write(escape_controls(_forecast(plan.broker)))
+        for name in plan.broker.strays:
+            writer.write(f"Kafka would rename {escape_controls(name)} -stray: the metadata has no such replica here")
+        if plan.topics.problem is not None:
+            writer.write(escape_controls(plan.topics.problem))
+        elif plan.topics.configs or plan.topics.broker_configs:
+            writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))
         elif not plan.changes:

@@ -1,0 +1,141 @@
+"""What the cluster's own memory says of the topics in a log directory: `__cluster_metadata` beside the partitions.
+
+A KRaft broker takes a topic's settings from there (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its
+id, and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC,
+    META_PROPERTIES,
+    DirectoryState,
+    parse_partition_directory,
+)
+from kafkalog.codec.text import decode_meta_properties
+from kafkalog.log.files import read_small
+from kafkalog.recovery.broker.settings import LogSettings
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.metadata_log import MetadataState
+
+__all__ = ["NO_FACTS", "TopicFacts", "read_topic_facts"]
+
+_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """Settings and ids by topic, under Kafka's topic names; empty where nothing is known."""
+
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """dynamic settings of this broker and of all brokers, under the topic settings' names"""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    """(topic, partition) -> broker ids"""
+    node_id: int | None = None
+    source: str | None = None
+    """the directory that this was read from; None if there was none"""
+    problem: str | None = None
+    """why nothing, or not all, could be read; one sentence"""
+
+    def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
+        """What decides a topic's bytes: the cluster's memory, else what the caller gave, else Kafka's defaults."""
+        return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {})})
+
+    def strays(self, directories: Iterable[str]) -> list[str]:
+        """Of partition directories, those that the metadata does not place on this broker: it would rename them."""
+        if self.source is None or self.problem is not None or self.node_id is None:
+            return []
+        found = []
+        for directory in directories:
+            name = parse_partition_directory(directory)
+            if name is None or name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if self.node_id not in self.replicas.get((name.topic, name.partition), ()):
+                found.append(directory)
+        return sorted(found)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "source": self.source,
+            "problem": self.problem,
+            "topics": {topic: dict(values) for topic, values in sorted(self.configs.items())},
+            "broker": dict(self.broker_configs),
+        }
+
+
+NO_FACTS = TopicFacts()
+
+
+def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
+    """From the first of several log directories of one broker that holds a metadata log; never raises for bad data."""
+    for root in roots:
+        path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+        if not os.path.isdir(path):
+            continue
+        try:
+            return _read(root, path)
+        except KafkaLogError as error:
+            problem = f"the topics' settings in {path} cannot be read ({error}): only given settings count"
+            return TopicFacts(source=path, problem=problem)
+    return NO_FACTS
+
+
+def _read(root: str, path: str) -> TopicFacts:
+    from kafkalog.cluster.metadata_log import MetadataLog
+    from kafkalog.log.partition import open_partition
+
+    state = MetadataLog(open_partition(path)).state()
+    image = state.image
+    node_id = _node_id(root)
+    broker: dict[str, str] = {}
+    for resource in ("broker:", f"broker:{node_id}"):
+        broker.update(LogSettings.known_to_topics(image.configs.get(resource, {})))
+    return TopicFacts(
+        configs={
+            name: known
+            for name in image.topics
+            if (known := LogSettings.known_to_topics(image.configs.get(f"topic:{name}", {})))
+        },
+        broker_configs=broker,
+        topic_ids={name: topic.id for name, topic in image.topics.items()},
+        replicas={
+            (name, number): tuple(partition.replicas)
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+        },
+        node_id=node_id,
+        source=path,
+        problem=_problem(path, state),
+    )
+
+
+def _problem(path: str, state: MetadataState) -> str | None:
+    """A torn end is what a crash leaves, and what was in it was not committed; anything else may hide a setting."""
+    worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in _TAILS]
+    if worse:
+        return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}"
+    if not state.next_offset:
+        return f"the metadata log {path} holds no record: only given settings count"
+    return None
+
+
+def _node_id(root: str) -> int | None:
+    try:
+        return decode_meta_properties(
+            read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
+        ).node_id
+    except (FileNotFoundError, KafkaLogError):
+        return None
