@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import StorageError, UsageError
@@ -19,8 +20,9 @@ from kafkalog.log.follow import Follower
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import READ_COMMITTED
+from kafkalog.log.segment import Segment
 from kafkalog.log.slices import NO_END
-from kafkalog.log.spans import batch_spans, spans
+from kafkalog.log.spans import Span, batch_spans, spans, spans_from
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
@@ -215,10 +217,23 @@ def segments_between(
         if segment.base_offset >= end:
             break
         found = batch_spans(segment) if exact else spans(segment, target)
+        if segment.base_offset < start:
+            found = _from_offset(segment, found, start)
         if found:
             is_last = segment is partition.segments[-1]
             segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), is_last))
     return tuple(segments)
+
+
+def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
+    """The spans without what the index knows to lie before an offset."""
+    begin = next(spans_from(segment, start), None)
+    if begin is None:
+        return found
+    kept = [span for span in found if span.end > begin.start]
+    if kept and kept[0].start < begin.start:
+        kept[0] = replace(kept[0], start=begin.start, first_offset=begin.first_offset)
+    return kept
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:

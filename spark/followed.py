@@ -39,7 +39,8 @@ __all__ = ["FollowedLogs", "View", "bytes_between", "end_within"]
 _LOOK_EVERY_S = 0.05
 """Spark asks again every 10 ms while there is nothing new."""
 _REST = 3
-"""How much longer than a look took the next one waits, so that large directories are not listed without end."""
+_LONGEST_REST_S = 1.0
+"""A next look waits so many times as long as the last one took: large directories are not listed without a pause."""
 _TRIES = 5
 """How often files may go away between listing and reading before that is an error."""
 
@@ -53,6 +54,7 @@ class View:
     """log start offset"""
     end: int
     """what may be read ends here: the log's end, or with read_committed its last stable offset"""
+    log_end: int
     aborted: tuple[AbortedTransaction, ...] | None
     """None: records of aborted transactions are wanted too"""
 
@@ -84,7 +86,7 @@ class FollowedLogs:
                 continue
             break
         now = time.monotonic()
-        self._next_look = now + max(_LOOK_EVERY_S, _REST * (now - started))
+        self._next_look = now + max(_LOOK_EVERY_S, min(_REST * (now - started), _LONGEST_REST_S))
         return found
 
     def _look(self, all_there: bool) -> dict[TopicPartition, View]:
@@ -102,7 +104,8 @@ class FollowedLogs:
             followed = follower.look(partition)
             end = followed.last_stable_offset if self._committed else followed.end_offset
             aborted = followed.aborted if self._committed else None
-            views[key] = View(partition, partition.log_start_offset, max(end, partition.log_start_offset), aborted)
+            first = partition.log_start_offset
+            views[key] = View(partition, first, max(end, first), max(followed.end_offset, first), aborted)
         for key in self._followers.keys() - views.keys():
             del self._followers[key]
         return views
@@ -113,9 +116,20 @@ class FollowedLogs:
         check_named(bound, [view.partition for view in views.values()])
         found = {}
         for key, view in views.items():
-            is_latest = bound.timestamp_of(key) is None and bound.offset_of(key) == LATEST
-            found[key] = view.end if is_latest else min(Range(view.partition, self._options).start(), view.end)
+            by_time = bound.timestamp_of(key) is not None
+            start = LATEST if not by_time and bound.offset_of(key) == LATEST else self._first(view)
+            found[key] = view.end if start == LATEST or (by_time and start >= view.log_end) else start
         return found
+
+    def _first(self, view: View) -> int:
+        return Range(view.partition, self._options).start()
+
+    @staticmethod
+    def ends(views: Mapping[TopicPartition, View], start: Offsets) -> dict[TopicPartition, int]:
+        """How far may be read; never back from `start`, unless the log was cut."""
+        return {
+            key: start[key] if view.end < start.get(key, 0) <= view.log_end else view.end for key, view in views.items()
+        }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
         """Whether everything from `start` on is still there."""
@@ -123,8 +137,8 @@ class FollowedLogs:
             view = views.get(key)
             if view is None:
                 self.lost(f"{name_of(key)}, read up to offset {offset}, is not there any more")
-            elif offset > view.end:
-                self.lost(f"{name_of(key)} was read up to offset {offset} and ends at {view.end} now: it was cut")
+            elif offset > view.log_end:
+                self.lost(f"{name_of(key)} was read up to offset {offset} and ends at {view.log_end} now: it was cut")
             elif offset < view.first:
                 self.lost(f"offsets {offset} to {view.first - 1} of {name_of(key)} were deleted before they were read")
         for key, view in views.items():

@@ -71,7 +71,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             views = self._logs.look(all_there=True)
             self._initial = to_json(self._logs.starts(views))
             start = self._options.read.start
-            self._begins_at_the_end = start.offset == LATEST or any(n == LATEST for _, n in start.offsets or ())
+            at_the_end = start.offset == LATEST or any(offset == LATEST for _, offset in start.offsets or ())
+            self._begins_at_the_end = at_the_end or self._options.read.latest_if_no_start
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
@@ -85,8 +86,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         views = self._logs.look()
         if start is not None:
             self._logs.check(views, begun)
-        self._available = {key: view.end for key, view in views.items()}
-        until = dict(self._available)
+        until = self._available = self._logs.ends(views, begun)
         if self._target is not None:
             # nothing that came after the query began, and nothing taken back that a batch has read
             until = {

@@ -132,6 +132,18 @@ def test_a_query_goes_on_from_its_checkpoint_and_repeats_a_planned_batch_exactly
     assert Query(tmp_path / "data", [end]).offsets() == list(range(40, 240))
 
 
+def test_what_the_index_knows_to_lie_before_the_start_is_not_read(log: kafkalog.Log, tmp_path: Path) -> None:
+    append(log, 40)
+    assert len(log.segments) == 1
+    query = Query(tmp_path / "data")
+    start, end = {"orders": {"0": 33}}, {"orders": {"0": 38}}
+    (task,) = query.reader.partitions(start, end)
+    (piece,) = task.pieces
+    batch = next(batch for batch in log.partition().batches() if batch.last_offset >= 33)
+    assert 0 < piece.slice.start <= batch.position
+    assert [offset for _, _, offset in query.run(start, end)] == list(range(33, 38))
+
+
 def test_a_half_written_batch_is_not_data_yet(log: kafkalog.Log, tmp_path: Path) -> None:
     append(log, 5)
     log.flush()
@@ -469,3 +481,23 @@ def test_committed_records_only_and_none_of_an_open_transaction(log: kafkalog.Lo
     assert query.offsets() == again.offsets() == [28]
     everything = Query(tmp_path / "data", startingOffsets="earliest")
     assert everything.offsets() == [n for n in range(29) if n not in (20, 21, 27)]
+
+
+def test_a_start_behind_an_open_transaction_is_waited_for(log: kafkalog.Log, tmp_path: Path) -> None:
+    append(log, 5)
+    transaction(log, 1, 5)
+    append(log, 5)
+    committed: dict[str, Any] = {"kafka.isolation.level": "read_committed"}
+    late = Query(tmp_path / "data", startingOffsets='{"orders":{"0":12}}', **committed)
+    at_the_end = Query(
+        tmp_path / "data", startingTimestamp=T0 + 999, startingOffsetsByTimestampStrategy="latest", **committed
+    )
+    newest = Query(tmp_path / "data", **committed)
+    for query in (late, at_the_end, newest):
+        assert query.trigger() == []
+        assert query.trigger() == []
+    assert [query.checkpoint[0]["orders"]["0"] for query in (late, at_the_end, newest)] == [12, 5, 5]
+    log.end_transaction(1, 0, commit=True)
+    append(log, 1)
+    assert late.offsets() == [12, 13, 14, 16]
+    assert at_the_end.offsets() == newest.offsets() == [*range(5, 15), 16]
