@@ -54,3 +54,20 @@ def test_it_ends_the_query_unless_told_otherwise(data: Path, what: str) -> None:
     assert {piece.topic for task in tasks for piece in task} == {"orders", "visits"}
     other = parse_options({"path": str(data), "subscribe": "visits"})
     assert len(plan_read(other)) == len(FollowedLogs(other).look()) == 1
+
+
+def test_a_segment_that_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(segment(data, "orders-1"))
+    opening = os.open
+
+    def denied(name: str, flags: int, *more: int) -> int:
+        if name == path:
+            raise PermissionError(13, "Permission denied", name)
+        return opening(name, flags, *more)
+
+    monkeypatch.setattr(os, "open", denied)
+    options = parse_options({"path": str(data)})
+    queries: list[Callable[[], object]] = [lambda: plan_read(options), lambda: FollowedLogs(options).look()]
+    for query in queries:
+        with pytest.raises(StorageError, match=f"cannot open the file: Permission denied: '{path}'"):
+            query()

@@ -451,6 +451,21 @@ def test_damage_ends_the_stream_or_is_left_out(log: kafkalog.Log, tmp_path: Path
         assert dropping.offsets() == [15, 16, 17, 18, 19]
 
 
+def test_a_segment_that_is_replaced_between_planning_and_reading(log: kafkalog.Log, tmp_path: Path) -> None:
+    append(log, 100)
+    query = Query(tmp_path / "data", startingOffsets='{"orders":{"0":4}}')
+    start, end = query.reader.initialOffset(), {"orders": {"0": 100}}
+    tasks = query.reader.partitions(start, end)
+    first = log.partition().segments[0]
+    kept = [batch for number, batch in enumerate(first.batches()) if number != 2]  # as compaction leaves it
+    content = b"".join(batch.data for batch in kept)
+    Path(first.path).with_suffix(".swap").write_bytes(content)
+    Path(first.path).with_suffix(".swap").replace(first.path)
+    with pytest.raises(KafkaLogError, match=str(first.path)):
+        [batch for task in tasks for batch in query.reader.read(task)]
+    assert [offset for _, _, offset in query.run(start, end)] == [n for n in range(4, 100) if not 10 <= n < 15]
+
+
 # --- transactions ---------------------------------------------------------------------------------------------------
 
 
