@@ -60,9 +60,15 @@ def test_cooperative_sticky_leaves_out_what_moves() -> None:
 
 
 def test_what_is_not_derivable() -> None:
-    assert assign("sticky", COUNTS, members(a=("t0",), b=("t1",))) is None
+    assert assign("sticky", COUNTS, members(a=("t0",), b=("t1",)), early=True) is None
     assert assign("custom", COUNTS, members(a=ALL)) is None
     assert assign("range", COUNTS, []) is None
+
+
+def test_a_group_that_is_too_large_is_given_up() -> None:
+    topics = [f"t{number}" for number in range(40)]
+    many = [GroupMember(f"m{number:04d}", tuple(topics[: 1 + number % 40])) for number in range(400)]
+    assert assign("sticky", dict.fromkeys(topics, 100), many) is None
 
 
 def test_what_no_assignor_does() -> None:
