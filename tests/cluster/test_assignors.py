@@ -67,8 +67,12 @@ def test_what_is_not_derivable() -> None:
 
 def test_a_group_that_is_too_large_is_given_up() -> None:
     topics = [f"t{number}" for number in range(40)]
-    many = [GroupMember(f"m{number:04d}", tuple(topics[: 1 + number % 40])) for number in range(400)]
-    assert assign("sticky", dict.fromkeys(topics, 100), many) is None
+    everything = tuple(("t0", number) for number in range(900))
+    many = [
+        GroupMember(f"m{at:04d}", tuple(topics[: 1 + at % 40]), owned=() if at else everything, generation=3)
+        for at in range(200)
+    ]
+    assert assign("sticky", dict.fromkeys(topics, 900), many) is None
 
 
 def test_what_no_assignor_does() -> None:
