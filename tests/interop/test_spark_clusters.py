@@ -16,7 +16,7 @@ from spark_cluster import StandaloneCluster, finish_job, start_job, zipped_packa
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 
 SOURCE = str(Path(kafkalog.__file__).resolve().parents[1])
-OPTIONS = {"kafka.isolation.level": "read_committed", "maxPartitionBytes": "40000"}
+OPTIONS = {"kafka.isolation.level": "read_committed", "maxPartitionBytes": "20000"}
 
 
 @pytest.fixture(scope="module")
