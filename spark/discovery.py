@@ -21,7 +21,7 @@ from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
 
-__all__ = ["expand_paths", "plan_read"]
+__all__ = ["expand_paths", "plan_read", "selected"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -52,7 +52,7 @@ def _key(partition: Partition) -> TopicPartition | None:
     return (partition.name.topic, partition.name.partition) if partition.name is not None else None
 
 
-def _selected(partitions: Sequence[Partition], options: ReadOptions) -> list[Partition]:
+def selected(partitions: Sequence[Partition], options: ReadOptions) -> list[Partition]:
     """Those that subscribe, subscribePattern or assign name; all if none of them is given."""
     keys = {key for partition in partitions if (key := _key(partition)) is not None}
     topics = {topic for topic, _ in keys}
@@ -172,7 +172,7 @@ def _facts(partition: Partition, options: ReadOptions, target: int) -> Partition
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """The pieces of each task; raises `UsageError` or `StorageError`."""
     inventory = open_all(*expand_paths(options.paths))
-    partitions = _selected(inventory.readable(options.replica), options)
+    partitions = selected(inventory.readable(options.replica), options)
     _check_named(options.start, partitions)
     _check_named(options.end, partitions)
     total = sum(partition.size for partition in partitions)

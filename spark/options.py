@@ -26,7 +26,7 @@ from kafkalog.spark.bounds import (
     refuse_in_batch,
 )
 
-__all__ = ["DEFAULT_CORRUPT_COLUMN", "Mode", "ReadOptions", "parse_options"]
+__all__ = ["CONTENTS", "DEFAULT_CORRUPT_COLUMN", "RECORDS", "Mode", "ReadOptions", "parse_options"]
 
 DEFAULT_CORRUPT_COLUMN = "_corrupt_record"
 DEFAULT_PARTITION_BYTES = 64 * MIB
@@ -38,8 +38,20 @@ _MEANT = (
     "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
-    "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica",
+    "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica", "contents",
 )  # fmt: skip
+RECORDS = "records"
+CONTENTS = (
+    RECORDS, "batches", "segments", "findings", "offset_index", "time_index", "aborted_transactions", "producer_state",
+    "leader_epochs", "checkpoints", "offsets", "groups", "transactions", "metadata", "znodes",
+)  # fmt: skip
+_OF_RECORDS = (
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
+    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", "includeHeaders", _ISOLATION,
+    "columnNameOfCorruptRecord",
+)  # fmt: skip
+"""Without a meaning for other contents."""
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
@@ -78,6 +90,7 @@ class ReadOptions:
     mode: Mode
     corrupt_column: str
     replica: str | None
+    contents: str
     ignored: tuple[str, ...]
     """options that have no meaning here, as the user will know them"""
 
@@ -150,6 +163,14 @@ def _selection(given: Mapping[str, str]) -> None:
         raise UsageError(f"only one of the options {', '.join(named)} can be given")
 
 
+def _contents(given: Mapping[str, str]) -> str:
+    contents = _one_of(given, "contents", CONTENTS, RECORDS)
+    named = [name for name in _OF_RECORDS if name.lower() in given]
+    if contents != RECORDS and named:
+        raise UsageError(f"option {named[0]} is for records, and contents is {contents}")
+    return contents
+
+
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
     given = {name.lower(): value for name, value in options.items()}
@@ -190,5 +211,6 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         mode=Mode(_one_of(given, "mode", tuple(mode.value for mode in Mode), Mode.FAILFAST.value)),
         corrupt_column=given.get("columnnameofcorruptrecord", DEFAULT_CORRUPT_COLUMN),
         replica=given.get("replica"),
+        contents=_contents(given),
         ignored=ignored,
     )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from kafkalog.spark.reader import LogReader
 
 __all__ = ["KafkaLogSource"]
 
@@ -26,20 +24,30 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         """The schema where the user gives none; wrong options and missing paths are reported from here."""
         from kafkalog.spark.discovery import expand_paths
-        from kafkalog.spark.options import parse_options
-        from kafkalog.spark.schema import full_schema
+        from kafkalog.spark.options import RECORDS, parse_options
 
         options = parse_options(self.options)
         expand_paths(options.paths)
+        if options.contents != RECORDS:
+            from kafkalog.spark.contents_schema import SCHEMAS
+
+            return SCHEMAS[options.contents]
+        from kafkalog.spark.schema import full_schema
+
         return full_schema(options)
 
-    def reader(self, schema: StructType) -> LogReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader for all columns or for those that a user's schema names."""
-        from kafkalog.spark.options import parse_options
+        from kafkalog.spark.options import RECORDS, parse_options
         from kafkalog.spark.reader import LogReader
         from kafkalog.spark.schema import layout_of
 
         options = parse_options(self.options)
         if options.ignored:
             warnings.warn(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
+        if options.contents != RECORDS:
+            from kafkalog.spark.contents_reader import ContentsReader
+            from kafkalog.spark.contents_schema import chosen
+
+            return ContentsReader(options, chosen(schema, options.contents))
         return LogReader(options, layout_of(schema, options))
