@@ -20,6 +20,7 @@ __all__ = [
     "lock_file",
     "make_directory",
     "remove",
+    "remove_tree",
     "rename",
     "replace",
     "sync_directory",
@@ -167,6 +168,22 @@ def rename(path: str, target: str) -> None:
     """Rename a file over whatever is there."""
     with _wrapped("rename the file", path):
         os.rename(path, target)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory with everything in it, if it is there; links in it are removed, not followed."""
+    with _wrapped("remove the directory", path):
+        try:
+            names = os.listdir(path)
+        except FileNotFoundError:
+            return
+        for name in names:
+            below = os.path.join(path, name)
+            if stat.S_ISDIR(os.lstat(below).st_mode):
+                remove_tree(below)
+            else:
+                remove(below)
+        os.rmdir(path)
 
 
 def remove(path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,3 +51,15 @@ class KafkaLogSource(DataSource):
 
             return ContentsReader(options, chosen(schema, options.contents))
         return LogReader(options, layout_of(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The batch writer."""
+        from kafkalog.spark.writer import LogArrowWriter
+
+        return LogArrowWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """The writer of a stream's batches."""
+        from kafkalog.spark.writer import LogStreamArrowWriter
+
+        return LogStreamArrowWriter(self.options, schema, overwrite=overwrite)
