@@ -117,7 +117,7 @@ class _PartitionVerifier:
 
     def run(self) -> PartitionReport:
         segments = self.partition.segments
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        for segment, following in zip(segments, [*segments[1:], None], strict=False):  # there may be none
             self._segment(segment, None if following is None else following.base_offset)
         if self._deleted is not None:
             detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"

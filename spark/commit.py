@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB
@@ -34,6 +35,8 @@ __all__ = ["abandon", "commit"]
 
 _APPEND_BYTES = MIB
 _LONGEST_NAME = 255
+_MARK = 32
+"""Hexadecimal digits in the name of a directory that is being deleted; a job's name ends in as many."""
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
@@ -63,10 +66,15 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
             raise
         if query is not None and batch is not None:
             note_batch(work, query, batch)
-        remove_journal(work)
-        for partition in journal.partitions:
-            if partition.replaced is not None:
-                fs.remove_tree(os.path.join(options.path, partition.replaced))
+        save_journal(work, replace(journal, done=True))
+        _end(options, work, journal)
+
+
+def _end(options: WriteOptions, work: str, journal: Journal) -> None:
+    for partition in journal.partitions:
+        if partition.replaced is not None:
+            fs.remove_tree(os.path.join(options.path, partition.replaced))
+    remove_journal(work)
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool) -> Iterator[Planned]:
@@ -85,7 +93,7 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
     }
     if overwrite:
         for owner in sorted({*by_owner} | {each for each in there if each[0] in topics}):
-            replaced = _deleted_name(PartitionName(*owner)) if owner in there else None
+            replaced = _deleted_name(PartitionName(*owner), uuid.uuid4().hex) if owner in there else None
             yield Planned(str(PartitionName(*owner)), None, 0, replaced, tuple(by_owner.get(owner, ())))
         return
     for owner in sorted(by_owner):
@@ -97,9 +105,9 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
         yield Planned(name, start, epoch, None, tuple(by_owner[owner]))
 
 
-def _deleted_name(name: PartitionName) -> str:
+def _deleted_name(name: PartitionName, mark: str) -> str:
     """As `LogManager.asyncDelete` names what it will delete: a broker that finds it goes on deleting it."""
-    suffix = f"-{name.partition}.{uuid.uuid4().hex}-delete"
+    suffix = f"-{name.partition}.{mark}-delete"
     return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
 
 
@@ -165,22 +173,18 @@ def _take_back_unfinished(options: WriteOptions, work: str) -> None:
     journal = load_journal(work)
     if journal is None:
         return
-    ended = journal.query is not None and (journal.batch or 0) <= committed_batch(work, journal.query)
-    if ended:
-        remove_journal(work)
+    if journal.done or (journal.query is not None and (journal.batch or 0) <= committed_batch(work, journal.query)):
+        _end(options, work, journal)
     else:
         _take_back(options, work, journal)
-    for partition in journal.partitions:
-        if partition.replaced is not None:
-            fs.remove_tree(os.path.join(options.path, partition.replaced))
     discard(work, [journal.job])
 
 
 def _take_back(options: WriteOptions, work: str, journal: Journal) -> None:
     for partition in journal.partitions:
-        path = os.path.join(options.path, partition.name)
+        path = os.path.join(options.path, str(_name_of(partition)))
         if partition.start is None:
-            _take_back_directory(options, work, partition)
+            _take_back_directory(options, work, partition, journal.job[-_MARK:])
         elif os.path.isdir(path):
             with Log.open(path, options.config) as log:
                 if log.end_offset > partition.start:
@@ -189,14 +193,15 @@ def _take_back(options: WriteOptions, work: str, journal: Journal) -> None:
     remove_journal(work)
 
 
-def _take_back_directory(options: WriteOptions, work: str, partition: Planned) -> None:
+def _take_back_directory(options: WriteOptions, work: str, partition: Planned, mark: str) -> None:
     path = os.path.join(options.path, partition.name)
+    gone = os.path.join(options.path, _deleted_name(_name_of(partition), mark))
+    fs.remove_tree(gone)
     before = None if partition.replaced is None else os.path.join(options.path, partition.replaced)
     if before is not None and not os.path.isdir(before):
-        return  # not replaced yet
+        return  # not replaced yet, or back already
     if os.path.isdir(path):
         _prove(options, work, partition, path)
-        gone = os.path.join(options.path, _deleted_name(_name_of(partition)))
         fs.rename(path, gone)
         fs.sync_directory(options.path)
         fs.remove_tree(gone)

@@ -46,6 +46,8 @@ class Journal:
     query: str | None
     batch: int | None
     partitions: tuple[Planned, ...]
+    done: bool = False
+    """everything is written; what was replaced has still to be removed"""
 
 
 def _read(path: str) -> object:
@@ -55,10 +57,22 @@ def _read(path: str) -> object:
         return None
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FormatError(
             "not the JSON that a commit writes; move it away if you know what it was", source=path
         ) from None
+
+
+def _name(value: object) -> str:
+    """A name in a directory, which leads nowhere else."""
+    if not isinstance(value, str) or os.path.basename(value) != value or value in ("", ".", ".."):
+        raise ValueError(value)
+    return value
+
+
+def _file(value: object) -> str:
+    job, _, file = str(value).partition("/")
+    return os.path.join(_name(job), _name(file))
 
 
 def load_journal(work: str) -> Journal | None:
@@ -72,17 +86,17 @@ def load_journal(work: str) -> Journal | None:
             raise TypeError
         partitions = tuple(
             Planned(
-                str(each["name"]),
+                _name(each["name"]),
                 None if each["start"] is None else int(each["start"]),
                 int(each["leader_epoch"]),
-                each["replaced"],
+                None if each["replaced"] is None else _name(each["replaced"]),
                 tuple(
-                    (str(file), [(int(a), int(b), int(c)) for a, b, c in extents]) for file, extents in each["staged"]
+                    (_file(file), [(int(a), int(b), int(c)) for a, b, c in extents]) for file, extents in each["staged"]
                 ),
             )
             for each in found["partitions"]
         )
-        return Journal(str(found["job"]), found["query"], found["batch"], partitions)
+        return Journal(_name(found["job"]), found["query"], found["batch"], partitions, bool(found["done"]))
     except (KeyError, TypeError, ValueError):
         raise FormatError("not the journal of a commit of this version of kafkalog", source=path) from None
 

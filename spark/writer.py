@@ -144,7 +144,7 @@ class _Task:
             place = int(places[chosen[0]])
             owner = topics[place >> 32], place & 0xFFFFFFFF
             if owner not in self._held and owner not in self._file.extents:
-                partition_name(os.path.join(self._options.path, f"{owner[0]}-{owner[1]}"))
+                _check_name(owner)
             yield owner, chosen
 
     def _numbers(self, given: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
@@ -165,6 +165,13 @@ class _Task:
             hint = "" if self._options.num_partitions else "; the option numPartitions allows more"
             raise UsageError(f"partition {values[wrong][0]} is not between 0 and {most - 1}{hint}")
         return np.where(set_here, values, numbers)
+
+
+def _check_name(owner: TopicPartition) -> None:
+    name = f"{owner[0]}-{owner[1]}"
+    if os.path.basename(name) != name:
+        raise UsageError(f"{owner[0]!r} is not the name of a topic")
+    partition_name(name)
 
 
 def write_task(prepared: _Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:

@@ -184,8 +184,8 @@ def test_metadata_records_are_those_of_kafkas_dump_tool(compared: Note) -> None:
     root = unpacked(case_id)
     got: dict[tuple[str, int], Row] = {}
     for row in rows(brokers(case_id), "metadata"):
-        path = Path(row["file"])
-        got[path.name if path.suffix else "log", row["offset"]] = row
+        file = Path(row["file"])
+        got[file.name if file.suffix else "log", row["offset"]] = row
     count = 0
     for path, lines in dumped(case_id, "dump_cluster_metadata.txt").items():
         name = Path(path).name if path.endswith(".checkpoint") else "log"
@@ -327,7 +327,7 @@ def test_contents_that_are_not_there_are_said_so() -> None:
 
 def test_absurd_times_and_names_that_are_no_text_do_not_end_a_query() -> None:
     schema = SCHEMAS["metadata"]
-    given = [{"timestamp": 2**63 - 1, "type": "\udcff", "data": "x"}, {"timestamp": -1}]
+    given: list[dict[str, object]] = [{"timestamp": 2**63 - 1, "type": "\udcff", "data": "x"}, {"timestamp": -1}]
     (batch,) = arrow_batches(iter(given), schema)
     assert batch["timestamp"].to_pylist() == [None, datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)]
     assert batch["type"].to_pylist() == ["\\udcff", None]
