@@ -19,6 +19,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log import Inventory, LogDir, Partition, open_log_dir, open_segment
 from kafkalog.log.batch_words import batch_words
+from kafkalog.log.files import is_directory, is_file
 from kafkalog.log.partition import read_partition
 from kafkalog.log.side_files import read_side_file
 from kafkalog.log.summary import SegmentSummary, summarize
@@ -54,7 +55,7 @@ def places(partitions: Iterable[Partition]) -> list[Place]:
 
 def _reopened(place: Place) -> Partition:
     partition = place.partition
-    if partition is None or partition.name is None or not os.path.isdir(place.path):
+    if partition is None or partition.name is None or not is_directory(place.path):
         return open_segment(place.path)
     return read_partition(place.path, partition.name, partition.checkpointed_log_start_offset)
 
@@ -137,7 +138,7 @@ def _of_segments(kind: FileKind) -> Callable[[Partition], Sequence[str]]:
 
 def _epochs_of(partition: Partition) -> Sequence[str]:
     path = os.path.join(partition.path, LEADER_EPOCH_CHECKPOINT)
-    return [path] if os.path.isfile(path) else []
+    return [path] if is_file(path) else []
 
 
 PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
@@ -156,7 +157,7 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
     """The offset checkpoints of a log directory."""
     for name in CHECKPOINTS:
         path = os.path.join(place.path, name)
-        if os.path.isfile(path):
+        if is_file(path):
             content = read_side_file(path)
             findings.extend(content.findings)
             yield from ({"file": path} | entry for entry in content.entries)

@@ -25,6 +25,7 @@ from kafkalog.spark.bounds import (
     parse_partitions,
     refuse_in_batch,
 )
+from kafkalog.spark.object_store import STORAGE_OPTIONS, StorageOptions
 
 __all__ = ["CONTENTS", "DEFAULT_CORRUPT_COLUMN", "RECORDS", "Mode", "ReadOptions", "parse_options"]
 
@@ -57,7 +58,8 @@ _WITHOUT_MEANING = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
 )  # fmt: skip
 """Of Spark's Kafka source, but for a broker or for a stream."""
-_SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
+_SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING, *STORAGE_OPTIONS)}
+_STORAGE = "storage."
 _OF_A_TABLE = frozenset({"provider", "owner", "location"})
 
 
@@ -91,6 +93,8 @@ class ReadOptions:
     corrupt_column: str
     replica: str | None
     contents: str
+    storage: StorageOptions
+    """how paths that are URIs are reached"""
     ignored: tuple[str, ...]
     """options that have no meaning here, as the user will know them"""
 
@@ -101,6 +105,8 @@ def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
         if name in _SPELLING:
             if _SPELLING[name] in _WITHOUT_MEANING:
                 ignored.append(_SPELLING[name])
+            continue
+        if name.startswith(_STORAGE):  # of a store that fsspec knows
             continue
         if name.startswith("kafka."):
             ignored.append(name)
@@ -212,5 +218,8 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         corrupt_column=given.get("columnnameofcorruptrecord", DEFAULT_CORRUPT_COLUMN),
         replica=given.get("replica"),
         contents=_contents(given),
+        storage=StorageOptions(
+            paths, tuple((name[len(_STORAGE) :], value) for name, value in given.items() if name.startswith(_STORAGE))
+        ),
         ignored=ignored,
     )
