@@ -101,7 +101,7 @@ def serving(root: Path) -> Iterator[TinyS3]:
                 return
             content = path.read_bytes()
             wanted = self.headers.get("Range")
-            about = {"Last_Modified": _HTTP_TIME, "ETag": '"x"'}
+            about: dict[str, Any] = {"Last_Modified": _HTTP_TIME, "ETag": '"x"'}
             if wanted is None or not with_body:
                 self._send(200, content, with_body=with_body, **about)
                 return
