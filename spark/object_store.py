@@ -92,6 +92,7 @@ class _Store:
         self._authority = parts.netloc
         self._values = values
         self._connected: Any = None
+        self._strip: Callable[[str], Any] | None = None
 
     def _connection(self) -> Any:
         if self._connected is None:
@@ -101,7 +102,7 @@ class _Store:
     def _connect(self) -> Any:
         kind, names = _KINDS.get(self._scheme, ("", {}))
         if not kind:
-            return _through_fsspec(self._scheme, self._authority, self._values)
+            return self._through_fsspec()
         import pyarrow.fs
 
         given: dict[str, Any] = {}
@@ -122,10 +123,28 @@ class _Store:
             raise UsageError(f"this pyarrow was built without {kind}, which {self._scheme}: needs")
         return found(**given)
 
+    def _through_fsspec(self) -> Any:
+        try:
+            import fsspec
+        except ImportError:
+            known = ", ".join(f"{each}:" for each in _KINDS)
+            raise UsageError(f"kafkalog reads {known}; {self._scheme}: needs the package fsspec") from None
+        import pyarrow.fs
+
+        given = {name.replace(".", "_"): value for name, value in self._values.items()}
+        try:
+            found, _ = fsspec.core.url_to_fs(self.root, **given)
+        except (ValueError, ImportError) as error:
+            raise UsageError(f"{self._scheme}: is no scheme that fsspec can read here: {error}") from None
+        self._strip = found._strip_protocol  # noqa: SLF001 - how fsspec itself names a path in its file systems
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found))
+
     def inner(self, path: str) -> str:
         """A URI as the library names it."""
+        if self._strip is not None:
+            return str(self._strip(path))
         below = path[len(self.root) :].strip("/")
-        if self._scheme in ("hdfs", "viewfs") or self._scheme not in _KINDS:
+        if self._scheme in ("hdfs", "viewfs"):
             return f"/{below}"
         return f"{self._authority.partition('@')[0]}/{below}".rstrip("/")
 
@@ -213,26 +232,6 @@ class _File:
         """Close the file."""
         self._piece = b""
         self._file.close()
-
-
-def _through_fsspec(scheme: str, authority: str, values: Mapping[str, str]) -> Any:
-    try:
-        import fsspec
-    except ImportError:
-        known = ", ".join(f"{each}:" for each in _KINDS)
-        raise UsageError(
-            f"kafkalog reads {known}; {scheme}: needs the package fsspec, which is not installed"
-        ) from None
-    import pyarrow.fs
-
-    try:
-        found: Callable[..., Any] = fsspec.get_filesystem_class(scheme)
-    except (ValueError, ImportError) as error:
-        raise UsageError(f"{scheme}: is no scheme that fsspec can read here: {error}") from None
-    given = {name.replace(".", "_"): value for name, value in values.items()}
-    return pyarrow.fs.PyFileSystem(
-        pyarrow.fs.FSSpecHandler(found(**given | ({"host": authority} if authority else {})))
-    )
 
 
 def _listed(names: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSourceReader
@@ -88,6 +89,17 @@ def test_contents_are_those_of_the_disk(s3: TinyS3, contents: str) -> None:
         row["file"] = row["file"].replace(f"s3://{BUCKET}/{broker.name}", str(broker))
     assert local
     assert found == local
+
+
+def test_what_pyarrow_does_not_know_is_read_through_fsspec() -> None:
+    (broker,) = brokers(CASE)
+    partition = max(path for path in broker.glob("*-0") if any(path.glob("*.log")))
+    memory = fsspec.filesystem("memory")
+    for path in partition.iterdir():
+        memory.pipe_file(f"/volume/data/{partition.name}/{path.name}", path.read_bytes())
+    assert query("memory://volume/data/*-0") == query(str(partition))
+    with pytest.raises(UsageError, match=r"^memory://volume/nope does not exist$"):
+        query("memory://volume/nope")
 
 
 def test_ranges_are_read_not_files(s3: TinyS3, tmp_path: Path) -> None:
