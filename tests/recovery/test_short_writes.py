@@ -18,6 +18,7 @@ import pytest
 from fixture_data import RecoveryCase, recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import recover, undo
+from recovery_settings import given
 from trees import contents, copy_tree, first_difference, stamps
 
 CALLS = ("pwrite", "ftruncate", "fsync", "rename", "link", "unlink", "mkdir", "rmdir", "utime", "fchmod")
@@ -25,14 +26,6 @@ CASES = [
     next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])
     for family in ("torn_tail", "overflow", "segment_set")
 ]
-
-
-def given(case: RecoveryCase) -> dict[str, Any]:
-    params = case.case["params"]
-    return {
-        "config": {name: str(value) for name, value in params.items() if "." in name},
-        "at": int(params["now_ms"]),
-    }
 
 
 @contextmanager
@@ -72,7 +65,7 @@ def failing(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_a_short_write_is_written_on(
-    case: RecoveryCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: Callable[[str, int], None]
+    case: RecoveryCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
@@ -90,13 +83,13 @@ def test_a_short_write_is_written_on(
         undo(again)
         assert first_difference(dict(stamps(again)), dict(stamps(original))) == "", f"undo after short write {number}"
     assert number > 3
-    compared("short writes of a recovery, each written on and undone", number - 1)
+    measured("short writes of a recovery, each written on and undone", number - 1)
 
 
 @pytest.mark.parametrize("how", ["full in mid-write", "failing in mid-operation"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_a_failing_call_loses_nothing(
-    case: RecoveryCase, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: Callable[[str, int], None]
+    case: RecoveryCase, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
     names, instead = (("pwrite",), half_and_full) if how.startswith("full") else (CALLS, failing)
     code = errno.ENOSPC if how.startswith("full") else errno.EIO
@@ -125,4 +118,4 @@ def test_a_failing_call_loses_nothing(
         undo(again)
         assert first_difference(dict(stamps(again)), dict(before)) == "", f"undo after {how}, call {number}"
     assert failed > 3
-    compared(f"recoveries with a disk {how}, then completed and undone", number - 1)
+    measured(f"recoveries with a disk {how}, then completed and undone", number - 1)
