@@ -10,11 +10,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from kafkalog.spark.stream import LogStreamReader
+
 __all__ = ["KafkaLogSource"]
 
 
 class KafkaLogSource(DataSource):
-    """`spark.read.format("kafkalog")`: columns and options of Spark's Kafka source, over the files of a broker."""
+    """`read` and `readStream` with format `kafkalog`: columns and options of Spark's Kafka source, over files."""
 
     @classmethod
     def name(cls) -> str:
@@ -26,7 +28,8 @@ class KafkaLogSource(DataSource):
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
 
-        options = parse_options(self.options)
+        # whether this is for a batch query or for a stream is not said yet
+        options = parse_options(self.options, streaming=True)
         expand_paths(options.paths)
         if options.contents != RECORDS:
             from kafkalog.spark.contents_schema import SCHEMAS
@@ -51,6 +54,26 @@ class KafkaLogSource(DataSource):
 
             return ContentsReader(options, chosen(schema, options.contents))
         return LogReader(options, layout_of(schema, options))
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
+        """The streaming reader, likewise."""
+        from kafkalog.codec.errors import UsageError
+        from kafkalog.log.storage import is_uri
+        from kafkalog.spark.options import RECORDS
+        from kafkalog.spark.schema import layout_of
+        from kafkalog.spark.stream import LogStreamReader
+        from kafkalog.spark.stream_options import parse_stream_options
+
+        options = parse_stream_options(self.options)
+        if options.read.contents != RECORDS:
+            raise UsageError(f"only records can be streamed, not contents={options.read.contents}")
+        for path in options.read.paths:
+            if is_uri(path) and not path.lower().startswith("file:"):
+                raise UsageError(f"{path} cannot be followed: a stream reads a directory that is mounted")
+        if options.read.ignored:
+            ignored = ", ".join(options.read.ignored)
+            warnings.warn(f"options without a meaning here are ignored: {ignored}", UserWarning)
+        return LogStreamReader(options, layout_of(schema, options.read))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The batch writer."""
