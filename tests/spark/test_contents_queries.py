@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("contents", ["batches", "metadata", "offsets", "znodes"])
 def test_contents_are_tables_of_their_schema(spark: SparkSession, contents: str) -> None:
     path = unpacked("1.1.1/groups") / "zookeeper" if contents == "znodes" else brokers("4.1.1/groups")[0]
+    if contents == "batches":
+        path /= "__cluster_metadata-0"
     frame = spark.read.format("kafkalog").option("contents", contents).load(str(path))
     assert frame.schema == SCHEMAS[contents]
     assert frame.count() > 10
