@@ -20,6 +20,7 @@ __all__ = [
     "lock_file",
     "make_directory",
     "remove",
+    "remove_if_empty",
     "remove_tree",
     "rename",
     "replace",
@@ -184,6 +185,16 @@ def remove_tree(path: str) -> None:
             else:
                 remove(below)
         os.rmdir(path)
+
+
+def remove_if_empty(path: str) -> None:
+    """Remove a directory unless something is in it, or it is not there."""
+    with _wrapped("remove the directory", path):
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
 
 
 def remove(path: str) -> None:

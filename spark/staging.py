@@ -7,13 +7,14 @@ that nobody names.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
 from kafkalog.log import fs
 from kafkalog.log.files import FileSource, scan_directory
@@ -26,6 +27,7 @@ TopicPartition = tuple[str, int]
 Extent = tuple[int, int, int]
 """position, bytes and records of one batch"""
 _SUFFIX = ".writing"
+_TRIES = 5
 
 
 def work_directory(log_directory: str) -> str:
@@ -59,11 +61,21 @@ class StagingFile:
     def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
         """Keep a batch for a partition."""
         if self._file is None:
-            fs.make_directory(self._work)
-            fs.make_directory(os.path.dirname(self.path))
-            self._file = fs.AppendFile(self.path, create=True)
+            self._file = self._created()
         self.extents.setdefault(owner, []).append((self._file.size, len(batch.data), batch.records))
         self._file.append(batch.data)
+
+    def _created(self) -> fs.AppendFile:
+        """Another job that ends may remove the directory for all of them while it is empty."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                fs.make_directory(self._work)
+                fs.make_directory(os.path.dirname(self.path))
+                break
+            except StorageError as error:
+                if error.errno != errno.ENOENT or not tries_left:
+                    raise
+        return fs.AppendFile(self.path, create=True)
 
     def close(self, *, durable: bool) -> None:
         """No more batches; `durable` if they are to be committed."""
@@ -98,8 +110,7 @@ def discard(work: str, jobs: Iterable[str]) -> None:
     """Remove the files of jobs, and the directory for them if nothing else is in it."""
     for job in sorted(set(jobs)):
         fs.remove_tree(os.path.join(work, job))
-    if os.path.isdir(work) and not scan_directory(work):
-        fs.remove_tree(work)
+    fs.remove_if_empty(work)
 
 
 def discard_all(work: str, prefix: str) -> None:

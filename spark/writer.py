@@ -10,6 +10,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.files import scan_directory
@@ -193,6 +194,15 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return [message for message in messages if isinstance(message, Staged)]
 
 
+@contextmanager
+def _told_only() -> Iterator[None]:
+    """Everything is committed: that something is left over must not look like a failure, and be written again."""
+    try:
+        yield
+    except StorageError as error:
+        warnings.warn(f"the rows are written, but what the tasks left is still there: {error}", RuntimeWarning)
+
+
 def _attempt() -> tuple[int, str, str | None]:
     """Spark's number of the task, a name for the attempt, and the streaming query."""
     context = TaskContext.get()
@@ -216,7 +226,8 @@ class LogArrowWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks have written."""
         commit(self._prepared.options, _staged(messages), overwrite=self._overwrite)
-        self._discard()
+        with _told_only():
+            self._discard()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task failed for good, or the commit did; nothing of the job stays."""
@@ -246,8 +257,9 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         staged = _staged(messages)
         commit(self._prepared.options, staged, overwrite=False, batch=batchId)
         work = work_directory(self._prepared.options.path)
-        for query in {message.query for message in staged}:  # what killed attempts of earlier batches left, too
-            discard_all(work, f"stream-{query}-")
+        with _told_only():
+            for query in {message.query for message in staged}:  # what killed attempts of earlier batches left, too
+                discard_all(work, f"stream-{query}-")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A task of a batch failed for good."""
