@@ -8,28 +8,25 @@ from __future__ import annotations
 import glob
 import os
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.errors import UsageError
 from kafkalog.log.follow import Follower
-from kafkalog.log.inventory import Inventory, open_all
+from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import READ_COMMITTED
 from kafkalog.log.segment import Segment
 from kafkalog.log.slices import NO_END
 from kafkalog.log.spans import Span, batch_spans, spans, spans_from
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
-from kafkalog.spark.options import Mode, ReadOptions
+from kafkalog.spark.left_out import check_left_out
+from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
 
 __all__ = [
     "Range",
-    "check_left_out",
     "check_named",
     "expand_paths",
     "key_of",
@@ -101,31 +98,6 @@ def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there
     if missing and all_there:
         raise UsageError(f"{', '.join(missing)} is not below {', '.join(options.paths)}")
     return [partition for partition in partitions if key_of(partition) in wanted]
-
-
-def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """What stands where data should, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
-    unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY)
-    for finding in inventory.findings:
-        if finding.severity is not Severity.ERROR or finding.code not in unread or finding.file is None:
-            continue
-        in_log_dir = finding.code is FindingCode.FOREIGN_DIRECTORY
-        directory = os.path.abspath(finding.file if in_log_dir else os.path.dirname(finding.file))
-        name = parse_partition_directory(os.path.basename(directory))
-        if name is None or not _is_wanted((name.topic, name.partition), options):
-            continue
-        sentence = f"{finding.file} cannot be read: {finding.detail.removesuffix('; left out')}"
-        if options.mode is Mode.FAILFAST:
-            raise StorageError(f"{sentence}; put the real one there, or leave it out with mode=DROPMALFORMED")
-        warnings.warn(f"{sentence}; it is left out", RuntimeWarning)
-
-
-def _is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
-    if options.assign is not None:
-        return key in options.assign
-    if options.subscribe is not None:
-        return key[0] in options.subscribe
-    return options.subscribe_pattern is None or re.fullmatch(options.subscribe_pattern, key[0]) is not None
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:

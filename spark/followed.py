@@ -22,13 +22,13 @@ from kafkalog.log.spans import spans_from
 from kafkalog.spark.bounds import LATEST, TopicPartition
 from kafkalog.spark.discovery import (
     Range,
-    check_left_out,
     check_named,
     expand_paths,
     key_of,
     segments_between,
     selected,
 )
+from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, plan, target_bytes
 from kafkalog.spark.reader import LOSS

@@ -118,3 +118,15 @@ def test_the_dataframe_is_that_of_sparks_kafka_source(broker: RealBroker, compar
     assert answers[3]["kafka"] < answers[4]["kafka"], "something was aborted or undecided"
     assert [answers[0]["types"], answers[2]["types"]] == [[0], [1]]
     assert answer["streamed"] == [600] * 3, "a stream works where Spark gives no limits, too"
+
+
+def test_a_missing_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKALOG_CACHE", str(tmp_path))
+    monkeypatch.setattr("spark_kafka.ARTIFACTS", ("no.such.group:no-such-artifact:1",))
+    with pytest.raises(KafkaUnavailableError, match=r"^Maven did not resolve Spark's Kafka source 4.0.0: .*") as raised:
+        spark_kafka.setup()
+    assert "\n" not in str(raised.value)
+    assert "no-such-artifact" in str(raised.value)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(KafkaUnavailableError, match="there is no mvn"):
+        spark_kafka.setup()

@@ -50,7 +50,7 @@ class Query:
     """What Spark does with a source: offsets, partitions, rows; and a checkpoint of the offsets."""
 
     def __init__(self, path: Path | str, checkpoint: list[Json] | None = None, **options: Any) -> None:
-        given = {"path": str(path), **{name: str(value) for name, value in options.items()}}
+        given = {"path": str(path)} | {name: str(value) for name, value in options.items()}
         parsed = parse_stream_options(given)
         self.reader = LogStreamReader(parsed, layout_of(full_schema(parsed.read), parsed.read))
         self.checkpoint = [] if checkpoint is None else checkpoint
@@ -244,6 +244,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"startingOffsets": '{"orders":{"0":99}}'}, "names offset 99 of orders-0, which holds offsets 0 to 30"),
     ({"startingTimestamp": T0 + 999}, "no record at or behind"),
     ({"subscribe": "orders,other"}, "other is not below"),
+    ({"contents": "batches"}, "contents is batches, and a stream reads records"),
 ]
 
 
@@ -258,6 +259,8 @@ def test_a_segment_file_and_a_foreign_checkpoint_are_refused(log: kafkalog.Log, 
     append(log, 3)
     with pytest.raises(UsageError, match="is a segment; a stream follows"):
         Query(last_segment(log)).trigger()
+    with pytest.raises(UsageError, match=r"^s3://bucket/data is not a local path; a stream reads what is mounted"):
+        Query("s3://bucket/data")
     for other in ("5", {"orders": 5}, {"orders": {"x": 1}}):
         with pytest.raises(UsageError, match="use another checkpointLocation"):
             Query(tmp_path / "data", [other]).trigger()  # type: ignore[list-item]
