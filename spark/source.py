@@ -57,19 +57,11 @@ class KafkaLogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """The streaming reader, likewise."""
-        from kafkalog.codec.errors import UsageError
-        from kafkalog.log.storage import is_uri
-        from kafkalog.spark.options import RECORDS
         from kafkalog.spark.schema import layout_of
         from kafkalog.spark.stream import LogStreamReader
         from kafkalog.spark.stream_options import parse_stream_options
 
         options = parse_stream_options(self.options)
-        if options.read.contents != RECORDS:
-            raise UsageError(f"only records can be streamed, not contents={options.read.contents}")
-        for path in options.read.paths:
-            if is_uri(path) and not path.lower().startswith("file:"):
-                raise UsageError(f"{path} cannot be followed: a stream reads a directory that is mounted")
         if options.read.ignored:
             ignored = ", ".join(options.read.ignored)
             warnings.warn(f"options without a meaning here are ignored: {ignored}", UserWarning)

@@ -21,7 +21,6 @@ from kafkalog.spark.discovery import expand_paths
 from kafkalog.spark.options import RECORDS, parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
-from kafkalog.spark.source import KafkaLogSource
 from tiny_s3 import BUCKET, SECRET, TinyS3, serving
 
 CASE = "4.1.1/segments"
@@ -157,15 +156,3 @@ def test_a_server_that_is_not_there_is_an_error_and_not_a_wait() -> None:
     parsed = parse_options({"path": f"s3://{BUCKET}/broker-1", **options})
     with pytest.raises(StorageError, match="cannot look"):
         expand_paths(parsed.paths)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"path": "s3://b/x"}, "s3://b/x cannot be followed"),
-        ({"path": "/x", "contents": "groups"}, "only records can be streamed, not contents=groups"),
-    ],
-)
-def test_streams_of_something_else_are_refused(options: dict[str, str], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        KafkaLogSource(options).streamReader(SCHEMAS["offsets"])

@@ -21,14 +21,15 @@ import kafkalog
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log import fs
 from kafkalog.log.partitioners import partition_for_key
-from kafkalog.spark.commit import commit
+from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.journal import load_journal
 from kafkalog.spark.key_partitioner import partitions_of
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, work_directory
 from kafkalog.spark.write_options import parse_write_options
-from kafkalog.spark.writer import LogStreamArrowWriter, _Prepared, write_task
+from kafkalog.spark.write_task import Prepared, write_task
+from kafkalog.spark.writer import LogStreamArrowWriter
 
 SCHEMA = StructType().add("topic", StringType()).add("key", StringType()).add("value", StringType())
 WITH_PARTITION = StructType([*SCHEMA.fields]).add("partition", IntegerType())
@@ -45,7 +46,7 @@ class Job:
     """One write, as Spark would run it: tasks of rows, then a commit."""
 
     def __init__(self, path: Path, schema: StructType = SCHEMA, *, overwrite: bool = False, **options: Any) -> None:
-        self.prepared = _Prepared({"path": str(path), **options}, schema, overwrite=overwrite)
+        self.prepared = Prepared({"path": str(path), **options}, schema, overwrite=overwrite)
         self.overwrite = overwrite
         self.work = Path(work_directory(str(path)))
 
@@ -128,6 +129,31 @@ def test_attempts_that_nobody_names_leave_nothing(tmp_path: Path) -> None:
     assert failed.file != good.file
     job.commit([good])
     assert texts(path, "t") == ["whole"]
+
+
+def test_jobs_beside_each_other_leave_each_others_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data"
+    one, two = Job(path), Job(path)
+    staged = one.task(0, rows("t", "one"))
+    made, calls = fs.make_directory, []
+
+    def removed_once(directory: str) -> bool:
+        done = made(directory)
+        calls.append(directory)
+        if len(calls) == 1:
+            os.rename(two.work, tmp_path / "gone")  # as another job that ends does while nothing is in it
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "make_directory", removed_once)
+        second = two.task(0, rows("t", "two"))
+    os.rename(tmp_path / "gone" / staged.job, one.work / staged.job)
+    one.commit([staged])
+    abandon(str(one.work), [staged.job])
+    two.commit([second])
+    abandon(str(one.work), [second.job])
+    assert texts(path, "t") == ["one", "two"]
+    assert not one.work.exists()
 
 
 def test_overwrite_replaces_the_topics_that_are_written_and_no_other(tmp_path: Path) -> None:
