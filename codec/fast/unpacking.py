@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
@@ -59,5 +60,5 @@ def unpack(run: BatchRun, codec: int, limits: Limits, budget: int) -> Unpacked:
 
 
 def _places(pieces: list[bytes]) -> tuple[Any, Any]:
-    addresses = [np.frombuffer(piece, np.uint8).ctypes.data if piece else 0 for piece in pieces]
+    addresses = [pa.py_buffer(piece).address for piece in pieces]
     return np.array(addresses, np.int64), np.array([len(piece) for piece in pieces], np.int64)
