@@ -75,8 +75,6 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
             found[name] = column.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(f"column {name} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
-    if "offset" in found and found["offset"].null_count:
-        raise UsageError("an offset is null")
     if "headers" in found:
         keys = found["headers"].flatten()
         if keys.null_count or keys.field("key").null_count:
@@ -104,8 +102,8 @@ def build_batches(
     rows = columns.num_rows
     if rows == 0:
         return
-    if keep_offsets and "offset" not in columns.schema.names:
-        raise UsageError("there is no column offset")
+    if keep_offsets and ("offset" not in columns.schema.names or columns["offset"].null_count):
+        raise UsageError("there is no column offset, or one is null")
     if base_offset < 0 or base_offset > 2**63 - 1 - rows:
         raise UsageError(f"offsets from {base_offset} on do not fit")
     offsets = columns["offset"] if keep_offsets else _counted(base_offset, rows)

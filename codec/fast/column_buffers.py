@@ -156,25 +156,33 @@ class ColumnFiller:
 
     def take(self) -> pa.RecordBatch:
         """What was filled in, as an Arrow batch; begins anew."""
-        kept = np.concatenate(self._kept) if self._kept else np.zeros(0, np.int64)
-        arrays = [self._column(name, kept) for name in self._schema.names]
+        arrays = [self._column(name) for name in self._schema.names]
+        self.drop()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def drop(self) -> None:
+        """Begin anew."""
         self._kept = []
         for values in self._of_batch.values():
             values.clear()
         self.buffers.reset()
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, name: str, kept: Int64s) -> pa.Array:
+    def of_rows(self, name: str) -> npt.NDArray[Any]:
+        """A column that follows from the headers of the batches."""
+        field, kind = _OF_BATCH[name]
+        values = np.concatenate(self._of_batch[name])
+        if field == "attributes":
+            values = (values & TIMESTAMP_TYPE_FLAG) // TIMESTAMP_TYPE_FLAG
+        return np.repeat(values.astype(kind), np.concatenate(self._kept))
+
+    def _column(self, name: str) -> pa.Array:
         buffers, rows = self.buffers, self.rows
         if name in self._constants:
             if rows > len(self._constants[name]):
                 self._constants[name] = pa.repeat(self._constants[name][0], rows)
             return self._constants[name][:rows]
         if name in _OF_BATCH:
-            values = np.concatenate(self._of_batch[name])
-            if name == "timestampType":
-                values = (values & TIMESTAMP_TYPE_FLAG) // TIMESTAMP_TYPE_FLAG
-            return pa.array(np.repeat(values.astype(_OF_BATCH[name][1]), kept))
+            return pa.array(self.of_rows(name))
         if name in ("key", "value"):
             return binary(buffers, name, rows, pa.binary())
         if name == "headers":

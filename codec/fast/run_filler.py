@@ -34,9 +34,11 @@ class RunFiller:
     def __init__(
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
     ) -> None:
-        self._filler = ColumnFiller(schema, topic, partition, limits, rows, most_bytes)
+        self.filler = ColumnFiller(schema, topic, partition, limits, rows, most_bytes)
         self._limits = limits
         self._bytes = 0
+        self.reached = 0
+        """how many batches of the run were passed, when `take_run` yields"""
         self.rows_bound = rows
         self.bytes_bound = min(most_bytes, MOST_BYTES)
 
@@ -48,7 +50,12 @@ class RunFiller:
     def take(self) -> pa.RecordBatch:
         """What was collected; begins anew."""
         self._bytes = 0
-        return self._filler.take()
+        return self.filler.take()
+
+    def drop(self) -> None:
+        """Begin anew without what was collected."""
+        self._bytes = 0
+        self.filler.drop()
 
     def take_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""
@@ -77,10 +84,11 @@ class RunFiller:
                 part = run.part(start + done, start + count)
                 fitting = self._fitting(part["records_count"], opened.sizes[done:])
                 if fitting == 0:
+                    self.reached = start + done
                     yield None
                     continue
                 these = slice(done, done + fitting)
-                taken = self._filler.fill(
+                taken = self.filler.fill(
                     opened.addresses[these],
                     opened.sizes[these],
                     part.part(0, fitting),
@@ -96,7 +104,7 @@ class RunFiller:
 
     def _fitting(self, counts: Int64s, sizes: Int64s) -> int:
         """How many of the batches are within the bounds together with what is there; one at least when empty."""
-        rows = self._filler.rows + np.cumsum(counts)
+        rows = self.filler.rows + np.cumsum(counts)
         total = self._bytes + np.cumsum(sizes)
         within = (rows <= self.rows_bound) & (total <= self.bytes_bound)
         number = len(within) if within.all() else int(np.argmin(within))
