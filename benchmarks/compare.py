@@ -11,22 +11,26 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
-
-from kafkalog.codec import Codec
-from kafkalog.codec.limits import MIB
-from kafkalog.log import open_partition
 from support import peers
-from support.corpora import Shape, partition
+from support.corpora import START_MS, Shape, partition
+
+import kafkalog
+from kafkalog.codec import Codec
+from kafkalog.codec.encode.columns import build_batches
+from kafkalog.codec.fast import choice
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import RecordBatch
+from kafkalog.log import open_partition
 
 Run = Callable[[], tuple[float, int]]
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
@@ -78,9 +82,9 @@ def timed(work: Callable[[], int]) -> Run:
     """Seconds and what it counted."""
 
     def run() -> tuple[float, int]:
-        start = time.perf_counter()
+        start = peers.clock()
         count = work()
-        return time.perf_counter() - start, count
+        return peers.clock() - start, count
 
     return run
 
@@ -101,7 +105,8 @@ class Suite:
 
     def decode(self, title: str, shape: Shape, least_java: float, least_aiokafka: float | None = None) -> Row:
         """Every record, checksum compared, values copied out."""
-        directory, log = self.corpus(shape)
+        # plain Python reads the old formats, message by message: less of them
+        directory, log = self.corpus(shape, None if shape.magic == 2 else min(self.size, 16 * MIB))
         opened = open_partition(directory)
         runs: dict[str, Run] = {
             OURS: timed(lambda: sum(batch.num_rows for batch in opened.to_arrow(COLUMNS))),
@@ -115,18 +120,119 @@ class Suite:
         goals = {"Java": least_java} | ({"aiokafka": least_aiokafka} if least_aiokafka else {})
         return Row(f"decode to Arrow, {title}", runs, opened.size, goals=goals)
 
-    def rows(self) -> list[Row]:
-        """All rows, in the order of performance.md."""
-        found = [
-            self.decode("100 B plain", Shape(), 2.5, 6),
-            self.decode("100 B lz4", Shape(codec=Codec.LZ4), 2),
-            self.decode("100 B zstd", Shape(codec=Codec.ZSTD), 2),
-            self.decode("100 B snappy", Shape(codec=Codec.SNAPPY), 2),
-            self.decode("100 B gzip", Shape(codec=Codec.GZIP), 1.2),
-            self.decode("100 B, two headers", Shape(headers=2), 2),
-            self.decode("1 KB plain", Shape(value_bytes=1000, records=16), 2.5),
-        ]
-        return found
+    def walk(self, title: str, shape: Shape) -> Row:
+        """The checksum of every batch; counts batches."""
+        directory, log = self.corpus(shape)
+        opened = open_partition(directory)
+
+        def ours() -> int:
+            return sum(1 if isinstance(found, RecordBatch) else len(found) for found in opened.batches().by_run())
+
+        runs: dict[str, Run] = {OURS: timed(ours)}
+        if self.java.why_not is None:
+            runs["Java"] = lambda: self.java.run("shallow", log)
+        return Row(f"walk with checksums, {title}", runs, opened.size, "batches", {"Java": 2})
+
+    def verify(self, title: str, shape: Shape) -> Row:
+        """`kafkalog.verify` without a look into the records; counts batches."""
+        directory, log = self.corpus(shape)
+        ours = timed(lambda: kafkalog.verify(directory, deep=False).partitions[0].batches)
+        runs: dict[str, Run] = {OURS: ours}
+        if self.java.why_not is None:
+            runs["Java"] = lambda: self.java.run("shallow", log)
+        return Row(f"kafkalog.verify(deep=False), {title}", runs, log.stat().st_size, "batches", {"Java": 2})
+
+    def recover(self) -> Row:
+        """A whole recovery of a directory whose indexes are gone; copying it is not measured.  Counts batches."""
+        directory, log = self.corpus(Shape())
+        batches = sum(1 for _ in open_partition(directory).batches())
+
+        def ours() -> tuple[float, int]:
+            root = self.scratch / "recover"
+            shutil.rmtree(root, ignore_errors=True)
+            (root / directory.name).mkdir(parents=True)
+            shutil.copy(log, root / directory.name / log.name)
+            start = peers.clock()
+            kafkalog.recover(root)
+            return peers.clock() - start, batches
+
+        runs: dict[str, Run] = {OURS: ours}
+        if self.java.why_not is None:
+            runs["Java"] = lambda: self.java.run("recover", log)
+        return Row("recover a segment, indexes rebuilt", runs, log.stat().st_size, "batches", {"Java": 1.5})
+
+    def recover_small(self) -> Row:
+        """The command on a directory of one small partition, process start included; goal 0.5 s."""
+        directory, log = self.corpus(Shape(), 64 * 1024)
+
+        def ours() -> tuple[float, int]:
+            root = self.scratch / "small"
+            shutil.rmtree(root, ignore_errors=True)
+            (root / directory.name).mkdir(parents=True)
+            shutil.copy(log, root / directory.name / log.name)
+            command = [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)]
+            return peers.process(command, self.scratch / "out"), 1
+
+        title = "kafkalog recover on a small directory (goal: 0.5 s, 2 runs/s)"
+        return Row(title, {OURS: ours}, log.stat().st_size, "runs")
+
+    def dump(self) -> Row:
+        """Every record printed into a file, process start included."""
+        directory, log = self.corpus(Shape(), self.size if self.quick else 4 * self.size)
+        records = sum(batch.header.records_count for batch in open_partition(directory).batches())
+        out = self.scratch / "out"
+        command = [sys.executable, "-m", "kafkalog", "dump", "--json", str(log)]
+
+        def ours() -> tuple[float, int]:
+            seconds = peers.process(command, out)
+            with out.open("rb") as lines:
+                return seconds, sum(1 for _ in lines)
+
+        runs: dict[str, Run] = {OURS: ours}
+        if self.java.why_not is None:
+            runs["kafka-dump-log"] = lambda: (peers.dump_log(log, out), records)
+        return Row("dump --json into a file", runs, log.stat().st_size, goals={"kafka-dump-log": 10})
+
+    def build(self) -> Row:
+        """16 KiB batches of records that are in memory already."""
+        directory, log = self.corpus(Shape())
+        reader = open_partition(directory).to_arrow(["key", "value", "timestamp"], batch_rows=1 << 20)
+        rows = reader.read_all().combine_chunks().slice(0, 300_000)
+        (columns,) = rows.to_batches()
+        items = list(zip(columns["key"].to_pylist(), columns["value"].to_pylist(), strict=True))
+
+        def ours() -> int:
+            for _batch in build_batches(columns):
+                pass
+            return len(items)
+
+        def java() -> tuple[float, int]:
+            seconds, count = self.java.run("build-none", log)
+            return seconds * len(items) / count, len(items)
+
+        runs: dict[str, Run] = {OURS: timed(ours), "aiokafka": lambda: peers.aiokafka_build(items, 0, START_MS)}
+        if self.java.why_not is None:
+            runs["Java"] = java
+        return Row("build batches from columns", runs, columns.nbytes, goals={"aiokafka": 3, "Java": 1})
+
+    def rows(self) -> Iterator[Row]:
+        """All rows, in the order of the goals."""
+        yield self.decode("100 B plain", Shape(), 2.5, 6)
+        yield self.decode("1 KB plain", Shape(value_bytes=1000, records=16), 2.5)
+        yield self.decode("100 B lz4", Shape(codec=Codec.LZ4), 2)
+        yield self.decode("100 B zstd", Shape(codec=Codec.ZSTD), 2)
+        yield self.decode("100 B snappy", Shape(codec=Codec.SNAPPY), 2)
+        yield self.decode("100 B gzip", Shape(codec=Codec.GZIP), 1.2)
+        yield self.decode("100 B, two headers", Shape(headers=2), 2)
+        yield self.decode("100 B, magic 1", Shape(magic=1), 2)
+        yield self.decode("100 B, magic 0, gzip", Shape(magic=0, codec=Codec.GZIP), 2)
+        yield self.walk("16 KiB batches", Shape())
+        yield self.walk("256 B batches", Shape(records=1, value_bytes=170))
+        yield self.verify("16 KiB batches", Shape())
+        yield self.recover()
+        yield self.recover_small()
+        yield self.dump()
+        yield self.build()
 
 
 def machine() -> str:
@@ -166,20 +272,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small and for correctness only")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="processor time of the working thread; for busy machines")
     parser.add_argument("--only", default="", help="rows whose title holds this")
     parser.add_argument("--results", type=Path, help="write the table into this page")
     parser.add_argument("--json", type=Path, help="write everything that was measured")
     arguments = parser.parse_args()
+    peers.use_cpu_time = arguments.cpu
     rounds = 1 if arguments.quick else arguments.rounds
+    if arguments.quick:
+        choice.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
     with peers.Java() as java, tempfile.TemporaryDirectory() as scratch:
         if java.why_not is not None:
             print(f"Java is not measured: {java.why_not}")
-        place = machine()
+        seconds = "processor time of the working thread (processes: of all threads)" if arguments.cpu else "wall clock"
+        place = f"{machine()}; median of {rounds}, {seconds}"
         print(place)
-        rows = [row for row in Suite(java, Path(scratch), quick=arguments.quick).rows() if arguments.only in row.title]
-        for row in rows:
-            row.measure(rounds)
-            print(table([row])[2], flush=True)
+        rows = []
+        for row in Suite(java, Path(scratch), quick=arguments.quick).rows():
+            if arguments.only in row.title:
+                row.measure(rounds)
+                rows.append(row)
+                print(table([row])[2], flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": place, "rows": [row.as_dict() for row in rows]}, indent=1))
     if arguments.results:

@@ -1,4 +1,4 @@
-"""Whole partition directories from columns of records: segments with indexes and checkpoints, as the writer leaves them.
+"""Whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves them.
 
 Each (topic, partition) among the records becomes a directory that a broker opens.
 """

@@ -128,7 +128,7 @@ class RecordReader:
                 yield from self._one(found, end)
             elif take is not None:
                 yield from self._run(found, end, take)
-            if self._ended:
+            if self._is_over():
                 return
         if not met:
             self._nothing_met()
@@ -136,7 +136,7 @@ class RecordReader:
     def _run(
         self, run: BatchRun, end: int | None, take: TakeRun[T]
     ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
-        while len(run) and not self._ended:
+        while len(run) and not self._is_over():
             count = self._ordinary(run, end)
             if count == 0:
                 yield from self._one(run.batch(0), end)
@@ -152,9 +152,12 @@ class RecordReader:
                 for number in made:
                     self._next_offset = int(low[number])
                     yield from self._one(part.batch(number), end)
-                    if self._ended:
+                    if self._is_over():
                         return
             self._next_offset = following
+
+    def _is_over(self) -> bool:
+        return self._ended
 
     def _ordinary(self, run: BatchRun, end: int | None) -> int:
         """How many batches from the first on are wanted as a whole, but for what lies below the next offset."""

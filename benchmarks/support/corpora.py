@@ -81,7 +81,8 @@ def _shifted(template: bytes, base: int, magic: int) -> bytes:
 def partition(shape: Shape, size: int, *, segments: int = 1, say: Callable[[str], None] = print) -> Path:
     """The partition directory of a shape with segments of about `size` bytes each; made once."""
     directory = CACHE / f"{shape.name}-{size}-{segments}" / f"{shape.name}-0"
-    if (directory / "complete").exists():
+    complete = directory.parent / "complete"
+    if complete.exists():
         return directory
     say(f"making {directory.parent.name}")
     directory.mkdir(parents=True, exist_ok=True)
@@ -94,5 +95,5 @@ def partition(shape: Shape, size: int, *, segments: int = 1, say: Callable[[str]
                 written += log.write(_shifted(templates[number % len(templates)], offset, shape.magic))
                 offset += shape.records
                 number += 1
-    (directory / "complete").touch()
+    complete.touch()
     return directory

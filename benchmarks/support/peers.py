@@ -5,6 +5,7 @@ Each reader takes a log file, checks every checksum, reads every record, and giv
 
 from __future__ import annotations
 
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,16 +16,25 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-import kafka_jars
+import kafka_jars  # noqa: E402
 
 KAFKA = "4.1.0"
 Measured = tuple[float, int]
+
+use_cpu_time = False
+"""Whether seconds are those of the thread that works, or of the clock on the wall."""
+
+
+def clock() -> float:
+    """Seconds since some moment."""
+    return time.thread_time() if use_cpu_time else time.perf_counter()
+
 
 
 def _python_reader(memory_records: Any) -> Any:
     def read(path: Path) -> Measured:
         data = path.read_bytes()
-        start = time.perf_counter()
+        start = clock()
         found = memory_records(data)
         count = 0
         while found.has_next():
@@ -33,7 +43,7 @@ def _python_reader(memory_records: Any) -> Any:
                 raise SystemExit(f"{path}: a checksum does not match")
             for _record in batch:
                 count += 1
-        return time.perf_counter() - start, count
+        return clock() - start, count
 
     return read
 
@@ -59,7 +69,7 @@ def aiokafka_build(items: list[tuple[bytes, bytes]], codec: int, timestamp: int)
     def new() -> Any:
         return DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 16384)
 
-    start = time.perf_counter()
+    start = clock()
     builder, offset = new(), 0
     for key, value in items:
         if builder.append(offset, timestamp, key, value, []) is None:
@@ -68,7 +78,7 @@ def aiokafka_build(items: list[tuple[bytes, bytes]], codec: int, timestamp: int)
             builder.append(offset, timestamp, key, value, [])
         offset += 1
     builder.build()
-    return time.perf_counter() - start, len(items)
+    return clock() - start, len(items)
 
 
 class Java:
@@ -88,7 +98,7 @@ class Java:
         classes = kafka_jars.compiled(KAFKA, "bench", {"Peer.java": source.read_text()})
         path = ":".join([str(classes), *map(str, kafka_jars.jars(KAFKA))])
         self._process = subprocess.Popen(
-            ["java", "-Xmx1g", "-cp", path, "Peer"],
+            ["java", "-Xmx1g", f"-Dcpu={str(use_cpu_time).lower()}", "-cp", path, "Peer"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         self._line()
@@ -126,11 +136,16 @@ def dump_log(path: Path, output: Path) -> float:
 
 
 def process(command: list[str], output: Path) -> float:
-    """Seconds of a process from its start to its end, its output in a file."""
-    start = time.perf_counter()
+    """Seconds of a process from its start to its end, its output in a file; of processor time, all its threads'."""
+    before, start = _of_children(), time.perf_counter()
     with output.open("wb") as target:
         subprocess.run(command, stdout=target, stderr=subprocess.DEVNULL, check=False)
-    return time.perf_counter() - start
+    return _of_children() - before if use_cpu_time else time.perf_counter() - start
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def versions() -> str:

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.fast.writer import write_records
-from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import (
     BATCH,
@@ -39,7 +39,9 @@ DEFAULT_BATCH_BYTES = 16 * KIB
 """A producer's `batch.size`."""
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-_COLUMNS = {"key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64(), "headers": _HEADERS, "offset": pa.int64()}
+_COLUMNS = {
+    "key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64(), "headers": _HEADERS, "offset": pa.int64(),
+}  # fmt: skip
 _MILLISECONDS = pa.timestamp("ms")
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.fast.runs import BatchRun
     from kafkalog.codec.fast.run_filler import RunFiller
+    from kafkalog.codec.fast.runs import BatchRun
 
 __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["ColumnBuffers", "ColumnFiller", "MOST_BYTES", "WANTED"]
+__all__ = ["MOST_BYTES", "WANTED", "ColumnBuffers", "ColumnFiller"]
 
 MOST_BYTES = 2**30
 """Record bytes that are put together at most; Arrow's offsets are signed 32-bit numbers."""

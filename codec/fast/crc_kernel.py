@@ -61,15 +61,14 @@ _TABLES = _bytewise()
 
 
 def _zeros(count: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Four tables that advance a checksum over `count` zero bytes, one for each of its bytes."""
-    one_byte = _TABLES[0]
-    tables = np.zeros((4, 256), np.uint32)
-    for place in range(4):
-        value = np.arange(256, dtype=np.uint32) << np.uint32(8 * place)
-        for _ in range(count):
-            value = value >> np.uint32(8) ^ one_byte[value & np.uint32(0xFF)]
-        tables[place] = value
-    return tables
+    """Four tables that advance a checksum over `count` zero bytes, a power of two, one for each of its bytes."""
+    places = np.arange(256, dtype=np.uint32)
+    tables = np.stack([places << np.uint32(8 * place) for place in range(4)])
+    tables = tables >> np.uint32(8) ^ _TABLES[0, tables & np.uint32(0xFF)]
+    for _ in range(count.bit_length() - 1):
+        tables = np.bitwise_xor.reduce([tables[place, tables >> np.uint32(8 * place) & 0xFF] for place in range(4)])
+    found: np.ndarray[Any, np.dtype[np.uint32]] = tables
+    return found
 
 
 _OVER_LONG, _OVER_TWO_LONG = _zeros(_LONG), _zeros(2 * _LONG)

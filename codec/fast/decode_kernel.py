@@ -1,8 +1,8 @@
 """The compiled way from record bytes to Arrow's buffers, in one pass over many batches.
 
-Driven by the opcode table of the declared record like the walk in `kernels`, it copies each wanted field straight to
-where Arrow wants it.  A batch with a fault leaves nothing behind: the kernel stops before it, and the ways that can name
-faults take over.
+Written for exactly the declared record, which is checked against its opcodes at import, it copies each wanted field
+straight to where Arrow wants it.  A batch with a fault leaves nothing behind: the kernel stops before it, and the ways
+that can name faults take over.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _sequence(base: int, delta: int) -> int:
         return -1
     first, by = numba.int32(base), numba.int32(delta)
     if first <= numba.int32(_MAX_SEQUENCE - by):
-        return numba.int32(first + by)  # type: ignore[no-any-return]
-    return numba.int32(by - numba.int32(_MAX_SEQUENCE - first) - numba.int32(1))  # type: ignore[no-any-return]
+        return numba.int32(first + by)  # type: ignore[return-value]
+    return numba.int32(by - numba.int32(_MAX_SEQUENCE - first) - numba.int32(1))  # type: ignore[return-value]
 
 
 @compiled(declared=_DECLARED)
@@ -103,7 +103,9 @@ def _take_headers(cursor: int, end: int, count: int, sinks: Any, counters: Any) 
 
 
 @compiled(declared=_DECLARED)
-def _batch(first: int, end: int, batch: Any, number: int, largest: int, sinks: Any, counters: Any) -> bool:
+def _batch(  # noqa: C901 - one record after the other, field by field: calls would cost what the kernel is for
+    first: int, end: int, batch: Any, number: int, largest: int, sinks: Any, counters: Any
+) -> bool:
     """One batch of records; False if there is anything wrong with it, and then the counters say too much."""
     base_offset, base_timestamp, append_time = batch[1, number], batch[2, number], batch[3, number]
     appended, base_sequence = batch[4, number] != 0, batch[5, number]
@@ -193,7 +195,7 @@ def decode(
 ) -> int:
     """Append the records of batches to the buffers at `sinks`; how many batches could be taken before a faulty one.
 
-    `addresses` and `sizes` tell where the record bytes are; the rows of `batches` are the count of records, base offset,
+    `addresses` and `sizes` tell where the record bytes are; the rows of `batches` are count of records, base offset,
     base timestamp and append time (ms), whether that counts, base sequence, and the offsets wanted, from and up to.
     `largest` caps the headers of a record.  The buffers need room for all that the bytes can hold; `kept` gets the rows
     of each batch.
@@ -206,4 +208,4 @@ def decode(
             counters[:] = before
             return number
         kept[number] = counters[0] - before[0]
-    return addresses.shape[0]
+    return len(addresses)

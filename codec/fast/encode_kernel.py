@@ -68,7 +68,7 @@ def _length(ends: int, valid: int, row: int) -> int:
     """Size of a field of a row, -1 for null; `valid` is 0 where none is null."""
     if valid != 0 and _load8(valid + row) == numba.uint64(0):
         return -1
-    return numba.int64(_load32(ends + 4 * row + 4)) - numba.int64(_load32(ends + 4 * row))
+    return numba.int64(_load32(ends + 4 * row + 4)) - numba.int64(_load32(ends + 4 * row))  # type: ignore[no-any-return]
 
 
 @compiled(inline=True)
@@ -101,7 +101,8 @@ def encode(rows: int, offsets: Any, timestamps: Any, columns: Any, target: int, 
         value = _length(value_ends, value_valid, row) if value_ends != 0 else -1
         header, header_end = 0, 0
         if list_ends != 0:
-            header, header_end = numba.int64(_load32(list_ends + 4 * row)), numba.int64(_load32(list_ends + 4 * row + 4))
+            header = numba.int64(_load32(list_ends + 4 * row))
+            header_end = numba.int64(_load32(list_ends + 4 * row + 4))
         fixed = 1 + _size_of(key) + max(key, 0) + _size_of(value) + max(value, 0) + _size_of(header_end - header)
         for each in range(header, header_end):
             name = _length(name_ends, 0, each)

@@ -138,13 +138,13 @@ class _Part:
         starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size
         self._target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(count, BATCH.size)
         put_checksums(starts + self._target.ctypes.data, sizes)
-        view = memoryview(self._target)
+        view = memoryview(self._target.data)
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
             yield bytes(view[start : start + size])
 
     def compressed(self, table: Any, codec: Codec, level: int | None) -> Iterator[bytes]:
         """Batches with their records compressed."""
-        view = memoryview(self._target)
+        view = memoryview(self._target.data)
         for start, size, fields in zip(self._starts.tolist(), self._sizes.tolist(), table.tolist(), strict=False):
             payload = compress(codec, view[start : start + size], level=level, magic=_MAGIC)
             yield build_raw_batch(BatchHeader(*fields), payload)

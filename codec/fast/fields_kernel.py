@@ -62,6 +62,7 @@ def _zigzag(value: Any) -> int:
 
 @compiled(inline=True)
 def read_varint(position: int, end: int) -> tuple[int, int, int]:
+    """A zig-zag 32-bit integer."""
     if position < end:
         byte = _load8(position)
         if byte < numba.uint64(0x80):

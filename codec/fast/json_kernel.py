@@ -23,7 +23,8 @@ PIECES = (
  _NULL) = range(len(PIECES))  # fmt: skip
 _HEX = tuple(b"0123456789abcdef")
 _BASE64 = tuple(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-_SHORT = tuple({0x22: 0x22, 0x5C: 0x5C, 8: 0x62, 9: 0x74, 10: 0x6E, 12: 0x66, 13: 0x72}.get(byte, 0) for byte in range(128))
+_ESCAPES = {0x22: 0x22, 0x5C: 0x5C, 8: 0x62, 9: 0x74, 10: 0x6E, 12: 0x66, 13: 0x72}
+_SHORT = tuple(_ESCAPES.get(byte, 0) for byte in range(128))
 """The letter behind the backslash where there is a short escape."""
 _QUOTE, _BACKSLASH, _U, _COMMA, _OPEN, _CLOSE = 0x22, 0x5C, 0x75, 0x2C, 0x5B, 0x5D
 _load8, _load32, _load64 = load[8], load[32], load[64]

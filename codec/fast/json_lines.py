@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonLines"]
 
-_SINKS = ("offset", "timestamp", "key_ends", "key_valid", "key", "value_ends", "value_valid", "value", "header_ends", "header_key_ends",
-          "header_key", "header_value_ends", "header_value_valid", "header_value")  # fmt: skip
+_SINKS = (
+    "offset", "timestamp", "key_ends", "key_valid", "key", "value_ends", "value_valid", "value", "header_ends",
+    "header_key_ends", "header_key", "header_value_ends", "header_value_valid", "header_value",
+)  # fmt: skip
 _LONGEST_ESCAPE = 6
 _OF_A_ROW, _OF_A_HEADER = 320, 32
 """Bytes at most of a line, and of a header, besides topic and data."""
@@ -61,7 +63,7 @@ class JsonLines:
             return
         size = self._write() if self._filler.filler.buffers.count("timestamp_nulls") == 0 else -1
         self._filler.drop()
-        yield range(begin, end) if size < 0 else memoryview(self._target)[:size]
+        yield range(begin, end) if size < 0 else memoryview(self._target.data)[:size]
 
     def _write(self) -> int:
         filler = self._filler.filler

@@ -77,8 +77,8 @@ def compiled(
 
 def _is_cached(dispatcher: Any) -> bool:
     """Whether the disk holds an index of compiled forms of a function."""
-    cache = getattr(dispatcher._cache, "_cache_file", None)
-    return cache is not None and bool(cache._load_index())
+    cache = getattr(dispatcher._cache, "_cache_file", None)  # noqa: SLF001 - numba has no public way to ask
+    return cache is not None and bool(cache._load_index())  # noqa: SLF001
 
 
 def _loader(bits: int) -> Any:

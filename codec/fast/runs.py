@@ -1,7 +1,7 @@
 """Many sound batches at a time: the compiled walk over a source, with the readable one for everything it leaves.
 
-`RunScanner` gives what `codec.scan.Scanner` gives, in the same order and with the same end, but a stretch of sound v2
-batches as one `BatchRun`, whose headers are columns.  Needs numba and numpy; ask `fast.choice` whether that is worth it.
+`RunScanner` gives what `codec.scan.Scanner` gives, in the same order and with the same end, but stretches of sound v2
+batches as one `BatchRun`, whose headers are columns.  Needs numba and numpy; `fast.choice` knows when that is worth it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ class BatchRun:
         return int(self._table.shape[1])
 
     def __getitem__(self, name: str) -> npt.NDArray[np.int64]:
-        return self._table[_ROWS[name]]
+        column: npt.NDArray[np.int64] = self._table[_ROWS[name]]
+        return column
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
         """Where batches begin in `window`, bytes."""
-        return self._table[-1]
+        starts: npt.NDArray[np.int64] = self._table[-1]
+        return starts
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
         """Where batches begin in the file, bytes."""
-        return self._table[-1] + self._window_start
+        return self.starts + self._window_start
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -119,7 +121,8 @@ class RunScanner:
         start = 0
         while self.stop is None:
             position = self.valid_bytes
-            if position - start + self._wanted(window, position - start) > len(window) and start + len(window) < self._end:
+            at = position - start
+            if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
                 window, start = self._source.read(position, min(self._window_bytes, self._end - position)), position
             run = self._run(window, start, position)
             if run is not None:

@@ -14,6 +14,8 @@ from kafkalog import open_partition, verify
 from kafkalog.codec.model import Codec
 from kafkalog.log import open_all
 
+START = 1_700_000_000_000_000
+
 
 def rows(directory: Path) -> list[tuple[object, ...]]:
     return [
@@ -29,7 +31,8 @@ def test_a_dump_becomes_the_same_records_again(tmp_path: Path, encoding: str) ->
     dumped = tmp_path / "dump.jsonl"
     for name in originals:
         assert name is not None
-        found = kafkalog("dump", broker, "--json", "--encoding", encoding, "--topic", name.topic, "--partition", name.partition)
+        place = ("--topic", name.topic, "--partition", name.partition)
+        found = kafkalog("dump", broker, "--json", "--encoding", encoding, *place)
         with dumped.open("a") as target:
             target.write(found.out)
     done = kafkalog("build", dumped, "--into", tmp_path / "new", "--keep-offsets", "--encoding", encoding, "--json")
@@ -53,7 +56,7 @@ def test_columns_of_a_file_become_segments_with_indexes(tmp_path: Path, suffix: 
         {
             "value": [f"value {number}" * (number % 9) for number in range(count)],
             "key": [None if number % 7 == 0 else b"%d" % number for number in range(count)],
-            "timestamp": pa.array([1_700_000_000_000_000 + number * 1000 for number in range(count)], pa.timestamp("us", "UTC")),
+            "timestamp": pa.array(range(START, START + 1000 * count, 1000), pa.timestamp("us", "UTC")),
             "partition": [number % 2 for number in range(count)],
         }
     )  # fmt: skip

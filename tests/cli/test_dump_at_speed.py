@@ -15,7 +15,7 @@ from fixture_data import BrokerCase
 from kafkalog.codec.compression import compress
 from kafkalog.codec.fast import choice
 from kafkalog.codec.model import Codec
-from record_bytes import batch, damaged, payload
+from record_bytes import Fields, batch, damaged, payload
 
 SOME = [case for case in STOPPED if case.id.startswith(("4.1.1/", "2.8.2/", "0.11.0.3/", "0.10.2.2/"))]
 
@@ -42,10 +42,10 @@ def test_recorded_directories(case: BrokerCase, encoding: str) -> None:
 
 TEXTS = st.text(max_size=12).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=12)
 HEADERS = st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=3)
+TIMES = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 99)
 RECORDS = st.lists(
-    st.tuples(st.just(0), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 99), st.integers(0, 9), TEXTS, TEXTS, HEADERS),
-    max_size=5,
-)  # fmt: skip
+    st.tuples(st.just(0), TIMES, st.integers(0, 9), st.none() | TEXTS, st.none() | TEXTS, HEADERS), max_size=5
+)
 
 
 @settings(max_examples=120, deadline=None)
@@ -83,7 +83,8 @@ def test_many_records_in_several_pieces(tmp_path: Path) -> None:
     parts = []
     for number in range(2000):
         name = b"h\xff" if number == 1200 else b"h"
-        rows = [(0, n, n, None, source.randbytes(9) if n % 3 else b"text", [(name, b"1")]) for n in range(40)]
+        values = [source.randbytes(9) if n % 3 else b"text" for n in range(40)]
+        rows: list[Fields] = [(0, n, n, None, value, [(name, b"1")]) for n, value in enumerate(values)]
         parts.append(batch(payload(rows), 40, base_offset=40 * number, last_offset_delta=39))
     (directory / f"{0:020}.log").write_bytes(b"".join(parts))
     plain, fast = both_ways(directory)

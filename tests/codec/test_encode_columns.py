@@ -31,7 +31,8 @@ ROWS = st.lists(
     min_size=1,
     max_size=12,
 )
-TYPES_BUILT = {name: TYPES[name] for name in ("key", "value", "headers")} | {"timestamp": pa.int64(), "offset": pa.int64()}
+NUMBERS = {"timestamp": pa.int64(), "offset": pa.int64()}
+TYPES_BUILT = {name: TYPES[name] for name in ("key", "value", "headers")} | NUMBERS
 
 
 def columns_of(rows: list[dict[str, object]]) -> pa.RecordBatch:

@@ -49,9 +49,10 @@ def segments(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(0, 6))):
         content, count = draw(damaged())
         codec = draw(st.sampled_from(list(Codec)))
-        fields = draw(
+        flags = draw(st.sampled_from([0, 8, 16, 32, 48]))
+        fields: dict[str, int] = draw(
             st.fixed_dictionaries(
-                {"attributes": st.sampled_from([0, 8, 16, 32, 48]).map(lambda flags, codec=codec: flags | codec)},
+                {"attributes": st.just(flags | codec)},
                 optional={
                     "magic": st.sampled_from([2, 2, 2, 3]),
                     "last_offset_delta": st.integers(-1, 9),
@@ -126,10 +127,11 @@ def test_many_windows_and_batches_larger_than_a_window(tmp_path: Path) -> None:
     parts, offset = [], 0
     for size in (10, 3_000_000, 100, 900_000, 5_000_000, 70, 2_097_152, 40):
         content = payload([(0, 0, 0, b"k", source.randbytes(size), [(b"h", None)])])
-        parts += [batch(content, 1, base_offset=offset), batch(record((0, 1, 0, None, b"v", [])), 1, base_offset=offset + 1)]
+        small = record((0, 1, 0, None, b"v", []))
+        parts += [batch(content, 1, base_offset=offset), batch(small, 1, base_offset=offset + 1)]
         offset += 2
     data = b"".join(parts)
-    found = [each for each in RunScanner(BufferSource(data))]
+    found = list(RunScanner(BufferSource(data)))
     flat = [one for each in found for one in (each if isinstance(each, BatchRun) else [each])]
     assert flat == list(Scanner(BufferSource(data)))
     path = tmp_path / "many.log"

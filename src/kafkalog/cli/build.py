@@ -19,12 +19,12 @@ __all__ = ["command"]
 @click.option("--into", "target", required=True, metavar="DIR", help="The log directory that gets the partitions.")
 @click.option("--topic", help="Topic of all records, whatever their own column says.")
 @click.option("--partition", type=click.IntRange(min=0), help="Partition of all records; 0 where nothing says it.")
-@click.option(
-    "--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label, show_default=True
-)
+@click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
+              show_default=True, help="How batches are compressed.")  # fmt: skip
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,
-              help="Largest batch before compression, a producer's batch.size; a larger record gets its own.")  # fmt: skip
-@click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, help="Largest segment; 1 GiB by default.")
+              help="Largest batch before compression, a producer's batch.size.")  # fmt: skip
+@click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, show_default=True,
+              help="Largest segment.")  # fmt: skip
 @click.option("--keep-offsets", is_flag=True, help="Keep the offsets of the records instead of counting anew.")
 @click.option("--append", is_flag=True, help="Go on behind partitions that are there already.")
 @click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
