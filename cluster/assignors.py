@@ -1,9 +1,8 @@
 """Kafka's client-side assignors: what the leader of a classic group makes of the members' subscriptions.
 
-`range`, `roundrobin`, and `sticky` and `cooperative-sticky` for members that all subscribe to the same topics
-(`RangeAssignor`, `RoundRobinAssignor`, `AbstractStickyAssignor` of 2.4 and later).  Racks are left out of account: the
-brokers' are not in the log.  Where subscriptions differ the sticky assignors' result depends on the leader's hash
-tables and its rounds before: it is not derived, only checked by `violations`.
+`range`, `roundrobin`, `sticky` and `cooperative-sticky` (`RangeAssignor`, `RoundRobinAssignor`,
+`AbstractStickyAssignor`: for members that all subscribe to the same topics in the forms of 2.4 and of later versions,
+otherwise in that of 3.x on, see `sticky_general`).  Racks are left out of account: the brokers' are not in the log.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.java import hash_order, java_sorted, string_hash
+from kafkalog.cluster.sticky_general import GeneralSticky, Subscriber
 
-__all__ = ["ASSIGNORS", "Assignment", "GroupMember", "TopicPartition", "assign", "violations"]
+__all__ = ["ASSIGNORS", "Assignment", "GroupMember", "TopicPartition", "assign", "subscribe_differently", "violations"]
 
 TopicPartition = tuple[str, int]
 Assignment = dict[str, frozenset[TopicPartition]]
@@ -286,15 +286,36 @@ def assign(
         given = _range(counts, members)
     elif assignor == "roundrobin":
         given = _round_robin(counts, members)
-    elif assignor in ASSIGNORS and len({frozenset(each.topics) for each in members}) == 1:
+    elif assignor in ASSIGNORS and not (early and subscribe_differently(members)):
         try:
-            kind = _EarlySticky if early else _Sticky
-            given = kind(counts, members).assign(cooperative=assignor == "cooperative-sticky")
+            given = _sticky(counts, members, early=early, cooperative=assignor == "cooperative-sticky")
         except LookupError:
             return None
     else:
         return None
     return {member: frozenset(partitions) for member, partitions in given.items()}
+
+
+def subscribe_differently(members: Sequence[GroupMember]) -> bool:
+    """Not all want the same topics."""
+    return len({frozenset(each.topics) for each in members}) > 1
+
+
+def _sticky(
+    counts: Mapping[str, int], members: Sequence[GroupMember], *, early: bool, cooperative: bool
+) -> dict[str, list[TopicPartition]]:
+    if not subscribe_differently(members):
+        return (_EarlySticky if early else _Sticky)(counts, members).assign(cooperative=cooperative)
+    subscribers = [Subscriber(each.member_id, frozenset(each.topics), each.owned, each.generation) for each in members]
+    given = GeneralSticky(counts, subscribers, _Claims.of(counts, members).owned).assign()
+    if not cooperative:
+        return given
+    owned = {each.member_id: set(each.owned) for each in members}
+    revoked = {place for member, had in owned.items() for place in had.difference(given[member])}
+    return {
+        member: [place for place in places if place in owned[member] or place not in revoked]
+        for member, places in given.items()
+    }
 
 
 def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Sequence[GroupMember]) -> list[str]:

@@ -7,7 +7,7 @@ rightly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkalog.cluster.metadata_image import MetadataImage
@@ -31,6 +31,8 @@ class KnownPartition:
     isr: tuple[int, ...]
     leader_epoch: int
     directories: tuple[str, ...] = ()
+    eligible: tuple[int, ...] = ()
+    """left the in-sync replicas while there were too few of them to commit anything new (ELR of 4.0 on)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
         name: KnownTopic(
             topic.id,
             {
-                number: KnownPartition(each.replicas, each.isr, each.leader_epoch, each.directories)
+                number: KnownPartition(each.replicas, each.isr, each.leader_epoch, each.directories, each.elr)
                 for number, each in topic.partitions.items()
             },
         )
@@ -97,13 +99,14 @@ def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) ->
     epoch = _largest_epoch(partition)
     if epoch > found.leader_epoch:
         yield Severity.WARNING, f"leader epoch {epoch} here, {found.leader_epoch} in the metadata"
-    meta = log_dir.meta_properties
-    node = int(meta.node_id) if meta is not None and meta.node_id is not None else None
+    meta, node = log_dir.meta_properties, _node(log_dir)
     if node is None:
         return
     if node not in found.replicas:
         yield Severity.WARNING, f"broker {node} is no replica of {partition.name}: {list(found.replicas)}"
-    elif found.directories and meta is not None and meta.directory_id is not None:
+    if not set(found.isr) <= set(found.replicas):
+        yield Severity.ERROR, f"in-sync replicas {list(found.isr)} are not all replicas: {list(found.replicas)}"
+    if node in found.replicas and found.directories and meta is not None and meta.directory_id is not None:
         assigned = (
             found.directories[found.replicas.index(node)] if len(found.directories) == len(found.replicas) else ""
         )
@@ -114,10 +117,48 @@ def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) ->
             )
 
 
+def _node(log_dir: LogDir) -> int | None:
+    meta = log_dir.meta_properties
+    return int(meta.node_id) if meta is not None and meta.node_id is not None else None
+
+
+def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
+    """Whoever is in sync or eligible is there, with all below the largest high watermark that a broker wrote down."""
+    watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
+    for log_dir in log_dirs:
+        for key, offset in log_dir.high_watermarks.items():
+            if offset > watermarks.get(key, (-1, None))[0]:
+                watermarks[key] = (offset, _node(log_dir))
+    held = {
+        (_node(log_dir), partition.topic, partition.partition): partition
+        for log_dir in log_dirs
+        for partition in log_dir.partitions
+        if partition.state is DirectoryState.LIVE
+    }
+    nodes = {node for log_dir in log_dirs if (node := _node(log_dir)) is not None}
+    for topic, facts in sorted(known.items()):
+        for number, found in sorted(facts.partitions.items()):
+            watermark, writer = watermarks.get((topic, number), (0, None))
+            for node in sorted(nodes.intersection(found.isr + found.eligible)):
+                partition = held.get((node, topic, number))
+                if partition is None:
+                    detail = f"broker {node} has all of {topic}-{number}, and none of its directories here holds it"
+                    yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail)
+                    continue
+                end = partition.log_end_offset()
+                if end < watermark:
+                    detail = (
+                        f"broker {node} should have all and ends at {end}; "
+                        f"broker {writer} knows {watermark} as committed"
+                    )
+                    yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, end, detail, partition.path)
+
+
 def cross_check(log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic]) -> tuple[int, list[Finding]]:
     """How many live partitions were compared, and where metadata and directories contradict each other."""
     count = 0
-    findings = []
+    log_dirs = list(log_dirs)
+    findings = list(_in_sync(log_dirs, known))
     for log_dir in log_dirs:
         for partition in log_dir.partitions:
             if partition.state is not DirectoryState.LIVE or partition.topic in (None, CLUSTER_METADATA_TOPIC):

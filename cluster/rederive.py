@@ -6,14 +6,17 @@ topic otherwise.  A group whose topic has grown since then can therefore differ 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkalog.cluster.assignors import Assignment, GroupMember, assign, violations
+from kafkalog.cluster.assignors import Assignment, GroupMember, assign, subscribe_differently, violations
 from kafkalog.cluster.groups import Group, Member
 from kafkalog.log import Partition
 
 __all__ = ["Verdict", "assignment_of", "partition_counts", "verdict"]
+
+_NEWER_SUBSCRIPTION = 2
+"""version that clients write since 3.3"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,12 @@ def _is_old(member: Member) -> bool:
     return member.subscription is not None and member.subscription.version == 0
 
 
+def _may_be_older(group: Group, members: Sequence[GroupMember]) -> bool:
+    """Different subscriptions, and a client that may be of a version with another algorithm for that (up to 3.x)."""
+    versions = [each.subscription.version for each in group.members if each.subscription is not None]
+    return subscribe_differently(members) and min(versions, default=0) < _NEWER_SUBSCRIPTION
+
+
 def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
     found = dict(counts)
     for member in group.members:
@@ -98,10 +107,12 @@ def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     """Compare a classic group of consumers with what its assignor gives."""
     derived = assignment_of(group, counts)
     stored = {each.member_id: each.assignment or frozenset() for each in group.members}
-    if derived is not None and derived != stored and "sticky" in group.assignor:
+    known = [found for each in group.members if (found := _member(each)) is not None]
+    if derived is not None and derived != stored and "sticky" in group.assignor and _may_be_older(group, known):
+        derived = None
+    elif derived is not None and derived != stored and "sticky" in group.assignor:
         earlier = assignment_of(group, counts, early=True)
         derived = earlier if earlier == stored else derived
-    known = [found for each in group.members if (found := _member(each)) is not None]
     problems = (
         tuple(violations(stored, known))
         if group.type == "Classic" and group.protocol_type == "consumer" and known

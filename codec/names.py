@@ -14,6 +14,7 @@ __all__ = [
     "BOOTSTRAP_CHECKPOINT",
     "CLEANER_OFFSET_CHECKPOINT",
     "CLEAN_SHUTDOWN_FILE",
+    "CLUSTER_METADATA_DIRECTORY",
     "CLUSTER_METADATA_TOPIC",
     "LEADER_EPOCH_CHECKPOINT",
     "LOCK_FILE",
@@ -50,6 +51,7 @@ QUORUM_STATE = "quorum-state"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z")

@@ -154,7 +154,10 @@ class _Reader:
     def partitions(self, starts: Offsets) -> list[Partition]:
         found = []
         for entry in scan_directory(self.path):
-            status = entry.stat(follow_symlinks=False)
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
             name = parse_partition_directory(entry.name)
             if stat.S_ISDIR(status.st_mode):
                 if name is not None:

@@ -119,8 +119,9 @@ class RecordReader:
             transactions = self._partition.transactions(limits=self._limits)
             self._aborted = AbortedFilter(transactions.aborted)
             self.findings.extend(transactions.findings)
-            stable = transactions.last_stable_offset
-            end = stable if end is None else min(end, stable)
+            # not the last stable offset, which is at damage where there is some: reading has to meet it
+            undecided = transactions.open_first_offsets.values()
+            end = min([*undecided, *([] if end is None else [end])], default=None)
         met = self._ended = False
         for found in self._batches if take is None else self._batches.by_run():
             met = True

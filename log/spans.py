@@ -20,7 +20,7 @@ from kafkalog.codec.source import Source
 from kafkalog.log.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.segment import Segment
 
-__all__ = ["Span", "batch_spans", "spans"]
+__all__ = ["Span", "batch_spans", "spans", "spans_from"]
 
 _PROBE_BYTES = 64 * KIB
 BATCH_MAGIC = 2
@@ -50,6 +50,13 @@ def batch_spans(segment: Segment) -> list[Span]:
     """A span for each batch of the segment; behind the last sound header one for all the rest."""
     with segment.open() as source:
         return list(_walk(source, segment.base_offset, 0, min(source.size, segment.size)))
+
+
+def spans_from(segment: Segment, offset: int) -> Iterator[Span]:
+    """A span for each batch, from one at or before the batch with `offset` on; the last as in `batch_spans`."""
+    with segment.open() as source:
+        position = segment.position_of(offset, source)
+        yield from _walk(source, segment.base_offset, position, min(source.size, segment.size))
 
 
 def spans(segment: Segment, every: int, *, limits: Limits = DEFAULT_LIMITS) -> list[Span]:

@@ -47,7 +47,8 @@ def partition_to_arrow(
     if isolation_level == READ_COMMITTED:
         transactions = partition.transactions(limits=limits)
         aborted = transactions.aborted
-        high = min(high, transactions.last_stable_offset)
+        # not the last stable offset, which is at damage where there is some: reading has to meet it
+        high = min([high, *transactions.open_first_offsets.values()])
 
     def batches() -> Iterator[pa.RecordBatch]:
         next_offset = low

@@ -267,17 +267,21 @@ class _Run:
             owner = self.root.owner
             self.root.own(temporary, _FILE_MODE, owner.st_uid, owner.st_gid)
             self.root.rename(temporary, path)
-            self.root.sync_directory(_parent(path))
-        self.quarantine.remove(saved)  # a rename between two names of one file leaves both
         if state is not None and state.mtime_ns is not None:
             self.root.set_mtime(path, state.mtime_ns)
         self.root.sync_directory(_parent(path))
+        self._forget_saved(saved)  # a rename between two names of one file leaves both
+
+    def _forget_saved(self, saved: str) -> None:
+        self.quarantine.remove(saved)
+        self.quarantine.sync_directory(_parent(saved))
 
     def _undo_remove(self, step: Step) -> None:
         if self.root.status(step.path) is not None:
             if not self._is(step.path, step.before):
                 raise self._changed(step.path)
-            self.quarantine.remove(self._saved(step))
+            if self.quarantine.status(self._saved(step)) is not None:
+                self._forget_saved(self._saved(step))
             return
         if not self._in_quarantine(self._saved(step), step.before):
             raise self._changed(step.path)
@@ -342,6 +346,7 @@ class _Run:
         for entry in self.quarantine.names(path):
             self.quarantine.remove(f"{path}/{entry}")
         self.quarantine.remove_directory(path)
+        self.quarantine.sync_directory(self.run_id)
 
 
 def _move_directory(source: FileSystem, path: str, target: FileSystem, new: str) -> None:

@@ -36,9 +36,9 @@ class FileSystem:
 
     @classmethod
     def create(cls, root: str) -> FileSystem:
-        """Make the root directory, and those above it, where they are missing."""
+        """Make the root directory, and those above it, where they are missing; durably."""
         try:
-            os.makedirs(root, mode=0o700, exist_ok=True)
+            _make_directories(os.path.realpath(root))
         except OSError as error:
             raise StorageError.wrap(error, "cannot make the directory") from error
         return cls(root)
@@ -285,3 +285,18 @@ class FileSystem:
                 return
             parent, name = self._at(path)
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=parent, follow_symlinks=False)
+
+
+def _make_directories(path: str) -> None:
+    """Like `os.makedirs`, with every new name flushed: what is saved in a directory is lost with the directory."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent != path:
+        _make_directories(parent)
+    os.mkdir(path, 0o700)
+    descriptor = os.open(parent, _DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

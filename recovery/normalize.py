@@ -19,6 +19,7 @@ from kafkalog.codec.names import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
+    REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -34,7 +35,15 @@ from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import read_topic_id
 from kafkalog.recovery.broker.tree import Tree
 
-__all__ = ["Change", "Checkpoints", "normalize_partition", "normalize_root", "partitions_of", "topic_ids"]
+__all__ = [
+    "Change",
+    "Checkpoints",
+    "normalize_partition",
+    "normalize_root",
+    "partitions_of",
+    "read_high_watermarks",
+    "topic_ids",
+]
 
 _DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
@@ -108,6 +117,11 @@ class Checkpoints:
                 continue
             entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(offsets.items())]
             tree.write(name, encode_offset_checkpoint(entries))
+
+
+def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
+    """`replication-offset-checkpoint`, as far as it can be read; nothing is decided by it."""
+    return _read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT)
 
 
 def _readable(tree: Tree, name: str) -> dict[tuple[str, int], int] | None:

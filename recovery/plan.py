@@ -11,18 +11,27 @@ from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, FileKind, parse_segment_file
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_DIRECTORY,
+    LOCK_FILE,
+    FileKind,
+    parse_segment_file,
+)
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.manager import Outcome, PartitionResult, load_log_directory
+from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal, Slice, Tree
+from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
+from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
@@ -57,55 +66,6 @@ class BrokerForecast:
             "log_end_offsets": dict(self.log_end_offsets),
             "strays": list(self.strays),
             "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
-        }
-
-
-@dataclass(slots=True)
-class PartitionPlan:
-    """What happens to one partition directory; sizes in bytes."""
-
-    name: str
-    log_start_offset: int | None = None
-    log_end_offset: int | None = None
-    """afterwards"""
-    last_offset_before: int | None = None
-    """of the last readable batch among the bytes that go; None if nothing goes or nothing there can be read"""
-    kept_bytes: int = 0
-    """of logs"""
-    cut_bytes: int = 0
-    """of logs, tails and whole segments"""
-    cut_files: list[str] = field(default_factory=list)
-    quarantined: list[str] = field(default_factory=list)
-    rebuilt: list[str] = field(default_factory=list)
-    renamed_to: str | None = None
-    gaps: list[tuple[int, int]] = field(default_factory=list)
-    """first and last offset of ranges that are gone inside the log that is kept"""
-
-    @property
-    def offsets_lost(self) -> tuple[int, int] | None:
-        """First and last offset that no consumer will see any more, as far as the bytes tell."""
-        last, end = self.last_offset_before, self.log_end_offset
-        return None if last is None or end is None or last < end else (end, last)
-
-    @property
-    def changes(self) -> bool:
-        """Anything happens."""
-        return bool(self.cut_files or self.quarantined or self.rebuilt or self.renamed_to)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "name": self.name,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "kept_bytes": self.kept_bytes,
-            "cut_bytes": self.cut_bytes,
-            "cut_files": self.cut_files,
-            "quarantined": self.quarantined,
-            "rebuilt": self.rebuilt,
-            "renamed_to": self.renamed_to,
-            "gaps": [list(gap) for gap in self.gaps],
-            "offsets_lost": None if self.offsets_lost is None else list(self.offsets_lost),
         }
 
 
@@ -160,10 +120,20 @@ def make_plan(
     repair: Proof | None = None,
     rebuild: bool = False,
     cluster_metadata: bool = False,
+    workers: Workers | None = None,
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
-    result = load_log_directory(
-        found.tree(), settings=settings, now_ms=now_ms, unique=unique, cluster_metadata=cluster_metadata
+    workers = workers or Workers()
+    unread: str | tuple[()] = () if cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
+    sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
+    workers.begin("what Kafka would do", sizes)
+    result = load_directory(
+        found.tree(),
+        settings=settings,
+        now_ms=now_ms,
+        unique=unique,
+        cluster_metadata=cluster_metadata,
+        workers=workers,
     )
     forecast = BrokerForecast(
         result.outcome,
@@ -176,14 +146,15 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found, topics=topics)
     if mode is not Mode.KAFKA:
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata)
+        workers.begin("what recovery would do", sizes)
+        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata, workers)
     elif result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
         return plan
     else:
         plan.actions = difference(found, result.tree)
-        plan.partitions = _partitions(found, result.partitions, plan.actions)
+        plan.partitions = partition_plans(found, result.partitions, plan.actions)
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
     if mark_clean:
         _mark_clean(plan)
@@ -233,6 +204,7 @@ def _plan_safely(
     repair: Proof | None,
     rebuild: bool,
     cluster_metadata: bool,
+    workers: Workers,
 ) -> None:
     """Modes safe, salvage and strict."""
     found = plan.survey
@@ -247,11 +219,12 @@ def _plan_safely(
         resume=plan.mode is Mode.SALVAGE,
         rebuild=rebuild,
         cluster_metadata=cluster_metadata,
+        workers=workers,
     )
     plan.findings = result.findings()
     plan.refusal = result.refusal
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
-    plan.partitions = _partitions(found, result.partitions, plan.actions)
+    plan.partitions = partition_plans(found, result.partitions, plan.actions)
     for partition in plan.partitions:
         partition.gaps = result.lost.get(partition.name, [])
     starts = plan.broker.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
@@ -283,43 +256,3 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
         if "/" in path:
             return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
     return None
-
-
-def _partitions(found: Survey, results: list[PartitionResult], actions: list[Action]) -> list[PartitionPlan]:
-    plans = {
-        partition.name: PartitionPlan(
-            partition.name, partition.log_start_offset, partition.log_end_offset, renamed_to=partition.stray
-        )
-        for partition in results
-    }
-    logs = FileKind.LOG.value
-    for path, facts in found.files.items():
-        directory, _, name = path.partition("/")
-        if directory in plans and name.endswith(logs):
-            plans[directory].kept_bytes += facts.size
-    for action in actions:
-        directory, _, name = action.path.partition("/")
-        plan = plans.get(directory)
-        if plan is None or not name:
-            continue
-        before = found.files[action.path].size if action.path in found.files else 0
-        if action.kind is ActionKind.WRITE:
-            plan.rebuilt.append(name)
-        elif action.kind is ActionKind.REMOVE:
-            plan.quarantined.append(name)
-        elif action.kind is ActionKind.TRUNCATE:
-            (plan.cut_files if name.endswith(logs) else plan.rebuilt).append(name)
-        if name.endswith(logs) and action.kind in (ActionKind.REMOVE, ActionKind.TRUNCATE):
-            kept = action.size or 0
-            plan.cut_bytes += before - kept
-            plan.kept_bytes -= before - kept
-            _see_last_offset(found, plan, action.path, kept)
-    return list(plans.values())
-
-
-def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
-    """The last offset among bytes that go; checksums are not looked at."""
-    if parse_segment_file(path.rpartition("/")[2]) is None:
-        return
-    for batch in Scanner(found.source(path), position=start, check_crc=False):
-        plan.last_offset_before = max(batch.last_offset, plan.last_offset_before or batch.last_offset)

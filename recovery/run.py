@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -27,11 +27,13 @@ from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import POINTER, Runs, new_run_id
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.workers import OnProgress, Workers
 
 __all__ = [
     "RecoveryOptions",
     "RecoveryResult",
     "UndoResult",
+    "known_topics",
     "plan",
     "rebuild_indexes",
     "recover",
@@ -124,7 +126,7 @@ def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     return real, None
 
 
-def _plan(found: Survey, options: RecoveryOptions) -> Plan:
+def _plan(found: Survey, workers: Workers, options: RecoveryOptions) -> Plan:
     LogSettings.from_names(options.config)  # refused before anything is read, topics or none
     topics = read_topic_facts([found.root]) if options.topics is None else options.topics
     now_ms = time.time_ns() // 1_000_000 if options.at is None else options.at
@@ -141,6 +143,7 @@ def _plan(found: Survey, options: RecoveryOptions) -> Plan:
         repair=options.repair_bits,
         rebuild=options.rebuild_indexes,
         cluster_metadata=options.cluster_metadata,
+        workers=workers,
     )
 
 
@@ -149,6 +152,11 @@ def _mode(mode: Mode | str) -> Mode:
         return Mode(mode)
     except ValueError:
         raise UsageError(f"unknown mode {mode!r}: there is {', '.join(Mode)}") from None
+
+
+def known_topics(paths: Sequence[PathLike]) -> TopicFacts:
+    """What the metadata log in one of several log directories of a broker says of the topics in all of them."""
+    return read_topic_facts(_root_of(path)[0] for path in paths)
 
 
 def plan(
@@ -162,7 +170,8 @@ def plan(
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
     topics: TopicFacts | None = None,
-    on_read: Callable[[int], None] | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
@@ -170,13 +179,16 @@ def plan(
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
     for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
     what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
-    over `config`), `on_read` is told of the bytes read.  Raises `UsageError` for a path that is no log directory,
+    over `config`), `jobs` is how many partitions are looked at at a time, each in a process
+    of its own, and `on_progress` is told how far that is.  Raises `UsageError` for a path that is no log directory,
     `StorageError` for I/O.
     """
     root, only = _root_of(path)
-    with survey(root, only=only, on_read=on_read) as found:
+    workers = Workers(jobs, on_progress)
+    with survey(root, only=only, on_read=workers.read) as found:
         return _plan(
             found,
+            workers,
             RecoveryOptions(
                 mode, config or {}, at, full, topic_id, repair_bits, cluster_metadata=cluster_metadata, topics=topics
             ),
@@ -197,7 +209,8 @@ def recover(
     mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
-    on_read: Callable[[int], None] | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
     """Plan and act under the broker's lock and a journal; a run that was cut short is completed first.
 
@@ -217,7 +230,9 @@ def recover(
         cluster_metadata=cluster_metadata,
         topics=topics,
     )
-    return recover_all([path], options, quarantine=quarantine, expected=[expected], on_read=on_read)[0]
+    return recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)[
+        0
+    ]
 
 
 def recover_all(
@@ -226,13 +241,15 @@ def recover_all(
     *,
     quarantine: PathLike | None = None,
     expected: Sequence[Plan | None] | None = None,
-    on_read: Callable[[int], None] | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
 ) -> list[RecoveryResult]:
     """Recover several log directories of one broker: all locks are taken before the first is looked at.
 
     A partition that stands, live, in two of them is refused: a broker would not start on that.
     """
     places = [_root_of(path) for path in paths]
+    workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
     with ExitStack() as stack:
         opened = []
@@ -245,7 +262,7 @@ def recover_all(
         if options.topics is None:
             options = replace(options, topics=read_topic_facts(root for root, _only in places))
         return [
-            _recover_locked(fs, only, options, quarantine, plan_before, on_read)
+            _recover_locked(fs, only, options, quarantine, plan_before, workers)
             for (fs, only), plan_before in zip(opened, wanted, strict=True)
         ]
 
@@ -255,11 +272,12 @@ def rebuild_indexes(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
-    on_read: Callable[[int], None] | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
     """Make every index, snapshot and leader epoch of sound logs anew; `RecoveryRefused` if a log is damaged."""
     options = RecoveryOptions(Mode.SAFE, config or {}, at, full=True, topic_id=None, rebuild_indexes=True)
-    return recover_all([path], options, on_read=on_read)[0]
+    return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 
 def _refuse_duplicates(roots: Sequence[str]) -> None:
@@ -284,16 +302,16 @@ def _recover_locked(
     options: RecoveryOptions,
     quarantine: PathLike | None,
     expected: Plan | None,
-    on_read: Callable[[int], None] | None,
+    workers: Workers,
 ) -> RecoveryResult:
     root = fs.root
     runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
     completed = _complete(fs, runs)
     with ExitStack() as stack:
-        found = stack.enter_context(survey(root, only=only, on_read=on_read))
+        found = stack.enter_context(survey(root, only=only, on_read=workers.read))
         if expected is not None and not completed:
             _check_unchanged(expected, found)
-        made = _plan(found, options)
+        made = _plan(found, workers, options)
         if made.refusal is not None:
             raise RecoveryRefused(made.refusal, reason="mode")
         if not made.changes:
@@ -311,14 +329,14 @@ def _recover_locked(
             origin=found.source,
         )
         runs.remember(fs)
-        roll_forward(fs, place, journal, before_marker=lambda: _check_marker(root, only, options))
+        roll_forward(fs, place, journal, before_marker=lambda: _check_marker(root, only, options, workers))
         return RecoveryResult(made, journal.run_id, os.path.join(runs.place, journal.run_id), completed)
 
 
-def _check_marker(root: str, only: frozenset[str] | None, options: RecoveryOptions) -> None:
+def _check_marker(root: str, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers) -> None:
     """Read everything again from disk: a clean-shutdown marker must be true."""
-    with survey(root, only=only) as found:
-        made = _plan(found, replace(options, full=True, mark_clean=False))
+    with survey(root, only=only, on_read=workers.read) as found:
+        made = _plan(found, workers, replace(options, full=True, mark_clean=False))
         if made.refusal is not None or made.changes:
             raise RecoveryRefused("the second verification found something to change; no marker is written")
 
@@ -329,7 +347,8 @@ def recover_into(
     options: RecoveryOptions,
     *,
     quarantine: PathLike | None = None,
-    on_read: Callable[[int], None] | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original."""
     root, only = _root_of(path)
@@ -346,7 +365,7 @@ def recover_into(
         copy.copy_tree(root)
     finally:
         copy.close()
-    return recover_all([destination], options, quarantine=quarantine, on_read=on_read)[0]
+    return recover_all([destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress)[0]
 
 
 def _complete(fs: FileSystem, runs: Runs) -> tuple[str, ...]:

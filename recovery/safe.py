@@ -40,6 +40,7 @@ from kafkalog.recovery.normalize import (
 )
 from kafkalog.recovery.salvage import salvage
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, sound_prefix
+from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["SafeResult", "recover_safely"]
 
@@ -382,6 +383,31 @@ def last_start(tree: Tree, directory: str, log_start: int) -> int:
     return segments[-1][0]
 
 
+@dataclass(slots=True)
+class _Outcome:
+    """What became of one partition directory; `files` are those of its new directory."""
+
+    directory: str
+    name: PartitionName
+    refusal: str | None = None
+    changes: list[Change] = field(default_factory=list)
+    cut: Cut | None = None
+    repairs: list[Finding] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    result: PartitionResult | None = None
+    files: dict[str, Content] = field(default_factory=dict)
+    removed_directories: list[str] = field(default_factory=list)
+    """inside it"""
+    log_start: int = 0
+    is_whole: bool = False
+    """all of its log was looked at"""
+
+    @property
+    def new_directory(self) -> str:
+        """Its name afterwards."""
+        return (self.result.stray if self.result is not None else None) or self.directory
+
+
 def recover_safely(
     tree: Tree,
     *,
@@ -394,6 +420,7 @@ def recover_safely(
     resume: bool = False,
     rebuild: bool = False,
     cluster_metadata: bool = False,
+    workers: Workers | None = None,
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory.
 
@@ -407,57 +434,109 @@ def recover_safely(
     points = Checkpoints.read(result.tree)
     donors = topic_ids(result.tree)
     rules = _Rules(settings, now_ms, unique, full or rebuild, repair, resume, cluster_metadata, rebuild)
+    names = dict(partitions_of(result.tree, cluster_metadata))
+
+    def recover_group(group: Group) -> list[_Outcome]:
+        own = result.tree.part(*group)
+        outcomes = []
+        for directory in group:
+            donor = donors.get(names[directory].topic) or topic_id(names[directory].topic)
+            outcome = _recover_partition(own, directory, names[directory], clean, points, rules, donor)
+            _put(own, outcome)
+            outcomes.append(outcome)
+        return outcomes
+
+    found: dict[str, _Outcome] = {}
+    for outcomes in (workers or Workers()).each(groups_of(list(names)), recover_group):
+        found.update((outcome.directory, outcome) for outcome in outcomes)
     after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
-    for directory, name in partitions_of(result.tree, cluster_metadata):
-        untouched = _with_copy(result.tree, directory, name)
-        changes = normalize_partition(result.tree, directory, donors.get(name.topic) or topic_id(name.topic))
-        run = _PartitionRun(_with_copy(result.tree, directory, name), directory, name, points, rules)
-        try:
-            loaded = run.run(clean, untouched)
-        except _CannotSettleError as refusal:
-            result.refusal = result.refusal or str(refusal)
-            continue
-        if not run.took_theirs:
-            result.changes += changes
-        if run.cut is not None:
-            result.cuts[directory] = run.cut
-        result.repairs += run.repairs
-        if run.lost:
-            result.lost[directory] = run.lost
-        _take_over(result, run, loaded, after)
+    for directory in names:
+        _take_over(result, found[directory], after)
     after.write(result.tree)
     return result
 
 
+def _recover_partition(
+    tree: Tree,
+    directory: str,
+    name: PartitionName,
+    clean: bool,
+    points: Checkpoints,
+    rules: _Rules,
+    donor: str | None,
+) -> _Outcome:
+    """One directory, in a tree of its own with those of the same topic-partition."""
+    untouched = _with_copy(tree, directory, name)
+    directories = set(tree.directories)
+    changes = normalize_partition(tree, directory, donor)
+    run = _PartitionRun(_with_copy(tree, directory, name), directory, name, points, rules)
+    try:
+        loaded = run.run(clean, untouched)
+    except _CannotSettleError as refusal:
+        return _Outcome(directory, name, str(refusal))
+    new = run.result_directory(loaded)
+    return _Outcome(
+        directory,
+        name,
+        changes=[] if run.took_theirs else changes,
+        cut=run.cut,
+        repairs=run.repairs,
+        lost=run.lost,
+        result=run.result_of(loaded),
+        removed_directories=sorted(directories - tree.directories),
+        files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.names(new)},
+        log_start=run.log_start,
+        is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
+    )
+
+
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
     """The partition's own tree; with its `-future` copy, beside which a broker does not close it."""
-    own = tree.part(directory)
-    for other, parsed in partitions_of(tree):
-        same = (parsed.topic, parsed.partition) == (name.topic, name.partition)
-        if same and parsed.state is DirectoryState.FUTURE and name.state is DirectoryState.LIVE:
-            own.directories.add(other)
-            own.files.update((path, tree.files[path]) for path in map(f"{other}/".__add__, tree.names(other)))
-    return own
+    if name.state is not DirectoryState.LIVE:
+        return tree.part(directory)
+    same = (name.topic, name.partition)
+    futures = [
+        other
+        for other, parsed in partitions_of(tree)
+        if (parsed.topic, parsed.partition) == same and parsed.state is DirectoryState.FUTURE
+    ]
+    return tree.part(directory, *futures)
 
 
-def _take_over(result: SafeResult, run: _PartitionRun, loaded: BrokerResult, after: Checkpoints) -> None:
-    """Put a partition's result into the whole, and say in the checkpoints what is known now."""
-    directory = run.directory
-    new = run.result_directory(loaded)
-    for name in result.tree.names(directory):
-        result.tree.delete(f"{directory}/{name}")
-    if new != directory:
-        result.tree.rename_directory(directory, new)
-    for name in loaded.tree.names(new):
-        result.tree.files[f"{new}/{name}"] = loaded.tree.files[f"{new}/{name}"]
-    partition = run.result_of(loaded)
-    result.partitions.append(partition)
-    if run.name.state.value or partition.stray is not None or run.name.topic == CLUSTER_METADATA_TOPIC:
+def _put(tree: Tree, outcome: _Outcome) -> None:
+    """Put a partition's result into a tree."""
+    if outcome.result is None:
         return
-    whole = run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0)
-    if whole:
-        after.recovery_points[run.key] = partition.log_end_offset
-    elif run.key in after.recovery_points:
-        after.recovery_points[run.key] = min(after.recovery_points[run.key], partition.log_end_offset)
-    if run.key in after.log_starts:
-        after.log_starts[run.key] = run.log_start
+    for path in outcome.removed_directories:
+        tree.remove_directory(path)
+    for name in tree.names(outcome.directory):
+        tree.delete(f"{outcome.directory}/{name}")
+    if outcome.new_directory != outcome.directory:
+        tree.rename_directory(outcome.directory, outcome.new_directory)
+    for name, content in outcome.files.items():
+        tree.files[f"{outcome.new_directory}/{name}"] = content
+
+
+def _take_over(result: SafeResult, outcome: _Outcome, after: Checkpoints) -> None:
+    """Put a partition's result into the whole, and say in the checkpoints what is known now."""
+    if outcome.result is None:
+        result.refusal = result.refusal or outcome.refusal
+        return
+    _put(result.tree, outcome)
+    result.changes += outcome.changes
+    result.repairs += outcome.repairs
+    if outcome.cut is not None:
+        result.cuts[outcome.directory] = outcome.cut
+    if outcome.lost:
+        result.lost[outcome.directory] = outcome.lost
+    partition, name = outcome.result, outcome.name
+    result.partitions.append(partition)
+    if name.state.value or partition.stray is not None or name.topic == CLUSTER_METADATA_TOPIC:
+        return
+    key = (name.topic, name.partition)
+    if outcome.is_whole:
+        after.recovery_points[key] = partition.log_end_offset
+    elif key in after.recovery_points:
+        after.recovery_points[key] = min(after.recovery_points[key], partition.log_end_offset)
+    if key in after.log_starts:
+        after.log_starts[key] = outcome.log_start

@@ -32,6 +32,9 @@ class FileFacts:
     links: int
 
 
+OnRead = Callable[[str, int], None]
+
+
 @dataclass(slots=True)
 class Survey:
     """A log directory as it stands; paths are relative to `root`, with `/`."""
@@ -42,8 +45,8 @@ class Survey:
     """modification time in ns"""
     special: Mapping[str, str]
     """live symbolic links, FIFOs and the like, and what they are; dangling links are left out, as the broker does"""
-    on_read: Callable[[int], None] | None = None
-    """told the number of bytes of every read"""
+    on_read: OnRead | None = None
+    """told the path and the end of every read"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
 
     def tree(self) -> Tree:
@@ -55,17 +58,13 @@ class Survey:
         """The opened file; a bounded number stay open."""
         source = self._open.get(path)
         if source is None:
-            source = _CountingSource(os.path.join(self.root, path), self._count)
+            source = _CountingSource(os.path.join(self.root, path), path, self.on_read)
             self._open[path] = source
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)[1].close()
         else:
             self._open.move_to_end(path)
         return source
-
-    def _count(self, length: int) -> None:
-        if self.on_read is not None:
-            self.on_read(length)
 
     def close(self) -> None:
         """Close what is open."""
@@ -80,13 +79,15 @@ class Survey:
 
 
 class _CountingSource(FileSource):
-    def __init__(self, path: str, count: Callable[[int], None]) -> None:
+    def __init__(self, path: str, relative: str, on_read: OnRead | None) -> None:
         super().__init__(path)
-        self._count = count
+        self._relative = relative
+        self._on_read = on_read
 
     def read(self, position: int, length: int) -> bytes:
         data = super().read(position, length)
-        self._count(len(data))
+        if self._on_read is not None:
+            self._on_read(self._relative, position + len(data))
         return data
 
 
@@ -95,7 +96,7 @@ def facts_of(status: os.stat_result) -> FileFacts:
     return FileFacts(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink)
 
 
-def survey(root: str, *, only: frozenset[str] | None = None, on_read: Callable[[int], None] | None = None) -> Survey:
+def survey(root: str, *, only: frozenset[str] | None = None, on_read: OnRead | None = None) -> Survey:
     """List a log directory and its partition directories; `only` limits it to some of the latter.
 
     Raises `UsageError` if `root` is no directory, `StorageError` if it cannot be read.

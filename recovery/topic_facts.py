@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES, DirectoryState, parse_partition_directory
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC,
+    META_PROPERTIES,
+    DirectoryState,
+    parse_partition_directory,
+)
 from kafkalog.codec.text import decode_meta_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.broker.settings import LogSettings
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_FACTS", "TopicFacts", "read_topic_facts"]
 
-_METADATA = f"{CLUSTER_METADATA_TOPIC}-0"
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 
 
@@ -77,7 +82,7 @@ NO_FACTS = TopicFacts()
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
     """From the first of several log directories of one broker that holds a metadata log; never raises for bad data."""
     for root in roots:
-        path = os.path.join(root, _METADATA)
+        path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
         if not os.path.isdir(path):
             continue
         try:

@@ -8,10 +8,12 @@ if __name__ != "kafkalog.spark":
 
 from typing import TYPE_CHECKING
 
+from kafkalog.spark.fleet import recover_many, verify_many
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["recover_many", "register", "verify_many"]
 
 
 def register(spark: "SparkSession") -> None:

@@ -9,19 +9,31 @@ import glob
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.follow import Follower
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import READ_COMMITTED
+from kafkalog.log.segment import Segment
 from kafkalog.log.slices import NO_END
-from kafkalog.log.spans import batch_spans, spans
+from kafkalog.log.spans import Span, batch_spans, spans, spans_from
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
+from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
 
-__all__ = ["expand_paths", "plan_read"]
+__all__ = [
+    "Range",
+    "check_named",
+    "expand_paths",
+    "key_of",
+    "plan_read",
+    "segments_between",
+    "selected",
+]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -48,13 +60,17 @@ def expand_paths(paths: Sequence[str]) -> list[str]:
     return found
 
 
-def _key(partition: Partition) -> TopicPartition | None:
+def key_of(partition: Partition) -> TopicPartition | None:
+    """Topic and number; None for a segment file that stands alone."""
     return (partition.name.topic, partition.name.partition) if partition.name is not None else None
 
 
-def _selected(partitions: Sequence[Partition], options: ReadOptions) -> list[Partition]:
-    """Those that subscribe, subscribePattern or assign name; all if none of them is given."""
-    keys = {key for partition in partitions if (key := _key(partition)) is not None}
+def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
+    """Those that subscribe, subscribePattern or assign name; all if none of them is given.
+
+    What is named and not there is a `UsageError` with `all_there`.
+    """
+    keys = {key for partition in partitions if (key := key_of(partition)) is not None}
     topics = {topic for topic, _ in keys}
     if options.assign is not None:
         wanted = set(options.assign)
@@ -67,16 +83,16 @@ def _selected(partitions: Sequence[Partition], options: ReadOptions) -> list[Par
         wanted, missing = {key for key in keys if pattern.fullmatch(key[0])}, []
     else:
         return list(partitions)
-    if missing:
+    if missing and all_there:
         raise UsageError(f"{', '.join(missing)} is not below {', '.join(options.paths)}")
-    return [partition for partition in partitions if _key(partition) in wanted]
+    return [partition for partition in partitions if key_of(partition) in wanted]
 
 
-def _check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
+def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
     """A bound by partition names every partition that is read, and no other."""
     if bound.named is None:
         return
-    there = {key for partition in partitions if (key := _key(partition)) is not None}
+    there = {key for partition in partitions if (key := key_of(partition)) is not None}
     missing = ", ".join(f"{topic}-{number}" for topic, number in sorted(there - bound.named))
     extra = ", ".join(f"{topic}-{number}" for topic, number in sorted(bound.named - there))
     if missing or extra:
@@ -88,13 +104,13 @@ def _check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
         raise UsageError(f"option {bound.option} names partitions, but a segment file that stands alone has no name")
 
 
-class _Range:
+class Range:
     """The offsets wanted of one partition."""
 
     def __init__(self, partition: Partition, options: ReadOptions) -> None:
         self._partition = partition
         self._options = options
-        self._key = _key(partition) or ("", -1)
+        self._key = key_of(partition) or ("", -1)
         self._name = str(partition.name or partition.path)
 
     def start(self) -> int:
@@ -114,6 +130,8 @@ class _Range:
         offset = bound.offset_of(self._key)
         if offset in (None, EARLIEST):
             return first
+        if offset == LATEST:
+            return self._partition.log_end_offset()
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
@@ -142,7 +160,7 @@ class _Range:
 
 
 def _facts(partition: Partition, options: ReadOptions, target: int) -> PartitionFacts | None:
-    wanted = _Range(partition, options)
+    wanted = Range(partition, options)
     start, end = wanted.start(), wanted.end()
     if start > end:
         raise UsageError(
@@ -151,30 +169,52 @@ def _facts(partition: Partition, options: ReadOptions, target: int) -> Partition
         )
     aborted = None
     if options.isolation_level == READ_COMMITTED:
-        transactions = partition.transactions()
-        aborted = transactions.aborted
-        end = min(end, transactions.last_stable_offset)
+        # through damage, which is for the reader to report: a transaction behind it is none to leave out
+        followed = Follower(transactions=True).look(partition)
+        aborted = followed.aborted
+        end = end if followed.first_open_offset is None else min(end, followed.first_open_offset)
     if start >= end:
         return None
+    segments = segments_between(partition, start, end, target, exact=options.max_records_per_partition is not None)
+    return PartitionFacts(partition.topic, partition.partition, segments, start, end, aborted)
+
+
+def segments_between(
+    partition: Partition, start: int, end: int, target: int, *, exact: bool
+) -> tuple[SegmentFacts, ...]:
+    """The segments that hold offsets from `start` up to `end`, in spans of about `target` bytes or exact ones."""
     below = [number for number, segment in enumerate(partition.segments) if segment.base_offset <= start]
     segments = []
     for segment in partition.segments[below[-1] if below else 0 :]:
         if segment.base_offset >= end:
             break
-        exact = options.max_records_per_partition is not None
         found = batch_spans(segment) if exact else spans(segment, target)
+        if segment.base_offset < start:
+            found = _from_offset(segment, found, start)
         if found:
             is_last = segment is partition.segments[-1]
             segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), is_last))
-    return PartitionFacts(partition.topic, partition.partition, tuple(segments), start, end, aborted)
+    return tuple(segments)
+
+
+def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
+    """The spans without what the index knows to lie before an offset."""
+    begin = next(spans_from(segment, start), None)
+    if begin is None:
+        return found
+    kept = [span for span in found if span.end > begin.start]
+    if kept and kept[0].start < begin.start:
+        kept[0] = replace(kept[0], start=begin.start, first_offset=begin.first_offset)
+    return kept
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """The pieces of each task; raises `UsageError` or `StorageError`."""
     inventory = open_all(*expand_paths(options.paths))
-    partitions = _selected(inventory.readable(options.replica), options)
-    _check_named(options.start, partitions)
-    _check_named(options.end, partitions)
+    check_left_out(inventory, options)
+    partitions = selected(inventory.readable(options.replica), options)
+    check_named(options.start, partitions)
+    check_named(options.end, partitions)
     total = sum(partition.size for partition in partitions)
     target = target_bytes(
         total,

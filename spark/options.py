@@ -26,7 +26,7 @@ from kafkalog.spark.bounds import (
     refuse_in_batch,
 )
 
-__all__ = ["DEFAULT_CORRUPT_COLUMN", "Mode", "ReadOptions", "parse_options"]
+__all__ = ["DEFAULT_CORRUPT_COLUMN", "OF_A_STREAM", "Mode", "ReadOptions", "parse_options", "positive"]
 
 DEFAULT_CORRUPT_COLUMN = "_corrupt_record"
 DEFAULT_PARTITION_BYTES = 64 * MIB
@@ -40,12 +40,13 @@ _MEANT = (
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
     "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica",
 )  # fmt: skip
+OF_A_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
+"""Without a meaning in a batch query; see `stream_options`."""
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
 )  # fmt: skip
-"""Of Spark's Kafka source, but for a broker or for a stream."""
-_SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
+"""Of Spark's Kafka source, but for a broker."""
+_SPELLING = {name.lower(): name for name in (*_MEANT, *OF_A_STREAM, *_WITHOUT_MEANING)}
 _OF_A_TABLE = frozenset({"provider", "owner", "location"})
 
 
@@ -59,7 +60,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The options of one batch read, parsed."""
+    """The options of one read, parsed."""
 
     paths: tuple[str, ...]
     assign: tuple[TopicPartition, ...] | None
@@ -86,7 +87,7 @@ def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
     ignored = []
     for name in given:
         if name in _SPELLING:
-            if _SPELLING[name] in _WITHOUT_MEANING:
+            if _SPELLING[name] in (*OF_A_STREAM, *_WITHOUT_MEANING):
                 ignored.append(_SPELLING[name])
             continue
         if name.startswith("kafka."):
@@ -107,7 +108,8 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
     return text.lower() == "true"
 
 
-def _positive(given: Mapping[str, str], name: str) -> int | None:
+def positive(given: Mapping[str, str], name: str) -> int | None:
+    """The number that an option of lower-case `given` has, None without it."""
     text = given.get(name.lower())
     if text is None:
         return None
@@ -150,8 +152,11 @@ def _selection(given: Mapping[str, str]) -> None:
         raise UsageError(f"only one of the options {', '.join(named)} can be given")
 
 
-def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
+def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
+    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling.
+
+    With `streaming` a start is the latest by default, and nothing is refused that only a batch query cannot mean.
+    """
     given = {name.lower(): value for name, value in options.items()}
     if _OF_A_TABLE & given.keys():
         raise UsageError(
@@ -170,9 +175,10 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
             re.compile(pattern)
         except re.error as error:
             raise UsageError(f"option subscribePattern is no regular expression: {error}") from None
-    start = parse_bound(given, "starting", EARLIEST)
+    start = parse_bound(given, "starting", LATEST if streaming else EARLIEST)
     end = parse_bound(given, "ending", LATEST)
-    refuse_in_batch(start, end)
+    if not streaming:
+        refuse_in_batch(start, end)
     return ReadOptions(
         paths=paths,
         assign=parse_partitions("assign", given["assign"]) if "assign" in given else None,
@@ -182,9 +188,9 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         end=end,
         latest_if_no_start=_one_of(given, _STRATEGY, ("error", "latest"), "error") == "latest",
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
-        min_partitions=_positive(given, "minPartitions"),
-        max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
-        max_partition_bytes=_positive(given, "maxPartitionBytes") or DEFAULT_PARTITION_BYTES,
+        min_partitions=positive(given, "minPartitions"),
+        max_records_per_partition=positive(given, "maxRecordsPerPartition"),
+        max_partition_bytes=positive(given, "maxPartitionBytes") or DEFAULT_PARTITION_BYTES,
         include_headers=_boolean(given, "includeHeaders", False),
         isolation_level=_one_of(given, _ISOLATION, ISOLATION_LEVELS, READ_UNCOMMITTED),
         mode=Mode(_one_of(given, "mode", tuple(mode.value for mode in Mode), Mode.FAILFAST.value)),

@@ -98,7 +98,7 @@ class _Task:
                     yield self._with_corrupt_column(found)
         except MissingFileError as error:
             if self._options.fail_on_data_loss:
-                message = f"{piece.slice.path} was there when the query was planned and is not any more; {_LOSS}"
+                message = f"{piece.slice.path} was there when the query was planned and is not any more; {LOSS}"
                 raise StorageError(error.errno, message) from None
             warnings.warn(f"{piece.slice.path} is not there any more and is left out", RuntimeWarning)
 
@@ -106,7 +106,7 @@ class _Task:
         finding = damage.finding
         if damage.is_missing:
             if self._options.fail_on_data_loss:
-                raise StorageError(None, f"{piece.slice.path}: {finding.detail}; {_LOSS}")
+                raise StorageError(f"{piece.slice.path}: {finding.detail}; {LOSS}")
             warnings.warn(f"{piece.slice.path}: {finding.detail}", RuntimeWarning)
             return
         if self._options.mode is Mode.FAILFAST:
@@ -143,5 +143,5 @@ class _Task:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-_LOSS = "with the option failOnDataLoss=false what is left is read"
+LOSS = "with the option failOnDataLoss=false what is left is read"
 _CHOICE = "the option mode=PERMISSIVE gives such bytes a row of their own, DROPMALFORMED leaves them out"

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog.spark.reader import LogReader
+    from kafkalog.spark.stream import LogStreamReader
 
 __all__ = ["KafkaLogSource"]
 
 
 class KafkaLogSource(DataSource):
-    """`spark.read.format("kafkalog")`: columns and options of Spark's Kafka source, over the files of a broker."""
+    """`read` and `readStream` with format `kafkalog`: columns and options of Spark's Kafka source, over files."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,7 +30,8 @@ class KafkaLogSource(DataSource):
         from kafkalog.spark.options import parse_options
         from kafkalog.spark.schema import full_schema
 
-        options = parse_options(self.options)
+        # whether this is for a batch query or for a stream is not said yet
+        options = parse_options(self.options, streaming=True)
         expand_paths(options.paths)
         return full_schema(options)
 
@@ -43,3 +45,15 @@ class KafkaLogSource(DataSource):
         if options.ignored:
             warnings.warn(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
         return LogReader(options, layout_of(schema, options))
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
+        """The streaming reader, likewise."""
+        from kafkalog.spark.schema import layout_of
+        from kafkalog.spark.stream import LogStreamReader
+        from kafkalog.spark.stream_options import parse_stream_options
+
+        options = parse_stream_options(self.options)
+        if options.read.ignored:
+            ignored = ", ".join(options.read.ignored)
+            warnings.warn(f"options without a meaning here are ignored: {ignored}", UserWarning)
+        return LogStreamReader(options, layout_of(schema, options.read))

@@ -13,6 +13,7 @@ _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _SPARK_TESTS = Path(__file__).resolve().parent / "spark"
 _SHOWN = 5
 _COMPARED = "compared with Kafka: "
+_MEASURED = "measured: "
 
 
 def fixture_problems(root: Path) -> list[str]:
@@ -56,12 +57,22 @@ def compared(record_property: Callable[[str, object], None]) -> Callable[[str, i
     return note
 
 
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
+    """Return a function to note a figure that Kafka has no part in."""
+
+    def note(what: str, figure: int) -> None:
+        record_property(_MEASURED + what, figure)
+
+    return note
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print one line for each kind of comparison; what failed does not count."""
     total: Counter[str] = Counter()
     for report in terminalreporter.stats.get("passed", []):
         for name, count in report.user_properties:
-            if name.startswith(_COMPARED):
+            if name.startswith((_COMPARED, _MEASURED)):
                 total[name] += count
     for name, count in sorted(total.items()):
         terminalreporter.write_line(f"{name}: {count}")

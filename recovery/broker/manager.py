@@ -242,11 +242,13 @@ def load_log_directory(
     now_ms: int,
     unique: Callable[[str], str] = lambda directory: "0" * _UUID_LENGTH,
     cluster_metadata: bool = False,
+    on_partition: Callable[[str], None] = lambda directory: None,
 ) -> BrokerResult:
     """Load every partition and stop in order, in the virtual tree; never raises for what the directory holds.
 
     `settings` gives the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.  With
     `cluster_metadata` the metadata log is loaded too, as its own loader does: always scanned from its start.
+    `on_partition` is told of each that is done.
     """
     directory = _Directory(tree, settings, now_ms, unique)
     result = BrokerResult(Outcome.LOADED, tree, directory.clean)
@@ -259,6 +261,7 @@ def load_log_directory(
                 directory.load(name, parsed, points, starts)
             except (JavaIOError, KafkaStorageError) as error:
                 directory.offline = directory.offline or error
+            on_partition(name)
         if directory.offline is None:
             directory.close()
     except JavaIOError as error:

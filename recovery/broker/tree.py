@@ -183,15 +183,14 @@ class Tree:
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
 
-    def part(self, directory: str) -> Tree:
-        """A tree of its own with the root's files, one directory and what is in it."""
+    def part(self, *directories: str) -> Tree:
+        """A tree of its own with the root's files, these directories and what is in them."""
         piece = Tree({}, (), self._origin)
-        for parent in ("", directory):
+        for parent in ("", *directories):
             for name in self.files.names(parent):
                 path = f"{parent}/{name}" if parent else name
                 piece.files[path] = self.files[path]
-        inside = directory + "/"
-        piece.directories = {path for path in self.directories if path == directory or path.startswith(inside)}
+        piece.directories = {path for path in self.directories if path.partition("/")[0] in directories}
         return piece
 
     def copy(self) -> Tree:

@@ -56,6 +56,17 @@ def test_verify_plan_recover_verify_undo(torn: Path) -> None:
     assert kafkalog("undo", "--yes", torn, "--run", report["run_id"]).code == 3
 
 
+def test_a_cut_below_the_high_watermark_is_said(torn: Path) -> None:
+    plan = json.loads(kafkalog("plan", "--json", torn, *SETTINGS).out)["partitions"][0]
+    topic, _, number = plan["name"].rpartition("-")
+    for watermark, below in ((plan["log_end_offset"], False), (plan["log_end_offset"] + 1, True)):
+        (torn / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} {number} {watermark}\n")
+        told = json.loads(kafkalog("plan", "--json", torn, *SETTINGS).out)["partitions"][0]
+        assert told["high_watermark"] == watermark
+        assert told["below_high_watermark"] is below
+        assert ("committed records go" in kafkalog("plan", torn, *SETTINGS).out) is below
+
+
 def test_without_yes_and_without_a_terminal_nothing_happens(torn: Path) -> None:
     before = stamps(torn)
     finished = kafkalog("recover", torn)

@@ -60,9 +60,19 @@ def test_cooperative_sticky_leaves_out_what_moves() -> None:
 
 
 def test_what_is_not_derivable() -> None:
-    assert assign("sticky", COUNTS, members(a=("t0",), b=("t1",))) is None
+    assert assign("sticky", COUNTS, members(a=("t0",), b=("t1",)), early=True) is None
     assert assign("custom", COUNTS, members(a=ALL)) is None
     assert assign("range", COUNTS, []) is None
+
+
+def test_a_group_that_is_too_large_is_given_up() -> None:
+    topics = [f"t{number}" for number in range(40)]
+    everything = tuple(("t0", number) for number in range(900))
+    many = [
+        GroupMember(f"m{at:04d}", tuple(topics[: 1 + at % 40]), owned=() if at else everything, generation=3)
+        for at in range(200)
+    ]
+    assert assign("sticky", dict.fromkeys(topics, 900), many) is None
 
 
 def test_what_no_assignor_does() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,12 +122,39 @@ def test_contradictions_are_found(changed: Path) -> None:
     (changed / "visits-0-2" / "leader-epoch-checkpoint").write_text("0\n1\n900 0\n")
     assert "leader epoch 900 here" in details()[0][1]
     (changed / "visits-0-2").rename(changed / "visits-0-7")
-    assert "visits-0-7 is not in the metadata" in details()[0][1]
+    assert "has all of visits-0-2, and none" in details()[0][1]
+    assert "visits-0-7 is not in the metadata" in details()[1][1]
     (changed / "visits-0-7").rename(changed / "gone-0")
-    assert "topic gone is not in the metadata" in details()[0][1]
+    assert "topic gone is not in the metadata" in details()[1][1]
     finished = kafkalog("elections", "--against", changed, changed)
     assert finished.code == 1
     assert FindingCode.METADATA_INCONSISTENT in finished.err
+
+
+def test_whoever_is_in_sync_has_what_was_committed(changed: Path) -> None:
+    known = known_from_image(MetadataLog(open_partition(changed / "__cluster_metadata-0")).state().image)
+
+    def details() -> list[tuple[Severity, str]]:
+        return [(found.severity, found.detail) for found in cross_check(open_all(changed).log_dirs, known)[1]]
+
+    partition = open_partition(changed / "visits-0-1")
+    end = partition.log_end_offset()
+    assert end > 3
+    cut = partition.segments[-1]
+    last = list(cut.batches())[-1]
+    with Path(cut.path).open("r+b") as file:
+        file.truncate(last.position)
+    ((severity, detail),) = details()
+    assert severity is Severity.ERROR
+    assert f"knows {end} as committed" in detail
+    shutil.rmtree(changed / "visits-0-1")
+    ((severity, detail),) = details()
+    assert severity is Severity.WARNING
+    assert "has all of visits-0-1, and none" in detail
+    topic = known["visits-0"]
+    partitions = {**topic.partitions, 2: replace(topic.partitions[2], isr=(77,))}
+    known["visits-0"] = replace(topic, partitions=partitions)
+    assert "in-sync replicas [77] are not all replicas" in details()[-1][1]
 
 
 def state(leader: int, epoch: int, *isr: int, recovering: bool = False) -> PartitionState:

@@ -42,14 +42,16 @@ def test_the_metadata_image_is_kafkas(case: BrokerCase, kafka_of: Callable[[str]
 
 
 def _case(random: Random, assignor: str) -> tuple[dict[str, int], list[list[GroupMember]]]:
-    """Topics and up to three rounds of members; equal subscriptions for the sticky assignors."""
+    """Topics and up to three rounds of members; half of the sticky assignors' with equal subscriptions."""
     counts = {f"t{number}": random.randint(0, 9) for number in range(random.randint(1, 4))}
     same = tuple(sorted(random.sample(sorted(counts), random.randint(1, len(counts)))))
     pool = [f"{random.choice(['m', 'consumer-', 'é'])}{random.randint(0, 999)}" for _ in range(8)]
     pool = list(dict.fromkeys(pool))
 
+    is_equal = "sticky" in assignor and random.random() < 0.5
+
     def member(name: str) -> GroupMember:
-        topics = same if "sticky" in assignor else tuple(random.sample(sorted(counts), random.randint(1, len(counts))))
+        topics = same if is_equal else tuple(random.sample(sorted(counts), random.randint(1, len(counts))))
         return GroupMember(name, topics, f"i{random.randint(0, 9)}{name}" if random.random() < 0.3 else None)
 
     known = {name: member(name) for name in pool}

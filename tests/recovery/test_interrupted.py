@@ -26,6 +26,7 @@ from kafkalog import RecoveryRefused, StorageError
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.fs import FileSystem
+from recovery_settings import given
 from trees import contents, copy_tree, first_difference, stamps
 
 CHANGING = (
@@ -71,14 +72,6 @@ def scenario_cases() -> list[RecoveryCase]:
 CASES = scenario_cases()
 
 
-def given(case: RecoveryCase) -> dict[str, Any]:
-    params = case.case["params"]
-    return {
-        "config": {name: str(value) for name, value in params.items() if "." in name},
-        "at": int(params["now_ms"]),
-    }
-
-
 def disturbed(root: Path, case: RecoveryCase, number: int, failure: Failure, patch: pytest.MonkeyPatch) -> bool:
     """Recover with a failure at the n-th change; False if the run ended before it came to it."""
     with failing_at(number, failure, patch) as count:
@@ -104,7 +97,7 @@ FAILURES: dict[str, Failure] = {
 @pytest.mark.parametrize("how", list(FAILURES))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
-    case: RecoveryCase, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: Callable[[str, int], None]
+    case: RecoveryCase, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
     want = undisturbed_result(case, original, tmp_path)
@@ -117,7 +110,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
             break
         complete_and_undo(case, again, want, before, f"operation {number}")
     assert number > 10
-    compared(f"recoveries {how} before each of their changes, then completed and undone", number - 1)
+    measured(f"recoveries {how} before each of their changes, then completed and undone", number - 1)
 
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
@@ -194,7 +187,7 @@ def many_cases() -> list[RecoveryCase]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("case", many_cases(), ids=lambda case: case.id.replace("/", ":"))
 def test_killed_anywhere_and_killed_again(
-    case: RecoveryCase, tmp_path: Path, compared: Callable[[str, int], None]
+    case: RecoveryCase, tmp_path: Path, measured: Callable[[str, int], None]
 ) -> None:
     """SIGKILL before the i-th change, again before the j-th of the run that follows, then completed and undone."""
     original = case.unpack_before(tmp_path / "original")
@@ -217,7 +210,7 @@ def test_killed_anywhere_and_killed_again(
             complete_and_undo(case, twice, want, before, f"kills {number} and {nested}")
         kills += killed_at(second.randrange(1, 20), lambda root=again: undo(root))  # type: ignore[misc]
         complete_and_undo(case, again, want, before, f"kill {number}, then undo killed")
-    compared("kills of a recovery, each then completed and undone", kills)
+    measured("kills of a recovery, each then completed and undone", kills)
 
 
 def rename_root(quarantine: Path, old: str, new: str) -> None:

@@ -23,6 +23,7 @@ from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.survey import survey
+from recovery_settings import given
 from trees import contents, first_difference, stamps
 
 INDEX: dict[str, dict[str, Any]] = {
@@ -40,14 +41,6 @@ TOPIC_ID_UNKNOWN = {
 }
 REFUSED = SETTING_AT_FAULT | TOPIC_ID_UNKNOWN
 FAMILIES = [name for name in recovery_families() if name != "bases"]
-
-
-def given(case: RecoveryCase) -> dict[str, Any]:
-    params = case.case["params"]
-    return {
-        "config": {name: str(value) for name, value in params.items() if "." in name},
-        "at": int(params["now_ms"]),
-    }
 
 
 def partition_files(root: Path) -> dict[str, tuple[int, str]]:

@@ -154,7 +154,6 @@ def test_records_without_a_timestamp_look_as_in_sparks_kafka_source(spark: Spark
             {"startOffsets": "earliest"},
             "UsageError: kafkalog has no option startoffsets; is startingOffsets",
         ),
-        ("{broker}", {"startingOffsets": "latest"}, "UsageError: option startingOffsets cannot be latest in a batch"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence_at_load(
@@ -163,6 +162,12 @@ def test_what_is_wrong_is_said_in_one_sentence_at_load(
     with pytest.raises(AnalysisException) as raised:
         load(spark, path.format(broker=brokers(CASE)[0]), **options)
     assert words in str(raised.value)
+
+
+def test_a_batch_query_cannot_begin_at_the_end(spark: SparkSession) -> None:
+    # said when it is planned: Spark asks for the schema without saying whether it is for a batch query or a stream
+    with pytest.raises(AnalysisException, match="option startingOffsets cannot be latest in a batch"):
+        load(spark, str(brokers(CASE)[0]), startingOffsets="latest").count()
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------

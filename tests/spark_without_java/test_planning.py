@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_dirs import brokers
@@ -42,6 +42,7 @@ def all_pieces(tasks: list[tuple[Piece, ...]]) -> list[Piece]:
 SIZES = st.lists(st.lists(st.integers(61, 5000), min_size=1, max_size=30), min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 20_000))
 def test_pieces_cover_every_byte_once_and_in_order(sizes: list[list[int]], target: int) -> None:
     pieces = all_pieces(plan([facts(sizes)], target))
@@ -56,6 +57,7 @@ def test_pieces_cover_every_byte_once_and_in_order(sizes: list[list[int]], targe
     assert len({piece.slice.start_offset for piece in by_file["0.log"]}) == 1
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(100, 20_000))
 def test_tasks_are_balanced(sizes: list[list[int]], target: int) -> None:
     tasks = plan([facts(sizes)], target)
@@ -65,6 +67,7 @@ def test_tasks_are_balanced(sizes: list[list[int]], target: int) -> None:
     assert len(tasks) <= max(1, round(total / target))
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(0, 100), st.integers(0, 100))
 def test_what_lies_outside_of_the_offsets_is_not_read(sizes: list[list[int]], start: int, more: int) -> None:
     end = start + more
@@ -80,6 +83,7 @@ def spans_of(sizes: list[list[int]], piece: Piece) -> list[Span]:
     return [span for span in segment.spans if piece.slice.start <= span.start < piece.slice.end]
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 40))
 def test_a_most_of_records_cuts_inside_of_batches_too(sizes: list[list[int]], most: int) -> None:
     tasks = plan([facts(sizes)], 2000, max_records=most)

@@ -8,8 +8,8 @@ from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.cli.plan_text import print_plan
-from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import parse_settings, total_bytes
+from kafkalog.cli.progress import ByteProgress, RecoveryProgress
+from kafkalog.cli.settings import job_count, parse_settings, total_bytes
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import FindingCode
 from kafkalog.recovery.run import rebuild_indexes
@@ -63,8 +63,10 @@ def rebuild_command(path: str, config: tuple[str, ...], at: int | None, yes: boo
     """
     if not yes:
         raise RecoveryRefused("nothing was changed: add --yes to act", reason="confirm")
-    with ByteProgress("rebuilding", total_bytes(path)) as progress:
-        result = rebuild_indexes(path, config=parse_settings(config), at=at, on_read=progress.advance)
+    with RecoveryProgress("rebuilding") as progress:
+        result = rebuild_indexes(
+            path, config=parse_settings(config), at=at, jobs=job_count(None), on_progress=progress.update
+        )
     if as_json:
         print_json(result.as_dict())
     else:

@@ -11,22 +11,24 @@ from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
-from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import Options, options_of, planning_options, total_bytes
+from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.settings import Options, job_count, options_of, planning_options
 from kafkalog.recovery import Plan, plan
+from kafkalog.recovery.run import known_topics
 
-__all__ = ["command", "make", "show"]
-
-
-def make(path: str, options: Options) -> Plan:
-    """Make a plan, with a progress bar."""
-    with ByteProgress("planning", total_bytes(path)) as progress:
-        return plan(path, **options, on_read=progress.advance)
+__all__ = ["command", "make_all", "show"]
 
 
-def show(paths: Sequence[str], options: Options, as_json: bool) -> int:
+def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan]:
+    """Make plans, with a progress bar."""
+    topics = known_topics(paths)
+    with RecoveryProgress("planning") as progress:
+        return [plan(path, **options, topics=topics, jobs=jobs, on_progress=progress.update) for path in paths]
+
+
+def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool) -> int:
     """Make plans and print them; 1 if one would change something or declines, else 0."""
-    plans = [make(path, options) for path in paths]
+    plans = make_all(paths, options, jobs)
     if as_json:
         objects = [made.as_dict() for made in plans]
         print_json(objects[0] if len(objects) == 1 else {"directories": objects})
@@ -39,9 +41,9 @@ def show(paths: Sequence[str], options: Options, as_json: bool) -> int:
 @PATHS
 @planning_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(paths: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
     Exit code 0 if there is nothing to do, else 1.
     """
-    return show(paths, options_of(**given), as_json)
+    return show(paths, options_of(**given), job_count(jobs), as_json)

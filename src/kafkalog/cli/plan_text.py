@@ -26,6 +26,13 @@ def _lost(partition: PartitionPlan) -> str:
     return " ".join(f"{first}-{last}" for first, last in lost)
 
 
+def _below(partition: PartitionPlan) -> str:
+    return (
+        f"{partition.name}: the log will end at {partition.log_end_offset}, below the high watermark "
+        f"{partition.high_watermark}: committed records go, unless a replica that has them leads first"
+    )
+
+
 def print_plan(plan: Plan) -> None:
     """The forecast, a table of the partitions that change, and a sum."""
     changing = [partition for partition in plan.partitions if partition.changes]
@@ -47,6 +54,9 @@ def print_plan(plan: Plan) -> None:
         ],
     )
     with LineWriter() as writer:
+        for partition in changing:
+            if partition.is_cut_below_high_watermark:
+                writer.write(escape_controls(_below(partition)))
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
         writer.write(escape_controls(_forecast(plan.broker)))

@@ -1,4 +1,4 @@
-"""A progress bar for long work: bytes and time left, on standard error, on a terminal only, and only after a while."""
+"""Progress of long work on standard error: on a terminal only, and only after a while."""
 
 from __future__ import annotations
 
@@ -10,43 +10,47 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["ByteProgress"]
+    from kafkalog.recovery.workers import ProgressState
+
+__all__ = ["ByteProgress", "RecoveryProgress"]
 
 _PATIENCE_SECONDS = 2.0
+_REFRESH_SECONDS = 0.1
 
 
-class ByteProgress:
-    """Counts bytes; shows a bar when the work takes longer than two seconds and somebody can see it."""
+class _Bar:
+    """A bar that appears when the work takes longer than two seconds and somebody can see it."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str) -> None:
         self._what = what
-        self._total = total
-        self._done = 0
         self._show_at = time.monotonic() + _PATIENCE_SECONDS
         self._visible = sys.stderr.isatty()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
-    def advance(self, count: int) -> None:
-        """So many bytes more are done."""
-        self._done += count
-        if not self._visible:
+    def _show(self, completed: int, total: int, phase: str = "", counts: str = "") -> None:
+        if not self._visible or time.monotonic() < self._show_at:
             return
+        self._show_at = time.monotonic() + _REFRESH_SECONDS
         if self._bar is None:
-            if time.monotonic() < self._show_at:
-                return
-            self._start()
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._done)
+            self._bar = self._make()
+            self._task = self._bar.add_task(self._what, total=total, phase=phase, counts=counts)
+            self._bar.start()
+        if self._task is not None:
+            self._bar.update(self._task, completed=completed, total=total, phase=phase, counts=counts)
 
-    def _start(self) -> None:
+    def _make(self) -> Progress:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task(self._what, total=self._total)
-        self._bar.start()
+        columns = (
+            TextColumn("{task.description}{task.fields[phase]}"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[counts]}"),
+            TimeRemainingColumn(),
+        )
+        return Progress(*columns, console=Console(stderr=True), transient=True)
 
     def __enter__(self) -> Self:
         return self
@@ -56,3 +60,35 @@ class ByteProgress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class ByteProgress(_Bar):
+    """Counts bytes, and tells the time that is left."""
+
+    def __init__(self, what: str, total: int) -> None:
+        super().__init__(what)
+        self._total = total
+        self._done = 0
+
+    def advance(self, count: int) -> None:
+        """So many bytes more are done."""
+        self._done += count
+        self._show(self._done, self._total)
+
+
+class RecoveryProgress(_Bar):
+    """Shows the phase of a recovery, and its bytes, segments, partitions and the time that is left."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self._phase: str | None = None
+
+    def update(self, state: ProgressState) -> None:
+        """The work is so far."""
+        if state.phase != self._phase and self._bar is not None and self._task is not None:
+            self._bar.reset(self._task, total=state.bytes)  # what is left is told from this phase's own speed
+        self._phase = state.phase
+        counts = (
+            f"segments {state.segments_done}/{state.segments}, partitions {state.partitions_done}/{state.partitions}"
+        )
+        self._show(state.bytes_done, state.bytes, phase=f": {state.phase}", counts=counts)

@@ -12,8 +12,8 @@ from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
-from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import options_of, planning_options, total_bytes
+from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.settings import job_count, options_of, planning_options
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
@@ -69,6 +69,7 @@ def command(
     mark_clean: bool,
     quarantine: str | None,
     as_json: bool,
+    jobs: int | None,
     **given: Any,
 ) -> int:
     """Bring log directories into order after a crash, under the broker's lock and with a journal.
@@ -82,22 +83,26 @@ def command(
     """
     options = options_of(**given)
     if dry_run:
-        return plan_command.show(paths, options, as_json)
+        return plan_command.show(paths, options, job_count(jobs), as_json)
     rules = RecoveryOptions(**options, mark_clean=mark_clean)
     if into is not None:
         if len(paths) != 1:
             raise UsageError("--into takes one path")
-        with ByteProgress("recovering", 2 * total_bytes(paths[0])) as progress:
-            result = recover_into(paths[0], into, rules, quarantine=quarantine, on_read=progress.advance)
+        with RecoveryProgress("recovering") as progress:
+            result = recover_into(
+                paths[0], into, rules, quarantine=quarantine, jobs=job_count(jobs), on_progress=progress.update
+            )
         return _show([result], as_json, with_plan=True)
     expected: list[Plan] | None = None
     if not yes:
-        expected = [plan_command.make(path, options) for path in paths]
+        expected = plan_command.make_all(paths, options, job_count(jobs))
         for made in expected if not as_json else []:
             print_plan(made)
         acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
         if acting and not _is_confirmed(acting):
             return Outcome.REFUSED
-    with ByteProgress("recovering", sum(total_bytes(path) for path in paths)) as progress:
-        results = recover_all(paths, rules, quarantine=quarantine, expected=expected, on_read=progress.advance)
+    with RecoveryProgress("recovering") as progress:
+        results = recover_all(
+            paths, rules, quarantine=quarantine, expected=expected, jobs=job_count(jobs), on_progress=progress.update
+        )
     return _show(results, as_json, with_plan=expected is None)

@@ -15,7 +15,7 @@ from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 
-__all__ = ["Options", "options_of", "parse_settings", "planning_options", "total_bytes"]
+__all__ = ["Options", "job_count", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,6 +47,9 @@ def planning_options(function: Function) -> Function:
             "--cluster-metadata",
             is_flag=True,
             help="The metadata log of KRaft too. A cut there can drop committed metadata: prefer another controller.",
+        ),
+        click.option(
+            "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions looked at at a time [one for each CPU]."
         ),
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
         click.option(
@@ -93,6 +96,11 @@ def options_of(
         repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
         cluster_metadata=cluster_metadata,
     )
+
+
+def job_count(jobs: int | None) -> int:
+    """What --jobs says, or the number of processors that this program may use."""
+    return jobs or len(os.sched_getaffinity(0))
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,205 @@
+"""A log that somebody else is appending to: what it holds now, looked at again and again.
+
+Only what was added since the last look is read.  A batch that is not there as a whole, with the right checksum, is not
+data yet; one with sound batches behind it is damage, and the log goes on there.  What a broker does to its files while
+they are listed (a roll, a compaction's renames) is waited out.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.findings import StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, RecordBatch
+from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.files import FileSource, PathLike
+from kafkalog.log.inventory import Inventory, open_all
+from kafkalog.log.partition import Partition
+from kafkalog.log.resync import next_batch
+from kafkalog.log.segment import Segment
+from kafkalog.log.transactions import TransactionTracker
+
+__all__ = ["Followed", "Follower", "settled"]
+
+_LISTINGS = 10
+"""How often a directory is listed before an unfinished compaction counts as left behind, not as going on."""
+_PAUSE_S = 0.02
+_SETTLED_NS = 1_000_000_000
+"""A file that was changed so long before a look did not change again with the same time of change."""
+_SWAP = ".swap"
+_BEYOND = 1 << 62
+
+
+def settled(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
+    """What `open_all` finds, once two listings agree and no segment is being replaced.
+
+    A listing that runs beside a roll may miss a segment and have the one behind it; the next listing has both.
+    """
+    before: object = None
+    error: OSError | None = None
+    found: Inventory | None = None
+    for _ in range(_LISTINGS):
+        try:
+            found, error = open_all(*paths, limits=limits), None
+        except OSError as gone:
+            if gone.errno != errno.ENOENT:
+                raise
+            error = gone
+            continue
+        now = [(each.path, [segment.base_offset for segment in each.segments]) for each in found.partitions]
+        if any(name.endswith(_SWAP) for each in found.partitions for name in each.unfinished):
+            time.sleep(_PAUSE_S)
+        elif now == before:
+            break
+        before = now
+    if error is not None:
+        raise error if isinstance(error, StorageError) else StorageError.wrap(error, "cannot list the directory")
+    if found is None:
+        raise UsageError("no path was given")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A partition at one moment."""
+
+    partition: Partition
+    end_offset: int
+    """behind the last whole batch"""
+    first_open_offset: int | None = None
+    """of the earliest transaction without a marker, where transactions are followed"""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """in the order of their markers"""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the end."""
+        return self.end_offset if self.first_open_offset is None else self.first_open_offset
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The last batch that was seen, to go on behind it if it is still there."""
+
+    base_offset: int
+    """of its segment"""
+    start: int
+    end: int
+    last_offset: int
+    crc: int
+    next_offset: int
+
+
+class Follower:
+    """Follows one partition; with `transactions` it reads the log from its start, else only the last segment's end.
+
+    Raises `StorageError` where files cannot be read, `MissingFileError` where one went away since it was listed.
+    """
+
+    def __init__(self, *, transactions: bool = False, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._follows_transactions = transactions
+        self._limits = limits
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tracker = TransactionTracker(self._limits)
+        self._mark: _Mark | None = None
+        self._end = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._fruitless: tuple[str, int, int] | None = None
+
+    def look(self, partition: Partition) -> Followed:
+        """What there is of `partition`, which was listed just now."""
+        segments = partition.segments
+        if not segments:
+            self._forget()
+            self._end = partition.checkpointed_log_start_offset or 0
+            return self._followed(partition)
+        last = segments[-1]
+        stamp = (last.base_offset, last.size, last.modified_ns)
+        if stamp == self._seen:
+            return self._followed(partition)
+        started = time.time_ns()
+        try:
+            self._catch_up(segments)
+        except BaseException:
+            self._forget()
+            raise
+        self._seen = stamp if last.modified_ns < started - _SETTLED_NS else None
+        return self._followed(partition)
+
+    def _followed(self, partition: Partition) -> Followed:
+        first_open = min(self._tracker.open_first_offsets.values(), default=None)
+        aborted = tuple(each for each in self._tracker.aborted if each.last_offset >= partition.log_start_offset)
+        return Followed(partition, self._end, first_open, aborted)
+
+    def _catch_up(self, segments: Sequence[Segment]) -> None:
+        last = segments[-1]
+        mark = self._mark
+        by_base = {segment.base_offset: segment for segment in segments}
+        at = by_base.get(mark.base_offset) if mark is not None else None
+        if mark is None or at is None or not self._still_there(mark, at):
+            self._forget()
+            mark, at = None, None
+        self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
+        if not self._follows_transactions:
+            self._read(last, mark.end if mark is not None and at is last else None, is_last=True)
+            return
+        for segment in segments[segments.index(at) if at is not None else 0 :]:
+            self._read(segment, mark.end if mark is not None and segment is at else 0, is_last=segment is last)
+
+    @staticmethod
+    def _still_there(mark: _Mark, segment: Segment) -> bool:
+        """Whether the log was not cut, or written again, below the mark."""
+        with segment.open() as source:
+            batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
+        return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
+
+    def _read(self, segment: Segment, position: int | None, *, is_last: bool) -> None:
+        with segment.open() as source:
+            if position is None:
+                position = segment.position_of(_BEYOND, source, limits=self._limits)
+            while True:
+                scanner = Scanner(source, position=position, limits=self._limits)
+                for batch in scanner:
+                    self._take(batch, segment)
+                if scanner.stop is StopReason.END or (is_last and scanner.stop is not StopReason.CORRUPT):
+                    return
+                position = self._behind(segment, source, scanner.valid_bytes)
+                if position >= source.size:
+                    return
+
+    def _behind(self, segment: Segment, source: FileSource, position: int) -> int:
+        """Where a sound batch begins behind bytes that are none, else the end; not searched twice in the same file."""
+        stamp = (segment.path, position, segment.modified_ns)
+        if stamp == self._fruitless:
+            return source.size
+        mark = self._mark
+        expected = mark.next_offset if mark is not None and mark.base_offset == segment.base_offset else 0
+        found = next_batch(
+            source,
+            position,
+            source.size,
+            base_offset=segment.base_offset,
+            next_offset=max(expected, segment.base_offset),
+            limits=self._limits,
+        )
+        if found >= source.size:
+            self._fruitless = stamp
+        return found
+
+    def _take(self, batch: RecordBatch, segment: Segment) -> None:
+        header = batch.header
+        if batch.magic not in MAGICS or batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return  # what no consumer reads past; the reader says so when there is more behind it
+        if self._follows_transactions:
+            self._tracker.feed(batch, segment.path)
+        self._end = max(self._end, header.next_offset)
+        end = batch.position + batch.size
+        self._mark = _Mark(segment.base_offset, batch.position, end, batch.last_offset, header.crc, header.next_offset)

@@ -1,0 +1,162 @@
+"""Partitions one after the other, or several at a time in processes of their own; and how far the work is.
+
+Work on one topic-partition never needs another one, so each can go to a forked process, which sees the survey as it is
+and sends back what it decided.  What goes wrong there is done again here, where it raises as it should.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafkalog.codec.names import FileKind, parse_partition_directory
+
+__all__ = ["Group", "OnProgress", "ProgressState", "Workers", "groups_of"]
+
+Result = TypeVar("Result")
+Group = tuple[str, ...]
+"""directories of one topic-partition: the replica, its `-future` copy, those that are being deleted"""
+
+_WORTHWHILE_BYTES = 32 << 20
+"""of logs: below, starting processes takes longer than the work"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressState:
+    """How far a phase is; a log counts as done when it was read to its end, or when its partition is done."""
+
+    phase: str
+    partitions: int
+    segments: int
+    bytes: int
+    partitions_done: int = 0
+    segments_done: int = 0
+    bytes_done: int = 0
+
+
+OnProgress = Callable[[ProgressState], None]
+
+
+def groups_of(directories: Sequence[str]) -> list[Group]:
+    """Partition directories by topic-partition, in the order of their first."""
+    found: dict[object, list[str]] = {}
+    for directory in directories:
+        name = parse_partition_directory(directory)
+        found.setdefault(directory if name is None else (name.topic, name.partition), []).append(directory)
+    return [tuple(each) for each in found.values()]
+
+
+_work: Callable[[Group], Any] | None = None
+"""what forked processes do: they inherit it"""
+
+
+def _do(group: Group) -> tuple[bool, Any]:
+    if _work is None:
+        raise AssertionError(group)
+    try:
+        return True, _work(group)
+    except Exception:  # noqa: BLE001 - it is done again where it can be raised
+        return False, None
+
+
+class Workers:
+    """`jobs` partitions at a time; `on_progress` is told of every step, in the calling process."""
+
+    def __init__(self, jobs: int = 1, on_progress: OnProgress | None = None) -> None:
+        self.jobs = jobs
+        self._on_progress = on_progress
+        self._sizes: dict[str, dict[str, int]] = {}
+        self._read: dict[str, int] = {}
+        self._partitions_done = self._segments_done = self._bytes_done = 0
+        self._phase = ""
+        self._segments = self._bytes = 0
+
+    def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
+        """Start counting anew; `sizes` are those of all files by path."""
+        self._phase = phase
+        self._sizes = {}
+        for path, size in sizes.items():
+            directory, separator, name = path.partition("/")
+            if separator and name.endswith(FileKind.LOG.value):
+                self._sizes.setdefault(directory, {})[path] = size
+        self._read = {}
+        self._segments = sum(len(each) for each in self._sizes.values())
+        self._bytes = sum(sum(each.values()) for each in self._sizes.values())
+        self._partitions_done = self._segments_done = self._bytes_done = 0
+
+    def read(self, path: str, end: int) -> None:
+        """A file was read up to a byte; what is read again does not count again."""
+        if self._on_progress is None:
+            return
+        size = self._sizes.get(path.partition("/")[0], {}).get(path)
+        before = self._read.get(path, 0)
+        if size is None or end <= before:
+            return
+        self._read[path] = end
+        self._bytes_done += end - before
+        self._segments_done += end >= size > before
+        self._tell()
+
+    def done(self, directory: str) -> None:
+        """A partition is done, with all its logs."""
+        for path, size in self._sizes.get(directory, {}).items():
+            before = self._read.get(path, 0)
+            self._bytes_done += size - before
+            self._segments_done += before < size or size == 0
+            self._read[path] = size
+        self._partitions_done += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_progress is None:
+            return
+        self._on_progress(
+            ProgressState(
+                self._phase,
+                len(self._sizes),
+                self._segments,
+                self._bytes,
+                self._partitions_done,
+                self._segments_done,
+                self._bytes_done,
+            )
+        )
+
+    def is_worthwhile(self, groups: Sequence[Group]) -> bool:
+        """Several processes would be faster than one."""
+        if self.jobs < 2 or len(groups) < 2 or "fork" not in multiprocessing.get_all_start_methods():
+            return False
+        return self._bytes >= _WORTHWHILE_BYTES
+
+    def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
+        """The results in the order of the groups."""
+        if not self.is_worthwhile(groups):
+            for group in groups:
+                yield work(group)
+                for directory in group:
+                    self.done(directory)
+            return
+        yield from self._in_processes(groups, work)
+
+    def _in_processes(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
+        global _work
+        _work = work
+        listener, self._on_progress = self._on_progress, None  # the forks tell nobody
+        pool = ProcessPoolExecutor(min(self.jobs, len(groups)), mp_context=multiprocessing.get_context("fork"))
+        try:
+            futures = [pool.submit(_do, group) for group in groups]
+            self._on_progress = listener
+            for group, future in zip(groups, futures, strict=True):
+                try:
+                    is_done, result = future.result()
+                except Exception:  # noqa: BLE001 - a process that was killed, or a result that cannot be sent
+                    is_done, result = False, None
+                yield result if is_done else work(group)
+                for directory in group:
+                    self.done(directory)
+        finally:
+            _work, self._on_progress = None, listener
+            pool.shutdown(cancel_futures=True)

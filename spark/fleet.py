@@ -1,0 +1,138 @@
+"""Many log directories at once: each is checked or recovered in a task of its own, wherever Spark runs that.
+
+A report comes back for every directory, whatever happened there.  The work is done when the function returns, once:
+the DataFrame holds the reports and does nothing when it is used.  The directories must be reachable under the same
+path from every executor, so recovery is for shared storage, or for a cluster that runs on one machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.codec.findings import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkalog.codec.findings import Finding
+
+__all__ = ["recover_many", "verify_many"]
+
+_FINDINGS = "array<struct<code:string,severity:string,file:string,position:bigint,offset:bigint,detail:string>>"
+_VERIFIED = (
+    f"path string, outcome string, errors int, warnings int, findings {_FINDINGS}, message string, report string"
+)
+_RECOVERED = "path string, outcome string, run_id string, quarantine string, message string, report string"
+
+Row = tuple[Any, ...]
+Group = tuple[str, ...]
+
+
+def _largest(value: int | None) -> int | None:
+    """A position or an offset for a column of 64 bits; damaged headers claim larger ones."""
+    return value if value is None or -(2**63) <= value < 2**63 else None
+
+
+def _finding(found: Finding) -> Row:
+    return (
+        str(found.code), str(found.severity), found.file, _largest(found.position), _largest(found.offset), found.detail
+    )  # fmt: skip
+
+
+def _verify(path: str, *, deep: bool) -> list[Row]:
+    from kafkalog.recovery.verify import verify
+
+    try:
+        report = verify(path, deep=deep)
+    except (KafkaLogError, OSError) as error:
+        return [(path, "failed", None, None, None, str(error), None)]
+    by_severity = [finding.severity for finding in report.findings]
+    return [
+        (
+            path,
+            "clean" if report.is_clean else "findings",
+            by_severity.count(Severity.ERROR),
+            by_severity.count(Severity.WARNING),
+            [_finding(finding) for finding in report.findings],
+            None,
+            json.dumps(report.as_dict()),
+        )
+    ]
+
+
+def _recover(group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None) -> list[Row]:
+    from kafkalog.recovery.run import RecoveryOptions, recover_all
+
+    options = RecoveryOptions(mode, config, at=None, full=full, topic_id=None)
+    try:
+        results = recover_all(group, options, quarantine=quarantine)
+    except RecoveryRefused as refused:
+        return [(path, "refused", None, None, str(refused), None) for path in group]
+    except (KafkaLogError, OSError) as error:
+        return [(path, "failed", None, None, str(error), None) for path in group]
+    rows: list[Row] = []
+    for path, result in zip(group, results, strict=True):
+        # a task that was run again finds nothing to do, and says which run had to be completed
+        runs = [*result.completed, *([result.run_id] if result.run_id is not None else [])]
+        outcome = "recovered" if result.changed else "unchanged"
+        run_id = runs[-1] if runs else None
+        rows.append((path, outcome, run_id, result.quarantine, None, json.dumps(result.as_dict())))
+    return rows
+
+
+def _distinct(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    found = [os.path.abspath(os.fspath(path)) for path in paths]
+    seen: dict[str, str] = {}
+    for path in found:
+        other = seen.setdefault(os.path.realpath(path), path)
+        if found.count(path) > 1 or other != path:
+            raise UsageError(f"{path} is named twice; each directory is worked on once")
+    if not found:
+        raise UsageError("no path was given")
+    return found
+
+
+def _run(spark: SparkSession, work: Any, items: Sequence[Any], schema: str) -> DataFrame:
+    rows = spark.sparkContext.parallelize(items, len(items)).flatMap(work).collect()
+    return spark.createDataFrame(rows, schema)
+
+
+def verify_many(spark: SparkSession, paths: Iterable[str | os.PathLike[str]], *, deep: bool = True) -> DataFrame:
+    """Check log or partition directories, each in a task of its own; a row for each, in the order of the paths.
+
+    Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings; report, the
+    JSON of `kafkalog verify --json`.  Changes nothing.  Raises `UsageError` for paths named twice.
+    """
+    return _run(spark, partial(_verify, deep=deep), _distinct(paths), _VERIFIED)
+
+
+def recover_many(
+    spark: SparkSession,
+    paths: Iterable[str | os.PathLike[str] | Sequence[str | os.PathLike[str]]],
+    *,
+    mode: str = "safe",
+    config: Mapping[str, str] | None = None,
+    full: bool = False,
+    quarantine: str | None = None,
+) -> DataFrame:
+    """Recover log directories, each in a task of its own; several of one broker, given as a list, in one together.
+
+    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`, the last two with a message); run_id, for
+    `kafkalog undo`; quarantine; report, the JSON of `kafkalog recover --json`.  `mode`, `config`, `full` and
+    `quarantine` are those of `kafkalog.recover`.  A task that Spark runs again completes what the first one began: the
+    lock and the journal in the directory see to that.  Raises `UsageError` for paths named twice.
+    """
+    from kafkalog.recovery.modes import Mode
+
+    if mode not in [str(each) for each in Mode]:
+        raise UsageError(f"mode is one of {', '.join(str(each) for each in Mode)}, not {mode}")
+    groups = [[each] if isinstance(each, (str, os.PathLike)) else list(each) for each in paths]
+    names = iter(_distinct(path for group in groups for path in group))
+    items = [tuple(next(names) for _ in group) for group in groups]
+    work = partial(_recover, mode=mode, config=dict(config or {}), full=full, quarantine=quarantine)
+    return _run(spark, work, items, _RECOVERED)

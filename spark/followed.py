@@ -1,0 +1,231 @@
+"""The logs of a stream as the driver knows them: found anew at every trigger, followed from one to the next.
+
+The rules for what went missing are those of `KafkaMicroBatchStream`: with `failOnDataLoss` it ends the stream, else it
+is said and the stream goes on with what there is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log.files import MissingFileError
+from kafkalog.log.follow import Follower, settled
+from kafkalog.log.partition import Partition
+from kafkalog.log.records import READ_COMMITTED
+from kafkalog.log.spans import spans_from
+from kafkalog.spark.bounds import LATEST, TopicPartition
+from kafkalog.spark.discovery import (
+    Range,
+    check_named,
+    expand_paths,
+    key_of,
+    segments_between,
+    selected,
+)
+from kafkalog.spark.left_out import check_left_out
+from kafkalog.spark.options import ReadOptions
+from kafkalog.spark.planning import PartitionFacts, Piece, plan, target_bytes
+from kafkalog.spark.reader import LOSS
+from kafkalog.spark.stream_offsets import Offsets
+
+__all__ = ["FollowedLogs", "View", "bytes_between", "end_within"]
+
+_LOOK_EVERY_S = 0.05
+"""Spark asks again every 10 ms while there is nothing new."""
+_REST = 3
+_LONGEST_REST_S = 1.0
+"""A next look waits so many times as long as the last one took: large directories are not listed without a pause."""
+_TRIES = 5
+"""How often files may go away between listing and reading before that is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One partition at one moment."""
+
+    partition: Partition
+    first: int
+    """log start offset"""
+    end: int
+    """what may be read ends here: the log's end, or with read_committed its last stable offset"""
+    log_end: int
+    aborted: tuple[AbortedTransaction, ...] | None
+    """None: records of aborted transactions are wanted too"""
+
+
+def name_of(key: TopicPartition) -> str:
+    """`topic-0`."""
+    return f"{key[0]}-{key[1]}"
+
+
+class FollowedLogs:
+    """Looks at directories again and again; raises `UsageError` and `StorageError`."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._committed = options.isolation_level == READ_COMMITTED
+        self._followers: dict[TopicPartition, Follower] = {}
+        self._next_look = 0.0
+
+    def look(self, *, all_there: bool = False) -> dict[TopicPartition, View]:
+        """Every partition that is wanted and has a segment; with `all_there` those that options name must exist."""
+        time.sleep(max(0.0, self._next_look - time.monotonic()))
+        started = time.monotonic()
+        for attempt in range(_TRIES):
+            try:
+                found = self._look(all_there)
+            except MissingFileError:
+                if attempt == _TRIES - 1:
+                    raise
+                continue
+            break
+        now = time.monotonic()
+        self._next_look = now + max(_LOOK_EVERY_S, min(_REST * (now - started), _LONGEST_REST_S))
+        return found
+
+    def _look(self, all_there: bool) -> dict[TopicPartition, View]:
+        inventory = settled(*expand_paths(self._options.paths))
+        check_left_out(inventory, self._options)
+        partitions = selected(inventory.readable(self._options.replica), self._options, all_there=all_there)
+        views = {}
+        for partition in partitions:
+            key = key_of(partition)
+            if key is None or not os.path.isdir(partition.path):
+                raise UsageError(f"{partition.path} is a segment; a stream follows partition and log directories")
+            if not partition.segments:
+                continue  # its directory was made just now
+            follower = self._followers.setdefault(key, Follower(transactions=self._committed))
+            followed = follower.look(partition)
+            end = followed.last_stable_offset if self._committed else followed.end_offset
+            aborted = followed.aborted if self._committed else None
+            first = partition.log_start_offset
+            views[key] = View(partition, first, max(end, first), max(followed.end_offset, first), aborted)
+        for key in self._followers.keys() - views.keys():
+            del self._followers[key]
+        return views
+
+    def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
+        """Where a new stream begins."""
+        bound = self._options.start
+        check_named(bound, [view.partition for view in views.values()])
+        found = {}
+        for key, view in views.items():
+            by_time = bound.timestamp_of(key) is not None
+            start = LATEST if not by_time and bound.offset_of(key) == LATEST else self._first(view)
+            found[key] = view.end if start == LATEST or (by_time and start >= view.log_end) else start
+        return found
+
+    def _first(self, view: View) -> int:
+        return Range(view.partition, self._options).start()
+
+    @staticmethod
+    def ends(views: Mapping[TopicPartition, View], start: Offsets) -> dict[TopicPartition, int]:
+        """How far may be read; never back from `start`, unless the log was cut."""
+        return {
+            key: start[key] if view.end < start.get(key, 0) <= view.log_end else view.end for key, view in views.items()
+        }
+
+    def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
+        """Whether everything from `start` on is still there."""
+        for key, offset in start.items():
+            view = views.get(key)
+            if view is None:
+                self.lost(f"{name_of(key)}, read up to offset {offset}, is not there any more")
+            elif offset > view.log_end:
+                self.lost(f"{name_of(key)} was read up to offset {offset} and ends at {view.log_end} now: it was cut")
+            elif offset < view.first:
+                self.lost(f"offsets {offset} to {view.first - 1} of {name_of(key)} were deleted before they were read")
+        for key, view in views.items():
+            if key not in start and view.first > 0:
+                self.lost(f"{name_of(key)} is new and begins at offset {view.first} instead of 0")
+
+    def lost(self, sentence: str) -> None:
+        """Data that should be read and cannot: an error or, as the option says, a warning."""
+        if self._options.fail_on_data_loss:
+            raise StorageError(f"{sentence}; {LOSS}")
+        warnings.warn(sentence, RuntimeWarning)
+
+    def plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
+        """What each task reads of the offsets between; raises `StorageError` if they are not all there."""
+        for attempt in range(_TRIES):
+            try:
+                return self._plan(start, end)
+            except MissingFileError:
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError
+
+    def _plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
+        views = self.look()
+        wanted: dict[TopicPartition, tuple[int, int]] = {}
+        total = 0
+        for key, behind in end.items():
+            view = views.get(key)
+            first = start.get(key, view.first if view is not None else 0)
+            if behind <= first:
+                continue
+            if view is None:
+                self.lost(f"{name_of(key)}, of which offsets {first} to {behind - 1} are to be read, is not there")
+                continue
+            if first < view.first:
+                self.lost(f"offsets {first} to {view.first - 1} of {name_of(key)} were deleted before they were read")
+            if behind > view.end:
+                self.lost(f"{name_of(key)} is to be read up to offset {behind} and ends at {view.end} now: it was cut")
+            low, high = max(first, view.first), min(behind, view.end)
+            if low < high:
+                wanted[key] = low, high
+                total += bytes_between(view, low, high)
+        target = target_bytes(
+            total,
+            largest=self._options.max_partition_bytes,
+            min_partitions=self._options.min_partitions,
+            cores=os.cpu_count() or 1,
+        )
+        facts = [self._facts(views[key], low, high, target) for key, (low, high) in wanted.items()]
+        return plan(facts, target, max_records=self._options.max_records_per_partition)
+
+    def _facts(self, view: View, low: int, high: int, target: int) -> PartitionFacts:
+        exact = self._options.max_records_per_partition is not None
+        segments = segments_between(view.partition, low, high, target, exact=exact)
+        reached = max((span.next_offset for each in segments for span in each.spans), default=low)
+        followed_by = [each.base_offset for each in view.partition.segments if each.base_offset >= high]
+        if reached < high and not followed_by:
+            self.lost(f"{view.partition.name} is to be read up to offset {high} and ends at {reached} now: it was cut")
+        return PartitionFacts(view.partition.topic, view.partition.partition, segments, low, high, view.aborted)
+
+
+def bytes_between(view: View, low: int, high: int) -> int:
+    """About how many bytes of log the offsets take, as if each took the same in its segment."""
+    total = 0
+    segments = view.partition.segments
+    for number, segment in enumerate(segments):
+        behind = segments[number + 1].base_offset if number + 1 < len(segments) else max(view.end, segment.base_offset)
+        common = min(high, behind) - max(low, segment.base_offset)
+        if common > 0:
+            total += segment.size * common // (behind - segment.base_offset)
+    return total
+
+
+def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
+    """How far `max_bytes` of log reach from `start`; at least one batch further."""
+    left = max_bytes
+    reached = start
+    segments = [each for each in view.partition.segments if each.base_offset < end]
+    below = [number for number, segment in enumerate(segments) if segment.base_offset <= start]
+    for segment in segments[below[-1] if below else 0 :]:
+        for span in spans_from(segment, start):
+            if span.next_offset <= start:
+                continue
+            if reached > start and span.size > left:
+                return min(reached, end)
+            left -= span.size
+            reached = max(reached, span.next_offset)
+            if reached >= end:
+                return end
+    return end

@@ -1,0 +1,41 @@
+"""What stands where data should be, and is neither a segment nor a partition: said, not passed over."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.inventory import Inventory
+from kafkalog.spark.bounds import TopicPartition
+from kafkalog.spark.options import Mode, ReadOptions
+
+__all__ = ["check_left_out"]
+
+
+def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
+    """What stands where data should, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
+    unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY)
+    for finding in inventory.findings:
+        if finding.severity is not Severity.ERROR or finding.code not in unread or finding.file is None:
+            continue
+        in_log_dir = finding.code is FindingCode.FOREIGN_DIRECTORY
+        directory = os.path.abspath(finding.file if in_log_dir else os.path.dirname(finding.file))
+        name = parse_partition_directory(os.path.basename(directory))
+        if name is None or not _is_wanted((name.topic, name.partition), options):
+            continue
+        sentence = f"{finding.file} cannot be read: {finding.detail.removesuffix('; left out')}"
+        if options.mode is Mode.FAILFAST:
+            raise StorageError(f"{sentence}; put the real one there, or leave it out with mode=DROPMALFORMED")
+        warnings.warn(f"{sentence}; it is left out", RuntimeWarning)
+
+
+def _is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
+    if options.assign is not None:
+        return key in options.assign
+    if options.subscribe is not None:
+        return key[0] in options.subscribe
+    return options.subscribe_pattern is None or re.fullmatch(options.subscribe_pattern, key[0]) is not None

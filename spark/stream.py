@@ -1,0 +1,153 @@
+"""The streaming reader: decides on the driver how far each trigger reads, and reads as the batch reader does.
+
+What is decided is decided by `KafkaMicroBatchStream`; what is new is where the log's end is, which nobody tells.
+Spark keeps one reader in a process of its own for the life of a query, and copies of it in the tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.spark.bounds import LATEST, TopicPartition
+from kafkalog.spark.followed import FollowedLogs, View, bytes_between, end_within
+from kafkalog.spark.reader import LogInputPartition, LogReader
+from kafkalog.spark.schema import Layout
+from kafkalog.spark.stream_offsets import from_json, shared_out, to_json
+from kafkalog.spark.stream_options import StreamOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before Spark 4.2 a Python source is told no limits
+    _LIMITS = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """There is no such thing."""
+else:
+    _LIMITS = True
+
+__all__ = ["LogStreamReader"]
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are `{"topic": {"0": n}}`, as in checkpoints of Spark's Kafka source."""
+
+    def __init__(self, options: StreamOptions, layout: Layout) -> None:
+        limited = (options.max_offsets, options.min_offsets, options.max_bytes) != (None, None, None)
+        if limited and not _LIMITS:
+            raise UsageError(
+                "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2 or later: "
+                "before, Spark asks a Python source for all there is"
+            )
+        self._options = options
+        self._layout = layout
+        self._logs = FollowedLogs(options.read)
+        self._initial: dict[str, dict[str, int]] | None = None
+        self._begins_at_the_end = False
+        self._target: dict[TopicPartition, int] | None = None
+        self._available: dict[TopicPartition, int] | None = None
+        self._until: dict[str, dict[str, int]] | None = None
+        self._triggered = 0.0
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
+        """Where a new query begins; a query that has a checkpoint goes on from there."""
+        if self._initial is None:
+            views = self._logs.look(all_there=True)
+            self._initial = to_json(self._logs.starts(views))
+            start = self._options.read.start
+            at_the_end = start.offset == LATEST or any(offset == LATEST for _, offset in start.offsets or ())
+            self._begins_at_the_end = at_the_end or self._options.read.latest_if_no_start
+        return self._initial
+
+    def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
+        """How far the next batch reads; `start` itself if there is nothing new, or too little."""
+        if self._begins_at_the_end and start in (None, self._initial):
+            # An empty first batch: only what a batch ends at is kept by Spark, and the end of today is lost tomorrow.
+            self._begins_at_the_end = False
+            return self.initialOffset()
+        start = self._until if start is None else start  # before Spark 4.2 it is not told
+        begun = from_json(start) if start is not None else {}
+        views = self._logs.look()
+        if start is not None:
+            self._logs.check(views, begun)
+        until = self._available = self._logs.ends(views, begun)
+        if self._target is not None:
+            # nothing that came after the query began, and nothing taken back that a batch has read
+            until = {
+                key: max(min(end, self._target.get(key, 0)), min(begun.get(key, 0), end))
+                for key, end in until.items()
+                if key in self._target or key in begun
+            }
+        if limit is not None and not isinstance(limit, ReadAllAvailable):
+            until = self._limited(views, begun, until)
+        self._until = to_json(until)
+        return self._until
+
+    def _limited(
+        self, views: dict[TopicPartition, View], begun: dict[TopicPartition, int], until: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        starts = {key: max(begun.get(key, views[key].first), views[key].first) for key in until}
+        sizes = {key: max(0, end - starts[key]) for key, end in until.items()}
+        options = self._options
+        now = time.monotonic()
+        waited_ms = (now - self._triggered) * 1000
+        too_little = sum(sizes.values()) < (options.min_offsets or 0) and waited_ms < options.max_delay_ms
+        if too_little and self._triggered and self._target is None:
+            return begun
+        self._triggered = now
+        if options.max_offsets is not None:
+            shares = shared_out(options.max_offsets, sizes)
+            until = {key: starts[key] + shares[key] if sizes[key] else end for key, end in until.items()}
+        if options.max_bytes is not None:
+            new = {key: (starts[key], end) for key, end in until.items() if end > starts[key]}
+            shares = shared_out(options.max_bytes, {key: bytes_between(views[key], *new[key]) for key in new})
+            for key, (low, high) in new.items():
+                until[key] = end_within(views[key], low, high, shares[key])
+        return until
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The limit that Spark hands back to `latestOffset`, where the trigger does not forbid limits."""
+        options = self._options
+        if options.max_offsets is not None:
+            return ReadMaxRows(options.max_offsets)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.min_offsets is not None:
+            return ReadMinRows(options.min_offsets)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802 - Spark's name
+        """What the latest look found, limits aside; for the query's progress."""
+        return None if self._available is None else to_json(self._available)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note where the logs end: that is how far this query reads."""
+        self._target = {key: view.end for key, view in self._logs.look().items()}
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def partitions(self, start: Any, end: Any) -> list[LogInputPartition]:
+        """What each task of a batch reads."""
+        tasks = self._logs.plan(from_json(start), from_json(end))
+        work_bytes = sum(piece.slice.size for task in tasks for piece in task)
+        return [LogInputPartition(task, work_bytes) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of one task."""
+        return LogReader(self._options.read, self._layout).read(partition)

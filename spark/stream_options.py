@@ -1,0 +1,70 @@
+"""The options of a stream: those of a batch read that it can have, and how much a trigger takes.
+
+Names, defaults and refusals are those of Spark's Kafka source (`KafkaSourceProvider`, `KafkaMicroBatchStream`), with
+`maxBytesPerTrigger` from Spark's file sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.spark.bounds import EARLIEST
+from kafkalog.spark.options import OF_A_STREAM, ReadOptions, parse_options, positive
+
+__all__ = ["StreamOptions", "parse_stream_options"]
+
+_MAX_OFFSETS, _MIN_OFFSETS, _MAX_DELAY, _MAX_BYTES = OF_A_STREAM
+_ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_RECORDS = "records"
+_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DEFAULT_DELAY = "15m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """The options of one stream, parsed."""
+
+    read: ReadOptions
+    max_offsets: int | None
+    min_offsets: int | None
+    max_bytes: int | None
+    max_delay_ms: int
+    """how long less than `min_offsets` may wait"""
+
+
+def _milliseconds(option: str, text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text.strip().lower())
+    if match is None or (match[2] or "ms") not in _MS:
+        raise UsageError(f"option {option} is a time like 500ms, 10s, 15m or 1h, not {text!r}")
+    return int(match[1]) * _MS[match[2] or "ms"]
+
+
+def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
+    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in _ENDINGS:
+        if name.lower() in given:
+            raise UsageError(f"option {name} has no meaning for a stream, which does not end")
+    if given.get("contents", _RECORDS).strip().lower() != _RECORDS:
+        raise UsageError(f"option contents is {given['contents']}, and a stream reads {_RECORDS}")
+    read = parse_options(given, streaming=True)
+    for path in read.paths:
+        scheme, mark, _ = path.partition("://")
+        if mark and scheme.lower() != "file":
+            raise UsageError(f"{path} is not a local path; a stream reads what is mounted on driver and executors")
+    for (topic, partition), offset in read.start.offsets or ():
+        if offset < EARLIEST:
+            raise UsageError(f"option {read.start.option} has offset {offset} for {topic}-{partition}")
+    max_offsets, min_offsets = positive(given, _MAX_OFFSETS), positive(given, _MIN_OFFSETS)
+    if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
+        raise UsageError(f"option {_MIN_OFFSETS} is {min_offsets}, above {_MAX_OFFSETS}, which is {max_offsets}")
+    return StreamOptions(
+        read=replace(read, ignored=tuple(name for name in read.ignored if name not in OF_A_STREAM)),
+        max_offsets=max_offsets,
+        min_offsets=min_offsets,
+        max_bytes=positive(given, _MAX_BYTES),
+        max_delay_ms=_milliseconds(_MAX_DELAY, given.get(_MAX_DELAY.lower(), _DEFAULT_DELAY)),
+    )

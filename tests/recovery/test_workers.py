@@ -1,0 +1,113 @@
+"""Several partitions at a time give what one after the other gives, and progress ends where the work ends."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from fixture_data import broker_case, recovery_case
+from kafkalog.recovery import plan, recover, workers
+from kafkalog.recovery.workers import ProgressState, Workers, groups_of
+from recovery_settings import given
+from trees import contents, copy_tree, first_difference
+
+UNIQUE = re.compile(r"[0-9a-f]{32}")
+DIRECTORIES = [("4.1.1", "crash"), ("3.9.1", "torn"), ("2.8.2", "crash"), ("4.3.0", "txn")]
+REFUSED = ["log_dir/non-topic-dir", "log_dir/duplicate-dirs"]
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are started for the smallest directory too."""
+    monkeypatch.setattr(workers, "_WORTHWHILE_BYTES", 0)
+
+
+@pytest.mark.usefixtures("several")
+@pytest.mark.parametrize("mode", ["safe", "kafka", "salvage"])
+@pytest.mark.parametrize(("version", "name"), DIRECTORIES)
+def test_the_plan_is_the_same(version: str, name: str, mode: str, tmp_path: Path) -> None:
+    root = next(
+        path for path in sorted(broker_case(version, name).unpack(tmp_path).iterdir()) if path.name.startswith("broker")
+    )
+    one, four = (plan(root, mode=mode, at=1_700_000_000_000, jobs=jobs) for jobs in (1, 4))
+    assert len(one.partitions) > 3
+    assert UNIQUE.sub("", str(four.as_dict())) == UNIQUE.sub("", str(one.as_dict()))
+
+
+@pytest.mark.usefixtures("several")
+def test_what_is_done_is_the_same(tmp_path: Path) -> None:
+    root = next(broker_case("4.1.1", "crash").unpack(tmp_path / "data").iterdir())
+    copy = copy_tree(root, tmp_path / "copy")
+    recover(root, at=1_700_000_000_000)
+    recover(copy, at=1_700_000_000_000, jobs=3)
+    assert first_difference(dict(contents(copy)), dict(contents(root))) == ""
+
+
+@pytest.mark.usefixtures("several")
+def test_every_case_with_several_directories(tmp_path: Path) -> None:
+    """Where the broker fails, its order decides which failure is told."""
+    from fixture_data import recovery_cases
+
+    compared = failing = 0
+    for number, case in enumerate(recovery_cases(["log_dir"])):
+        root = case.unpack_before(tmp_path / str(number))
+        if sum(path.is_dir() for path in root.iterdir()) < 2:
+            continue
+        one, three = (plan(root, mode="kafka", jobs=jobs, **given(case)) for jobs in (1, 3))
+        assert UNIQUE.sub("", str(three.as_dict())) == UNIQUE.sub("", str(one.as_dict())), case.id
+        compared += 1
+        failing += one.broker.outcome != "loaded"
+    assert compared > 5
+    assert failing > 1
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.usefixtures("several")
+def test_progress_ends_where_the_work_ends(jobs: int, tmp_path: Path) -> None:
+    root = next(broker_case("4.1.1", "crash").unpack(tmp_path / "data").iterdir())
+    seen: list[ProgressState] = []
+    plan(root, jobs=jobs, on_progress=seen.append)
+    phases = list(dict.fromkeys(state.phase for state in seen))
+    assert phases == ["what Kafka would do", "what recovery would do"]
+    logs = [path for path in root.glob("*/*.log") if not path.parent.name.startswith("__cluster_metadata")]
+    for phase in phases:
+        states = [state for state in seen if state.phase == phase]
+        for before, after in itertools.pairwise(states):
+            assert before.bytes_done <= after.bytes_done
+            assert before.segments_done <= after.segments_done
+            assert before.partitions_done <= after.partitions_done
+        last = states[-1]
+        assert last.segments_done == len(logs)
+        assert last.bytes_done == sum(path.stat().st_size for path in logs)
+        assert last.partitions_done == len({path.parent for path in logs})
+        assert last.bytes >= last.bytes_done
+
+
+@pytest.mark.usefixtures("several")
+def test_what_fails_in_another_process_is_done_here() -> None:
+    here = os.getpid()
+
+    def work(group: tuple[str, ...]) -> int:
+        if os.getpid() != here:
+            os._exit(9) if group == ("b-0",) else None
+            raise OSError("not here")
+        return len(group)
+
+    pool = Workers(2)
+    assert list(pool.each([("a-0",), ("b-0",), ("c-0", "c-0.x-delete")], work)) == [1, 1, 2]
+
+
+def test_directories_of_a_partition_stay_together() -> None:
+    future = "a-0.0123456789abcdef0123456789abcdef-future"
+    assert groups_of(["a-0", "a-1", future, "lost+found"]) == [("a-0", future), ("a-1",), ("lost+found",)]
+
+
+def test_a_small_directory_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = recovery_case("undamaged/crash-single")
+    root = case.unpack_before(tmp_path / "logs")
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a process was started"))
+    plan(root, jobs=8, **given(case))

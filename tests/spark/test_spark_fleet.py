@@ -1,0 +1,80 @@
+"""Many log directories checked and recovered by a Spark job: what each task reports is what the command would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kafkalog
+from broker_dirs import brokers, own_copy
+from fixture_data import broker_case
+from kafkalog.codec.errors import UsageError
+from kafkalog.recovery import run
+from kafkalog.spark import recover_many, verify_many
+from trees import contents
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> list[Path]:
+    """Two directories of killed brokers, a sound one, and one that is none."""
+    found = []
+    for number, name in enumerate(("torn", "crash")):
+        root = broker_case("4.1.1", name).unpack(tmp_path / f"{number}")
+        found += [path for path in root.iterdir() if path.name.startswith("broker-")]
+    (sound,) = brokers("4.1.1/segments")
+    return [*found, own_copy(sound, tmp_path / "sound"), tmp_path / "missing"]
+
+
+def test_verify_many_says_of_each_what_verify_says(spark: SparkSession, fleet: list[Path]) -> None:
+    before = [contents(path) for path in fleet[:3]]
+    rows = verify_many(spark, fleet).collect()
+    assert [Path(row.path) for row in rows] == fleet
+    assert [row.outcome for row in rows] == ["findings", "clean", "clean", "failed"]
+    assert rows[3].message == f"{fleet[3]} does not exist"
+    for path, row in zip(fleet[:3], rows, strict=False):
+        report = kafkalog.verify(path)
+        assert json.loads(row.report) == report.as_dict()
+        assert [found.asDict() for found in row.findings] == [found.as_dict() for found in report.findings]
+        severities = [str(found.severity) for found in report.findings]
+        assert (row.errors, row.warnings) == (severities.count("error"), severities.count("warning"))
+    assert [contents(path) for path in fleet[:3]] == before
+
+
+def test_recover_many_recovers_each_and_every_run_can_be_undone(spark: SparkSession, fleet: list[Path]) -> None:
+    before = [contents(path) for path in fleet[:2]]
+    reports = recover_many(spark, [fleet[0], [fleet[1]], fleet[3]])
+    assert reports.count() == 3
+    rows = reports.collect()
+    assert [row.outcome for row in rows] == ["recovered", "recovered", "failed"], "and using it again does nothing"
+    for path in fleet[:2]:
+        assert not [found for found in kafkalog.verify(path).findings if found.severity is kafkalog.Severity.ERROR]
+    again = recover_many(spark, fleet[:2]).collect()
+    assert [(row.outcome, row.run_id) for row in again] == [("unchanged", None)] * 2
+    for path, row, content in zip(fleet, rows, before, strict=False):
+        assert Path(row.quarantine).is_dir()
+        assert json.loads(row.report)["run_id"] == row.run_id
+        run.undo(path, row.run_id)
+        assert contents(path) == content
+
+
+def test_what_may_not_be_done_is_reported_for_that_directory(spark: SparkSession, fleet: list[Path]) -> None:
+    torn = fleet[0]
+    with kafkalog.Log.open(torn / "mine-0"):
+        (row,) = recover_many(spark, [torn], mode="strict").collect()
+    assert row.outcome == "refused"
+    assert "lock" in row.message
+
+
+def test_a_directory_that_is_named_twice_is_refused(spark: SparkSession, fleet: list[Path]) -> None:
+    with pytest.raises(UsageError, match="is named twice"):
+        recover_many(spark, [fleet[0], [fleet[2], fleet[0]]])
+    with pytest.raises(UsageError, match="no path"):
+        verify_many(spark, [])
+    with pytest.raises(UsageError, match="mode is one of safe"):
+        recover_many(spark, fleet, mode="bold")

@@ -1,0 +1,62 @@
+"""Damage under read_committed: reported as under read_uncommitted, and what is behind it judged by its markers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.errors import FormatError
+from kafkalog.spark.options import parse_options
+from kafkalog.spark.reader import LogReader
+from kafkalog.spark.schema import Layout
+
+SMALL = kafkalog.LogConfig(segment_bytes=1000, retention_ms=-1)
+LEVELS = ["read_uncommitted", "read_committed"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Sixty batches of a record, with damage in the middle; behind it an aborted, a committed, an open transaction."""
+    with kafkalog.Log.open(tmp_path / "t-0", SMALL) as log:
+        for number in range(60):
+            log.append([b"%d" % number * 20])
+        victim = log.partition().segments[2]
+        for producer_id, commit in ((1, False), (2, True)):
+            log.append([b"x", b"y"], producer=kafkalog.ProducerState(producer_id, 0, 0, True))
+            log.end_transaction(producer_id, 0, commit=commit)
+        log.append([b"open"], producer=kafkalog.ProducerState(3, 0, 0, True))
+        log.append([b"last"])
+    batch = list(victim.batches())[3]
+    content = bytearray(Path(victim.path).read_bytes())
+    content[batch.position + batch.size - 1] ^= 1
+    Path(victim.path).write_bytes(content)
+    return tmp_path
+
+
+def read(path: Path, level: str, mode: str) -> list[int]:
+    options = parse_options({"path": str(path), "kafka.isolation.level": level, "mode": mode})
+    reader = LogReader(options, Layout(("offset",), None))
+    return [n for task in reader.partitions() for batch in reader.read(task) for n in batch["offset"].to_pylist()]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_damage_is_an_error(path: Path, level: str) -> None:
+    with pytest.raises(FormatError, match="crc_mismatch"):
+        read(path, level, "FAILFAST")
+    with pytest.raises(FormatError, match="checksum"):
+        kafkalog.open_partition(path / "t-0").to_arrow(["offset"], isolation_level=level).read_all()
+    records = kafkalog.open_partition(path / "t-0").records(isolation_level=level)
+    assert 0 < len(list(records)) < 60
+    assert [str(finding.code) for finding in records.findings] == ["crc_mismatch"]
+
+
+def test_what_is_behind_damage_is_read_by_its_markers(path: Path) -> None:
+    with pytest.warns(RuntimeWarning, match="left out 1 unreadable"):
+        everything = read(path, "read_uncommitted", "DROPMALFORMED")
+    assert len(everything) == 59 + 2 + 2 + 2
+    (lost,) = set(range(60)) - set(everything)
+    with pytest.warns(RuntimeWarning, match="left out 1 unreadable"):
+        committed = read(path, "read_committed", "DROPMALFORMED")
+    assert committed == [n for n in range(60) if n != lost] + [63, 64]

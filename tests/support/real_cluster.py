@@ -1,0 +1,119 @@
+"""A controller and two brokers of one Kafka version on loopback, so that a partition has a leader and a follower.
+
+with RealCluster("4.3.0", directory) as cluster:
+    cluster.start()
+    cluster[1].kill()                 # a RealBroker; its log directory is cluster[1].log_dir
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.log import open_partition
+from real_broker import CLUSTER_ID, SESSION_MS, START_SECONDS, RealBroker, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from kafka_oracle import Json
+    from kafkalog.cluster.metadata_image import PartitionImage
+
+CONTROLLER = 100
+
+
+class _Node(RealBroker):
+    """A broker, or the controller, of a cluster that has its controller in a process of its own."""
+
+    def __init__(self, version: str, directory: Path, node_id: int, controller: str, settings: Json) -> None:
+        super().__init__(version, directory, settings=settings)
+        self.node_id = node_id
+        self._controller = controller
+
+    def _configuration(self) -> Json:
+        is_controller = self.node_id == CONTROLLER
+        listener = f"PLAINTEXT://127.0.0.1:{self.port}"
+        own = {
+            "process.roles": "controller" if is_controller else "broker",
+            "listeners": f"CONTROLLER://{self._controller}" if is_controller else listener,
+            "advertised.listeners": f"CONTROLLER://{self._controller}" if is_controller else listener,
+        }
+        return {
+            **self._settings,
+            **own,
+            "log.dirs": str(self.log_dir),
+            "node.id": self.node_id,
+            "controller.quorum.bootstrap.servers": self._controller,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "broker.session.timeout.ms": SESSION_MS,
+            "broker.heartbeat.interval.ms": SESSION_MS // 4,
+        }
+
+    def _format(self, config: Path) -> None:
+        how = "--standalone" if self.node_id == CONTROLLER else "--no-initial-controllers"
+        process = self._spawn("format", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), how)
+        code = process.wait(START_SECONDS)
+        del self._processes["format"]
+        if code:
+            raise self._fail("format", f"ended with {code}")
+
+    def start(self) -> None:
+        """Start (again); a broker answers clients then."""
+        config = self.directory / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in self._configuration().items()))
+        if not (self.log_dir / "meta.properties").exists():
+            self._format(config)
+        self._spawn("broker", "kafka.Kafka", str(config))
+        if self.node_id == CONTROLLER:
+            self._await_port("broker", int(self._controller.rpartition(":")[2]))
+            return
+        self._await_port("broker", self.port)
+        self.client("ready")
+
+
+class RealCluster:
+    """The nodes by id; not started by making it."""
+
+    def __init__(self, version: str, directory: Path, brokers: tuple[int, ...] = (1, 2), **settings: object) -> None:
+        controller = f"127.0.0.1:{free_port()}"
+        self._nodes = {
+            node_id: _Node(version, directory / f"node-{node_id}", node_id, controller, dict(settings))
+            for node_id in (CONTROLLER, *brokers)
+        }
+
+    def __getitem__(self, node_id: int) -> RealBroker:
+        return self._nodes[node_id]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in reversed(self._nodes.values()):
+            node.__exit__(kind, value, trace)
+
+    def start(self) -> None:
+        """Start all nodes, the controller first."""
+        for node in self._nodes.values():
+            node.start()
+
+    def partition(self, topic: str, number: int = 0) -> PartitionImage | None:
+        """What the controller's metadata log says of a partition now."""
+        path = self._nodes[CONTROLLER].log_dir / "__cluster_metadata-0"
+        found = MetadataLog(open_partition(path)).state().image.topics.get(topic)
+        return None if found is None else found.partitions.get(number)
+
+    def await_partition(self, topic: str, condition: Callable[[PartitionImage], bool]) -> PartitionImage:
+        """Wait until the metadata says so."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            found = self.partition(topic)
+            if found is not None and condition(found):
+                return found
+            assert time.monotonic() < deadline, found
+            time.sleep(0.2)

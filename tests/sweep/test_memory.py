@@ -1,0 +1,71 @@
+"""Verifying and recovering hold no more than 256 MiB and twice the largest batch, whatever the size of the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.model import Record, TimestampType
+
+pytestmark = pytest.mark.sweep
+
+MIB = 1 << 20
+SMALL, LARGE = 16 << 10, 48 * MIB
+LOG_BYTES = 400 * MIB
+RUN = """
+import json, sys
+from pathlib import Path
+from kafkalog import recover, verify
+what, path = sys.argv[1:]
+found = verify(path).findings if what == "verify" else recover(path, mode=what).plan.findings
+lines = Path("/proc/self/status").read_text().splitlines()
+peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+print(json.dumps({"kib": peak, "findings": [finding.code for finding in found]}))
+"""
+
+
+def batch_of(size: int, seed: int) -> bytes:
+    value = seed.to_bytes(4, "big") * (size // 4)
+    return build_batch([Record(0, 1_700_000_000_000, TimestampType.CREATE_TIME, None, value)], base_offset=0)
+
+
+def write_log(root: Path, *, torn: bool) -> None:
+    """One segment: small batches, one large one in the middle, small ones again; the offset lies outside the CRC."""
+    directory = root / "big-0"
+    directory.mkdir(parents=True)
+    (root / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    small, large = batch_of(SMALL, 7), batch_of(LARGE, 11)
+    offset = written = 0
+    with (directory / f"{0:020d}.log").open("wb") as file:
+        while written < LOG_BYTES:
+            data = large if offset == 10_000 else small
+            file.write(offset.to_bytes(8, "big") + data[8:])
+            offset, written = offset + 1, written + len(data)
+        if torn:
+            file.write(offset.to_bytes(8, "big") + small[8:-5])
+
+
+@pytest.mark.parametrize("what", ["verify", "safe", "kafka"])
+def test_memory_does_not_grow_with_the_log(what: str, tmp_path: Path, measured: Callable[[str, int], None]) -> None:
+    write_log(tmp_path / "logs", torn=True)
+    environment = os.environ | {"PYTHONPATH": str(Path(kafkalog.__file__).resolve().parents[1])}
+    finished = subprocess.run(
+        [sys.executable, "-c", RUN, what, str(tmp_path / "logs")],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    result = json.loads(finished.stdout)
+    if what != "kafka":
+        assert "torn_tail" in [code.lower() for code in result["findings"]]
+    size = (tmp_path / "logs" / "big-0" / f"{0:020d}.log").stat().st_size
+    assert size > LOG_BYTES - LARGE
+    assert result["kib"] << 10 < 256 * MIB + 2 * LARGE
+    measured(f"MiB held while a log of {size // MIB} MiB went through {what}", result["kib"] >> 10)
