@@ -59,9 +59,7 @@ def names_by_member(assignment: Assignment | None) -> dict[str, list[str] | None
     return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
 
 
-def group_line(
-    group: Group, counts: Mapping[str, int], without: str | None = None, joining: str | None = None
-) -> Line:
+def group_line(group: Group, counts: Mapping[str, int], without: str | None = None, joining: str | None = None) -> Line:
     """One group, and whether its assignor would assign the same; `without` and `joining` are what-ifs."""
     found = verdict(group, counts)
     line = _state(group)

@@ -17,9 +17,7 @@ def transaction_partitions(found: TransactionalId) -> list[str]:
     return [f"{topic}-{number}" for topic, number in found.partitions]
 
 
-def producer_lines(
-    places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]
-) -> Iterator[Line]:
+def producer_lines(places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]) -> Iterator[Line]:
     """The producers of every partition, with the transactions that they have open."""
     by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
     for place in places:

@@ -28,7 +28,7 @@ __all__ = ["Prepared", "write_task"]
 
 _HELD_BYTES = 64 * MIB
 """Rows of all partitions that one task holds before it makes batches of them."""
-_BATCHES_AT_ONCE = 4
+_BATCHES_AT_ONCE = 64
 _MOST_PARTITIONS = 10_000
 """More than this without numPartitions is taken for a mistake, such as a column that holds something else."""
 
@@ -80,6 +80,8 @@ class _Task:
         self._held: dict[TopicPartition, list[pa.RecordBatch]] = {}
         self._sizes: dict[TopicPartition, int] = {}
         self._total = 0
+        self._seen = 0
+        """bytes of all rows so far: decides whether compiled code is worth loading"""
         self._without_key = task
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -93,6 +95,7 @@ class _Task:
             self._held.setdefault(owner, []).append(part)
             self._sizes[owner] = self._sizes.get(owner, 0) + size
             self._total += size
+            self._seen += size
             if self._sizes[owner] >= _BATCHES_AT_ONCE * self._options.batch_bytes:
                 self._flush(owner)
         if self._total >= _HELD_BYTES:
@@ -108,7 +111,7 @@ class _Task:
         self._total -= self._sizes.pop(owner)
         largest = min(self._options.config.max_message_bytes, self._options.config.segment_bytes)
         for rows in held if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches():
-            for batch in build_batches(rows, self._settings):
+            for batch in build_batches(rows, self._settings, work_bytes=self._seen):
                 if len(batch.data) > largest:
                     raise UsageError(
                         f"a batch of {len(batch.data)} bytes for {owner[0]}-{owner[1]}: max.message.bytes is "

@@ -30,7 +30,6 @@ def clock() -> float:
     return time.thread_time() if use_cpu_time else time.perf_counter()
 
 
-
 def _python_reader(memory_records: Any) -> Any:
     def read(path: Path) -> Measured:
         data = path.read_bytes()

@@ -94,11 +94,14 @@ def build_batches(
     level: int | None = None,
     producer: ProducerState = NO_PRODUCER,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    work_bytes: int | None = None,
 ) -> Iterator[bytes]:
     """Batches of magic 2 from the columns `key`, `value`, `timestamp` (ms or a timestamp) and `headers`.
 
     Offsets count from `base_offset`, or are those of the column `offset`; sequences go on from batch to batch.  A batch
-    has at most `batch_bytes` bytes before compression, or one record.  Raises `UsageError` as `build_batch` does.
+    has at most `batch_bytes` bytes before compression, or one record.  `work_bytes` is that of the whole work where
+    these are only some of its rows: it decides whether compiled code is worth loading.  Raises `UsageError` as
+    `build_batch` does.
     """
     columns = record_columns(records)
     rows = columns.num_rows
@@ -112,12 +115,10 @@ def build_batches(
     has_times = "timestamp" in columns.schema.names
     times = columns["timestamp"] if has_times else pa.repeat(pa.scalar(NO_TIMESTAMP, pa.int64()), rows)
     _check(offsets, times)
-    if kernel_is_worth_it(columns.nbytes):
+    if kernel_is_worth_it(columns.nbytes if work_bytes is None else work_bytes):
         from kafkalog.codec.fast.encoder import encode_columns
 
-        made = encode_columns(
-            columns, offsets, times, batch_bytes, codec, level, producer, partition_leader_epoch
-        )
+        made = encode_columns(columns, offsets, times, batch_bytes, codec, level, producer, partition_leader_epoch)
         yield from made
         return
     sequence = producer.base_sequence

@@ -190,9 +190,7 @@ def _batch(  # noqa: C901 - one record after the other, field by field: calls wo
 
 
 @compiled("int64(int64[::1], int64[::1], int64[:,::1], int64, int64[::1], int64[::1], int64[::1])", declared=_DECLARED)
-def decode(
-    addresses: Any, sizes: Any, batches: Any, largest: int, sinks: Any, counters: Any, kept: Any
-) -> int:
+def decode(addresses: Any, sizes: Any, batches: Any, largest: int, sinks: Any, counters: Any, kept: Any) -> int:
     """Append the records of batches to the buffers at `sinks`; how many batches could be taken before a faulty one.
 
     `addresses` and `sizes` tell where the record bytes are; the rows of `batches` are count of records, base offset,

@@ -64,6 +64,7 @@ _ELEMENT = tuple(int(opcode.kind) for opcode in _ARRAYS[0].children)
 _SMALLEST = _ARRAYS[0].smallest
 _DECLARED = (_RECORD, FAULTS)
 
+
 @compiled(declared=_DECLARED)
 def _element(table: Any, row: int, position: int, end: int) -> tuple[int, int]:
     """One element of the array; fault and the position behind it, or of the fault.  `table` may have no column."""

@@ -48,9 +48,7 @@ def _announce() -> None:
     _announced = True
 
 
-def compiled(
-    signature: str | None = None, *, inline: bool = False, declared: object = None
-) -> Callable[[F], F]:
+def compiled(signature: str | None = None, *, inline: bool = False, declared: object = None) -> Callable[[F], F]:
     """`numba.njit` with a cache on disk, or without one where there is no place for it.
 
     The cache is found by name and source file, so whatever is frozen into the code from elsewhere goes into the name:

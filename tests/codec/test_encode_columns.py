@@ -52,7 +52,12 @@ def record_of(row: dict[str, object]) -> Record:
     pairs = row["headers"] or ()
     headers = tuple(Header(pair["key"], pair["value"]) for pair in pairs)  # type: ignore[attr-defined]
     return Record(
-        row["offset"], row["timestamp"], TimestampType.CREATE_TIME, row["key"], row["value"], headers  # type: ignore[arg-type]
+        row["offset"],
+        row["timestamp"],
+        TimestampType.CREATE_TIME,
+        row["key"],
+        row["value"],
+        headers,  # type: ignore[arg-type]
     )
 
 

@@ -111,9 +111,7 @@ def test_what_is_written_is_what_the_log_itself_would_have_written(tmp_path: Pat
     os.makedirs(other)
     with kafkalog.Log.open(other / "t-0", config, topic_id=topic_id) as log:
         for batch in kafkalog.open(path)["t", 0].batches():
-            found = [
-                kafkalog.NewRecord(each.value, each.key, each.timestamp) for each in kafkalog.iter_records(batch)
-            ]
+            found = [kafkalog.NewRecord(each.value, each.key, each.timestamp) for each in kafkalog.iter_records(batch)]
             log.append(found, compression="lz4")
     ours = {each.name: each.read_bytes() for each in sorted((path / "t-0").iterdir())}
     assert ours == {each.name: each.read_bytes() for each in sorted((other / "t-0").iterdir())}
