@@ -7,15 +7,20 @@ than "the last valid batch".  Both executions feed these rules; none of them end
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import (
+    CODEC_MASK,
     NO_PARTITION_LEADER_EPOCH,
     AnyHeader,
     BatchHeader,
     Codec,
     RecordBatch,
 )
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.runs import BatchRun
 
 __all__ = ["MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "header_findings"]
 
@@ -50,6 +55,29 @@ class Continuity:
         self._next_segment = next_segment
         self._last_offset: int | None = None
         self._epoch = NO_PARTITION_LEADER_EPOCH
+
+    def sound_prefix(self, run: BatchRun, *, gaps: bool) -> int:
+        """How many batches of a run, from the first on, are without findings; they count as checked.
+
+        With `gaps` those may have offsets missing before them, which is no more than information.
+        """
+        first, last = run["base_offset"], run.last_offsets
+        deltas, counts, epochs = run["last_offset_delta"], run["records_count"], run["partition_leader_epoch"]
+        fine = (run["attributes"] & CODEC_MASK <= Codec.ZSTD) & (first >= 0) & (deltas >= 0)
+        fine &= (counts >= 0) & (counts <= deltas + 1) & (last >= first)
+        if self._base is not None:
+            fine &= (first >= self._base) & (last - self._base <= MAX_RELATIVE_OFFSET)
+        if self._next_segment is not None:
+            fine &= last < self._next_segment
+        if self._last_offset is not None:
+            fine[0] &= bool(first[0] > self._last_offset if gaps else first[0] == self._last_offset + 1)
+        fine[1:] &= first[1:] > last[:-1] if gaps else first[1:] == last[:-1] + 1
+        fine[0] &= bool(epochs[0] >= self._epoch)
+        fine[1:] &= epochs[1:] >= epochs[:-1]
+        count = len(run) if fine.all() else int(fine.argmin())
+        if count:
+            self._last_offset, self._epoch = int(last[count - 1]), max(self._epoch, int(epochs[count - 1]))
+        return count
 
     def check(self, batch: RecordBatch) -> Iterator[Finding]:
         """Findings of this batch, given those before it."""

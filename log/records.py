@@ -8,25 +8,39 @@ broker's `UnifiedLog`.  What stops a consumer stops this reader: records before 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BatchHeader, Record, RecordBatch
+from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import BatchReader
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.fast.runs import BatchRun
     from kafkalog.log.partition import Partition
 
 __all__ = ["ISOLATION_LEVELS", "RecordReader"]
 
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
+NO_END = 2**63 - 1
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+
+
+class TakeRun(Protocol[T_co]):
+    """What makes something of many batches at once."""
+
+    def __call__(self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /) -> Iterator[T_co | range]:
+        """Of each batch the records from `low` up to `high`; a range of numbers gives batches back, in their place."""
 
 
 class RecordReader:
@@ -60,6 +74,8 @@ class RecordReader:
         if not all_records:
             self._next_offset = max(partition.log_start_offset, start_offset or 0)
         self._start_offset = self._next_offset
+        self._aborted: AbortedFilter | None = None
+        self._ended = False
         self._batches = BatchReader(
             partition.segments,
             start_offset=self._next_offset,
@@ -89,43 +105,100 @@ class RecordReader:
 
     def by_batch(self) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
         """The records batch by batch, each with its batch; batches without any are left out."""
-        aborted: AbortedFilter | None = None
+        for found in self._read(None):
+            if isinstance(found, tuple):
+                yield found
+
+    def by_run(self, take: TakeRun[T]) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
+        """As `by_batch`, with runs of ordinary batches given to `take`, whatever it makes of them; see `TakeRun`."""
+        return self._read(take)
+
+    def _read(self, take: TakeRun[T] | None) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
         end = self._end_offset
         if self._committed:
             transactions = self._partition.transactions(limits=self._limits)
-            aborted = AbortedFilter(transactions.aborted)
+            self._aborted = AbortedFilter(transactions.aborted)
             self.findings.extend(transactions.findings)
             # not the last stable offset, which is at damage where there is some: reading has to meet it
             undecided = transactions.open_first_offsets.values()
             end = min([*undecided, *([] if end is None else [end])], default=None)
-        met = False
-        for batch in self._batches:
+        met = self._ended = False
+        for found in self._batches if take is None else self._batches.by_run():
             met = True
-            first = batch.header.base_offset if isinstance(batch.header, BatchHeader) else None
-            if end is not None and first is not None and first >= end and not self._all:
-                return
-            records: Sequence[Record] = ()
-            finding = None
-            unwanted = batch.header.is_control and not self._control
-            if not unwanted and not (aborted is not None and aborted.rejects(batch)):
-                decoded = decode_batch(batch, limits=self._limits)
-                finding = decoded.finding
-                records = self._wanted(decoded.records, end)
-            if records:
-                yield batch, records
-            if finding is not None:
-                segment = self._batches.segment
-                if segment is not None:
-                    finding = finding.in_file(segment.path)
-                self._batches.stop_at(finding, batch)
-                if not self._all:
-                    return
-            if self._next_offset is not None:
-                self._next_offset = max(self._next_offset, batch.header.next_offset)
-            if not self._all and end is not None and self._next_offset is not None and self._next_offset >= end:
+            if isinstance(found, RecordBatch):
+                yield from self._one(found, end)
+            elif take is not None:
+                yield from self._run(found, end, take)
+            if self._is_over():
                 return
         if not met:
             self._nothing_met()
+
+    def _run(
+        self, run: BatchRun, end: int | None, take: TakeRun[T]
+    ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
+        while len(run) and not self._is_over():
+            count = self._ordinary(run, end)
+            if count == 0:
+                yield from self._one(run.batch(0), end)
+                run = run.part(1, len(run))
+                continue
+            part, run = run.part(0, count), run.part(count, len(run))
+            low = part.last_offsets + 1
+            low[1:], low[0], following = low[:-1].copy(), self._next_offset or 0, int(low[-1])
+            for made in take(part, low, NO_END if end is None else end):
+                if not isinstance(made, range):
+                    yield made
+                    continue
+                for number in made:
+                    self._next_offset = int(low[number])
+                    yield from self._one(part.batch(number), end)
+                    if self._is_over():
+                        return
+            self._next_offset = following
+
+    def _is_over(self) -> bool:
+        return self._ended
+
+    def _ordinary(self, run: BatchRun, end: int | None) -> int:
+        """How many batches from the first on are wanted as a whole, but for what lies below the next offset."""
+        if self._all:
+            return 0
+        last = run.last_offsets
+        flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
+        fine = (run["attributes"] & flags == 0) & (run["base_offset"] <= last)
+        if end is not None:
+            fine &= last < end - 1
+        fine[0] &= bool(last[0] >= (self._next_offset or 0))
+        fine[1:] &= last[1:] > last[:-1]
+        return len(run) if fine.all() else int(fine.argmin())
+
+    def _one(self, batch: RecordBatch, end: int | None) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
+        first = batch.header.base_offset if isinstance(batch.header, BatchHeader) else None
+        if end is not None and first is not None and first >= end and not self._all:
+            self._ended = True
+            return
+        records: Sequence[Record] = ()
+        finding = None
+        unwanted = batch.header.is_control and not self._control
+        if not unwanted and not (self._aborted is not None and self._aborted.rejects(batch)):
+            decoded = decode_batch(batch, limits=self._limits)
+            finding = decoded.finding
+            records = self._wanted(decoded.records, end)
+        if records:
+            yield batch, records
+        if finding is not None:
+            segment = self._batches.segment
+            if segment is not None:
+                finding = finding.in_file(segment.path)
+            self._batches.stop_at(finding, batch)
+            if not self._all:
+                self._ended = True
+                return
+        if self._next_offset is not None:
+            self._next_offset = max(self._next_offset, batch.header.next_offset)
+        if not self._all and end is not None and self._next_offset is not None and self._next_offset >= end:
+            self._ended = True
 
     def _wanted(self, records: tuple[Record, ...], end: int | None) -> Sequence[Record]:
         low = self._start_offset if self._all else self._next_offset

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.model import (
+    CONTROL_FLAG,
+    TRANSACTIONAL_FLAG,
+    AbortedTransaction,
+    BatchHeader,
+    RecordBatch,
+)
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import next_batch
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.runs import BatchRun, RunScanner
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
@@ -94,9 +104,9 @@ class SliceReader:
         position = wanted.start
         with FileSource(wanted.path) as source:
             while position < min(wanted.end, source.size):
-                scanner = Scanner(source, position=position, end=wanted.end, limits=self._limits)
-                for batch in scanner:
-                    yield from self._batch(batch)
+                scanner = self._scanner(source, position)
+                for found in scanner:
+                    yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
                     if self.next_offset >= wanted.end_offset:
                         break
                 yield from self._faults(self._assembler.flush())
@@ -115,11 +125,46 @@ class SliceReader:
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 yield replace(self._damage(finding, position, wanted.end), is_missing=True)
 
-    def _is_tail(self, scanner: Scanner) -> bool:
+    def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
+        if not self._assembler.takes_runs:
+            return Scanner(source, position=position, end=self._slice.end, limits=self._limits)
+        from kafkalog.codec.fast.runs import RunScanner
+
+        return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
+
+    def _run(self, run: BatchRun) -> Iterator[pa.RecordBatch | Damage]:
+        """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
+        end = self._slice.end_offset
+        first = True
+        while len(run) and (first or self.next_offset < end):
+            ordinary = self._ordinary(run) if self.next_offset < end else 0
+            first = False
+            if ordinary == 0:
+                yield from self._batch(run.batch(0))
+                run = run.part(1, len(run))
+                continue
+            part, run = run.part(0, ordinary), run.part(ordinary, len(run))
+            low = part.last_offsets + 1
+            low[1:], first_low, last = low[:-1].copy(), self.next_offset, int(low[-1])
+            low[0], self.next_offset = first_low, last
+            yield from self._faults(self._assembler.add_run(part, low, end))
+
+    def _ordinary(self, run: BatchRun) -> int:
+        """How many batches from the first on are in order, wanted, and need no look at transactions or markers."""
+        first, last = run["base_offset"], run.last_offsets
+        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
+        fine = (first >= 0) & (first <= last) & (last - self._slice.base_offset <= MAX_RELATIVE_OFFSET)
+        fine &= run["attributes"] & flags == 0
+        fine[0] &= bool(last[0] >= self.next_offset)
+        fine[1:] &= (last[1:] > last[:-1]) & (last[:-1] < self._slice.end_offset - 1)
+        fine &= first < self._slice.end_offset
+        return len(run) if fine.all() else int(fine.argmin())
+
+    def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
         return self._slice.is_last and scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
-    def _resume(self, source: FileSource, scanner: Scanner) -> int:
+    def _resume(self, source: FileSource, scanner: Scanner | RunScanner) -> int:
         """Where to go on; in a tail a batch behind it tells damage from an unfinished append."""
         wanted = self._slice
         if not self._tolerant and not self._is_tail(scanner):

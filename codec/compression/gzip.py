@@ -11,7 +11,9 @@ __all__ = ["compress", "decompress"]
 
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
-_FIRST_PIECE = 256
+_FIRST_PIECE = 16 * 1024
+"""of a stream, and what a member behind the first begins with, bytes: Kafka's streams have one member"""
+_LATER_PIECE = 256
 _FLAGS_POSITION = 3
 _RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
@@ -34,13 +36,15 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
     """
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     parts: list[bytes] = []
-    used, piece = 0, _FIRST_PIECE
+    used, piece = 0, _LATER_PIECE if position else _FIRST_PIECE
+    is_first = True
     while not decoder.eof:
         rest: bytes | memoryview = decoder.unconsumed_tail
         if not rest:
             rest = data[position : position + piece]
-            if piece == _FIRST_PIECE:
+            if is_first:
                 rest = _without_reserved_flags(rest)
+            is_first = False
             position += len(rest)
             piece *= 2
         if len(rest) == 0:

@@ -8,6 +8,7 @@ end mark is ignored.  So the frame is walked here and only blocks go to the libr
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 import lz4.block as _block
 
@@ -60,6 +61,7 @@ def xxh32(data: bytes) -> int:
     return value ^ value >> 16
 
 
+@lru_cache(maxsize=256)
 def _header_checksum(descriptor: bytes) -> int:
     return xxh32(descriptor) >> 8 & 0xFF
 

@@ -7,6 +7,8 @@ decompressed.
 
 from __future__ import annotations
 
+import threading
+
 import zstandard
 
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large
@@ -22,6 +24,22 @@ _BLOCK_HEADER = 3
 _RLE, _COMPRESSED, _RESERVED = 1, 2, 3
 _CHECKSUM_SIZE = 4
 _DEFAULT_LEVEL = 3
+
+
+class _Decoders(threading.local):
+    """A decoder takes longer to make than a batch to decompress, and serves one thread at a time."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, zstandard.ZstdDecompressor] = {}
+
+
+_decoders = _Decoders()
+
+
+def _decoder(window_bytes: int) -> zstandard.ZstdDecompressor:
+    if window_bytes not in _decoders.made:
+        _decoders.made = {window_bytes: zstandard.ZstdDecompressor(max_window_size=window_bytes)}
+    return _decoders.made[window_bytes]
 
 
 def _skippable_end(data: bytes | memoryview, start: int) -> int:
@@ -66,7 +84,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         raise bad_stream("zstd", "it is empty")
     parts: list[bytes] = []
     used = position = 0
-    decoder = zstandard.ZstdDecompressor(max_window_size=limits.zstd_window_bytes)
+    decoder = _decoder(limits.zstd_window_bytes)
     while position < len(data):
         if int.from_bytes(data[position : position + 4], "little") & _SKIPPABLE_MASK == _SKIPPABLE:
             position = _skippable_end(data, position)

@@ -45,6 +45,7 @@ __all__ = [
     "build_control_batch",
     "build_end_transaction_marker",
     "build_raw_batch",
+    "check_producer",
     "control_key",
     "empty_batch",
 ]
@@ -97,7 +98,8 @@ def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
     return bytes(data)
 
 
-def _check(records: Sequence[Record], producer: ProducerState, codec: int, control: bool) -> None:
+def check_producer(producer: ProducerState, codec: int, *, control: bool = False) -> None:
+    """Raise `UsageError` for producer fields, or a compression, that no batch of records can have."""
     if codec not in frozenset(Codec):
         raise UsageError(f"compression {codec} is not defined")
     if producer.is_transactional and producer.producer_id == NO_PRODUCER_ID:
@@ -107,6 +109,10 @@ def _check(records: Sequence[Record], producer: ProducerState, codec: int, contr
             raise UsageError("a producer id needs a producer epoch")
         if producer.base_sequence < 0 and not control:
             raise UsageError("a producer id needs a sequence")
+
+
+def _check(records: Sequence[Record], producer: ProducerState, codec: int, control: bool) -> None:
+    check_producer(producer, codec, control=control)
     last = None
     for record in records:
         if record.timestamp < NO_TIMESTAMP:

@@ -9,15 +9,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalog.codec.fast.choice import column_decoders
+from kafkalog.codec.fast.choice import column_decoders, kernel_is_worth_it
 from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.records import open_payload
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.fast.run_filler import RunFiller
+    from kafkalog.codec.fast.runs import BatchRun
 
 __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 
@@ -60,6 +68,27 @@ class ArrowAssembler:
         self._parts: list[Part] = []
         self._decoder: ColumnDecoder = self._v2
         self._rows = self._bytes = 0
+        self._filler: RunFiller | None = None
+        self.takes_runs = kernel_is_worth_it(work_bytes)
+        """whether `add_run` may be called, and is worth it"""
+        if self.takes_runs:
+            from kafkalog.codec.fast.run_filler import RunFiller
+
+            self._filler = RunFiller(schema, topic, partition, limits, bounds.rows, bounds.bytes)
+            self._filler.rows_bound = self._rows_bound
+
+    def add_run(self, run: BatchRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
+        """Take many batches, `low` for each of them, and give what that completes."""
+        filler = self._filler
+        if filler is None:
+            raise TypeError("this assembler takes one batch at a time")
+        if self._parts:
+            yield from self.flush()
+        for number in filler.take_run(run, low, high):
+            yield from self.flush()
+            if number is not None:
+                yield from self.add(run.batch(number), int(low[number]), high)
+                yield from self.flush()
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Sequence[Piece]:
         """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes."""
@@ -74,7 +103,8 @@ class ArrowAssembler:
             part = Part(batch, low, high)
             rows, size, decoder = 1, batch.size, self._legacy
         full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
-        done: Sequence[Piece] = list(self.flush()) if full or decoder is not self._decoder else ()
+        full = full or decoder is not self._decoder or (self._filler is not None and not self._filler.is_empty)
+        done: Sequence[Piece] = list(self.flush()) if full else ()
         self._decoder = decoder
         self._parts.append(part)
         self._rows += rows
@@ -83,6 +113,11 @@ class ArrowAssembler:
 
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
+        if self._filler is not None and not self._filler.is_empty:
+            piece = self._filler.take()
+            if piece.num_rows:
+                yield from self._cut(piece)
+            self._filler.rows_bound = self._rows_bound
         parts, self._parts = self._parts, []
         self._rows = self._bytes = 0
         if not parts:

@@ -1,21 +1,23 @@
 """Which execution a piece of work deserves: the compiled one earns its start-up only on many bytes.
 
 Loading numba and the cached kernels takes 0.4 to 1 s and 100 MB; plain Python reads about 20 MB of small records in
-that time.  Nothing here imports numba before the answer is yes.
+that time.  Nothing here imports numba before the answer is yes, nor pyarrow before columns are wanted.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from importlib.util import find_spec
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.group import ColumnDecoder
 from kafkalog.codec.fast.plain import PLAIN
-from kafkalog.codec.fast.plain_columns import PlainColumns
 from kafkalog.codec.limits import MIB, Limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalog.codec.fast.group import ColumnDecoder
 
 __all__ = ["ENOUGH_BYTES", "column_decoders", "kernel_is_worth_it"]
 
@@ -43,6 +45,8 @@ def column_decoders(
     execution: Execution = PLAIN,
 ) -> tuple[ColumnDecoder, ColumnDecoder]:
     """The decoder of v0 and v1 entries, and that of v2 batches."""
+    from kafkalog.codec.fast.plain_columns import PlainColumns
+
     plain = PlainColumns(schema, topic, partition, limits, execution)
     if not kernel_is_worth_it(work_bytes):
         return plain, plain

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kafkalog.codec.execution import RawRecord, RecordFault
 from kafkalog.codec.fast import kernels
+from kafkalog.codec.fast.fields_kernel import FAULTS
 from kafkalog.codec.fast.plain import PlainExecution
 from kafkalog.codec.limits import Limits
 
@@ -89,7 +90,7 @@ def scan_batches(
     outcomes = [
         BatchOutcome(found, None if code is None else RecordFault(code, position))
         for found, fault, position in outcome.T.tolist()
-        for code in (kernels.FAULTS[fault],)
+        for code in (FAULTS[fault],)
     ]
     return RecordTable(fields[:, :rows], kernels.RECORD_SLOTS, payloads), outcomes
 

@@ -15,11 +15,14 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.record_filter import RecordFilter
-from kafkalog.cli.record_lines import batch_line, batch_words, record_line, record_object
-from kafkalog.cli.side_files import is_side_file, read_side_file
+from kafkalog.cli.record_lines import batch_line, record_line, record_object
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
+from kafkalog.log.batch_words import batch_words
+from kafkalog.log.side_files import is_side_file, read_side_file
 
 __all__ = ["command"]
 
@@ -115,6 +118,26 @@ class _Dump:
             for record in records:
                 self.writer.write(line(batch, record))
         self.findings.extend(reader.findings)
+
+    def json_records(self, partition: Partition, reader: RecordReader) -> None:
+        """All records as JSON lines, most of them without an object for each; only where no filter is set."""
+        from kafkalog.codec.fast.json_lines import JsonLines
+
+        readable = record_object(partition.topic, partition.partition, self.encoding)
+        many = JsonLines(partition.topic, partition.partition, self.encoding, DEFAULT_LIMITS)
+        for made in reader.by_run(many.lines):
+            if isinstance(made, memoryview):
+                self.writer.write_lines(made)
+                continue
+            batch, records = made
+            for record in records:
+                self.writer.write(readable(batch, record))
+        self.findings.extend(reader.findings)
+
+    def is_for_many(self, partition: Partition, *, everything: bool) -> bool:
+        """Whether `json_records` can do it, and is worth it."""
+        simple = self.as_json and not everything and self.wanted.is_empty and self.max_records is None
+        return simple and kernel_is_worth_it(partition.size)
 
 
 def _entry_line(entry: dict[str, object]) -> str:
@@ -231,5 +254,8 @@ def command(
                 all=everything,
                 on_bytes=progress.advance,
             )
-            dump.records(partition, reader)
+            if dump.is_for_many(partition, everything=everything):
+                dump.json_records(partition, reader)
+            else:
+                dump.records(partition, reader)
     return Outcome.FINDINGS if report_findings(dump.findings) else Outcome.CLEAN

@@ -15,6 +15,7 @@ from kafkalog.cli.outcome import PIPE_CLOSED, Outcome, outcome_of, sentence_of
 __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
+    "build": ("kafkalog.cli.build", "Write partition directories from Parquet, Arrow or JSON lines."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),

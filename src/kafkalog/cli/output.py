@@ -53,6 +53,11 @@ class LineWriter:
         if self._held >= _BLOCK_BYTES:
             self.flush()
 
+    def write_lines(self, lines: bytes | memoryview) -> None:
+        """Whole lines with their newlines, as they are."""
+        self.flush()
+        self._stream.write(lines)
+
     def flush(self) -> None:
         """Hand everything to the operating system."""
         if self._lines:

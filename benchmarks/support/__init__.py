@@ -1,0 +1,1 @@
+"""What the programs of this folder share: corpora, and the peers they are measured beside."""

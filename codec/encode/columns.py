@@ -1,0 +1,175 @@
+"""Record batches from Arrow columns: what a producer's accumulator does, without an object for each record.
+
+Bytes are those of `build_batch` for the same records; a test compares them.  Batches are split as a producer with
+`batch.size` splits what is not compressed (`MemoryRecordsBuilder.hasRoomFor`), by the sizes before compression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.execution import RawRecord
+from kafkalog.codec.fast.choice import kernel_is_worth_it
+from kafkalog.codec.fast.writer import write_records
+from kafkalog.codec.limits import KIB
+from kafkalog.codec.model import (
+    BATCH,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Codec,
+    Header,
+    Record,
+    TimestampType,
+    increment_sequence,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DEFAULT_BATCH_BYTES", "build_batches", "record_columns"]
+
+DEFAULT_BATCH_BYTES = 16 * KIB
+"""A producer's `batch.size`."""
+
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_COLUMNS = {
+    "key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64(), "headers": _HEADERS, "offset": pa.int64(),
+}  # fmt: skip
+_MILLISECONDS = pa.timestamp("ms")
+
+
+def _as_milliseconds(column: pa.Array) -> pa.Array:
+    """Timestamps as ms; what is finer is cut off, towards the past."""
+    if pa.types.is_timestamp(column.type):
+        unit = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]
+        numbers = column.view(pa.int64())
+        if unit == 1:
+            return numbers
+        if unit is not None and (pc.min(numbers).as_py() or 0) >= 0:
+            return pc.divide(numbers, pa.scalar(unit, pa.int64()))
+        column = pc.cast(pc.floor_temporal(column, unit="millisecond"), pa.timestamp("ms", column.type.tz), safe=False)
+        return column.cast(pa.int64())
+    return column.cast(pa.int64())
+
+
+def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that batches are built from, in the types that they need; others are left out.
+
+    `value` must be there.  A null timestamp becomes -1, a null list of headers an empty one.  Raises `UsageError`.
+    """
+    if "value" not in records.schema.names:
+        raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")
+    found = {}
+    for name, kind in _COLUMNS.items():
+        if name not in records.schema.names:
+            continue
+        column = records[name]
+        try:
+            if name == "timestamp":
+                column = pc.fill_null(_as_milliseconds(column), NO_TIMESTAMP)
+            found[name] = column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UsageError(f"column {name} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
+    if "headers" in found:
+        keys = found["headers"].flatten()
+        if keys.null_count or keys.field("key").null_count:
+            raise UsageError("a header or its key is null")
+    return pa.RecordBatch.from_pydict(found)
+
+
+def build_batches(
+    records: pa.RecordBatch,
+    *,
+    base_offset: int = 0,
+    keep_offsets: bool = False,
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer: ProducerState = NO_PRODUCER,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> Iterator[bytes]:
+    """Batches of magic 2 from the columns `key`, `value`, `timestamp` (ms or a timestamp) and `headers`.
+
+    Offsets count from `base_offset`, or are those of the column `offset`; sequences go on from batch to batch.  A batch
+    has at most `batch_bytes` bytes before compression, or one record.  Raises `UsageError` as `build_batch` does.
+    """
+    columns = record_columns(records)
+    rows = columns.num_rows
+    if rows == 0:
+        return
+    if keep_offsets and ("offset" not in columns.schema.names or columns["offset"].null_count):
+        raise UsageError("there is no column offset, or one is null")
+    if base_offset < 0 or base_offset > 2**63 - 1 - rows:
+        raise UsageError(f"offsets from {base_offset} on do not fit")
+    offsets = columns["offset"] if keep_offsets else _counted(base_offset, rows)
+    has_times = "timestamp" in columns.schema.names
+    times = columns["timestamp"] if has_times else pa.repeat(pa.scalar(NO_TIMESTAMP, pa.int64()), rows)
+    _check(offsets, times)
+    if kernel_is_worth_it(columns.nbytes):
+        from kafkalog.codec.fast.encoder import encode_columns
+
+        made = encode_columns(
+            columns, offsets, times, batch_bytes, codec, level, producer, partition_leader_epoch
+        )
+        yield from made
+        return
+    sequence = producer.base_sequence
+    for batch in _split(columns, offsets, times, batch_bytes):
+        state = ProducerState(producer.producer_id, producer.producer_epoch, sequence, producer.is_transactional)
+        yield build_batch(
+            batch, codec=codec, level=level, producer=state, partition_leader_epoch=partition_leader_epoch
+        )
+        if sequence != NO_SEQUENCE:
+            sequence = increment_sequence(sequence, len(batch))
+
+
+def _counted(start: int, rows: int) -> pa.Array:
+    """`start`, and one more for each row."""
+    ones = pa.repeat(pa.scalar(1, pa.int64()), rows)
+    return pc.cumulative_sum(ones, start=start - 1)
+
+
+def _check(offsets: pa.Array, times: pa.Array) -> None:
+    if len(offsets) > 1 and not pc.all(pc.greater(offsets[1:], offsets[:-1])).as_py():
+        raise UsageError("offsets do not increase")
+    if offsets[0].as_py() < 0:
+        raise UsageError(f"offset {offsets[0].as_py()} is negative")
+    smallest = pc.min(times).as_py()
+    if smallest < NO_TIMESTAMP:
+        raise UsageError(f"timestamp {smallest} is negative")
+
+
+def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
+    """The records of each batch."""
+    names = columns.schema.names
+    nothing = [None] * columns.num_rows
+    keys = columns["key"].to_pylist() if "key" in names else nothing
+    lists = columns["headers"].to_pylist() if "headers" in names else nothing
+    batch: list[Record] = []
+    size = BATCH.size
+    rows = zip(keys, columns["value"].to_pylist(), lists, offsets.to_pylist(), times.to_pylist(), strict=True)
+    for key, value, pairs, offset, time in rows:
+        headers = tuple(Header(pair["key"], pair["value"]) for pair in pairs or ())
+        record = Record(offset, time, TimestampType.CREATE_TIME, key, value, headers)
+        more = _size(record, batch[0] if batch else record)
+        if batch and (size + more > batch_bytes or offset - batch[0].offset > 2**31 - 1):
+            yield batch
+            batch, size = [], BATCH.size
+            more = _size(record, record)
+        batch.append(record)
+        size += more
+    yield batch
+
+
+def _size(record: Record, first: Record) -> int:
+    headers = tuple((header.key.encode(), header.value) for header in record.headers)
+    delta = min(record.offset - first.offset, 2**31 - 1)
+    raw = RawRecord(0, record.timestamp - first.timestamp, delta, record.key, record.value, headers)
+    return len(write_records([raw]))

@@ -1,0 +1,232 @@
+"""The buffers that the compiled decoder fills, and the Arrow columns that become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalog.codec.fast.decode_kernel import COUNTERS, SINKS, SMALLEST_HEADER, decode
+from kafkalog.codec.fast.schema import TYPES
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import TIMESTAMP_TYPE_FLAG
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+
+__all__ = ["MOST_BYTES", "WANTED", "ColumnBuffers", "ColumnFiller"]
+
+MOST_BYTES = 2**30
+"""Record bytes that are put together at most; Arrow's offsets are signed 32-bit numbers."""
+
+_WIDTHS = {
+    "offset": 8, "timestamp": 8, "timestamp_valid": 1, "sequence": 4, "key_ends": 4, "key_valid": 1, "key": 1,
+    "value_ends": 4, "value_valid": 1, "value": 1, "header_ends": 4, "header_key_ends": 4, "header_key": 1,
+    "header_value_ends": 4, "header_value_valid": 1, "header_value": 1,
+}  # fmt: skip
+_ROW_SINKS = (
+    "offset", "timestamp", "timestamp_valid", "sequence", "key_ends", "key_valid", "value_ends", "value_valid",
+    "header_ends",
+)  # fmt: skip
+_ELEMENT_SINKS = ("header_key_ends", "header_value_ends", "header_value_valid")
+_DATA_SINKS = ("key", "value", "header_key", "header_value")
+WANTED: dict[str, tuple[str, ...]] = {
+    "offset": ("offset",),
+    "timestamp": ("timestamp", "timestamp_valid"),
+    "sequence": ("sequence",),
+    "key": ("key_ends", "key_valid", "key"),
+    "value": ("value_ends", "value_valid", "value"),
+    "headers": (
+        "header_ends", "header_key_ends", "header_key", "header_value_ends", "header_value_valid", "header_value",
+    ),
+}  # fmt: skip
+"""Column -> the buffers that it is made of; the other columns follow from the headers of the batches."""
+_OF_BATCH = {
+    "timestampType": ("attributes", np.int32),
+    "leaderEpoch": ("partition_leader_epoch", np.int32),
+    "producerId": ("producer_id", np.int64),
+    "producerEpoch": ("producer_epoch", np.int16),
+}
+
+
+class ColumnBuffers:
+    """Growing buffers, and how much of them is filled."""
+
+    def __init__(self, columns: Sequence[str], rows: int, most_bytes: int) -> None:
+        self._wanted = [name for column in columns for name in WANTED.get(column, ())]
+        self._buffers: dict[str, Any] = {}
+        self.sinks = np.zeros(len(SINKS), np.int64)
+        self.counters = np.zeros(len(COUNTERS), np.int64)
+        self._room_rows = self._room_elements = 0
+        self._first_rows = rows
+        self._most_bytes = most_bytes
+
+    def count(self, name: str) -> int:
+        """How much is filled, see `COUNTERS`."""
+        return int(self.counters[COUNTERS.index(name)])
+
+    def __getitem__(self, name: str) -> Any:
+        return self._buffers[name]
+
+    def ensure(self, rows: int, record_bytes: int) -> None:
+        """Room for so many more rows, and for all that so many more record bytes can hold."""
+        need = self.count("rows") + rows
+        if need > self._room_rows or not self._room_rows:
+            self._room_rows = max(need, 2 * self._room_rows, self._first_rows)
+            self._resize([name for name in self._wanted if name in _ROW_SINKS], self._room_rows + 1)
+        # what all rows would take if they went on like these: growing means copying
+        foreseen = min(record_bytes * self._room_rows // max(rows, 1), self._most_bytes)
+        for name in self._wanted:
+            if name in _DATA_SINKS:
+                self._data(name, self.count(name) + record_bytes, foreseen)
+        if "header_ends" in self._wanted:
+            elements = self.count("headers") + record_bytes // SMALLEST_HEADER
+            if elements > self._room_elements or not self._room_elements:
+                self._room_elements = max(elements, 2 * self._room_elements)
+                self._resize(_ELEMENT_SINKS, self._room_elements + 1)
+
+    def _data(self, name: str, need: int, foreseen: int) -> None:
+        buffer = self._buffers.get(name)
+        if buffer is None:
+            self._put(name, max(need, foreseen, 1))
+        elif buffer.size < need:
+            self._put(name, max(need, 2 * buffer.size))
+
+    def _resize(self, names: Sequence[str], items: int) -> None:
+        for name in names:
+            is_new = name not in self._buffers
+            self._put(name, items * _WIDTHS[name])
+            if is_new and name.endswith("_ends"):
+                np.frombuffer(self._buffers[name], np.int32, 1)[0] = 0
+
+    def _put(self, name: str, size: int) -> None:
+        if name in self._buffers:
+            self._buffers[name].resize(size)
+        else:
+            self._buffers[name] = pa.allocate_buffer(size, resizable=True)
+        self.sinks[SINKS.index(name)] = self._buffers[name].address
+
+    def reset(self) -> None:
+        """Let go of everything: what was filled belongs to Arrow arrays now."""
+        self._buffers = {}
+        self.sinks[:] = 0
+        self.counters[:] = 0
+        self._room_rows = self._room_elements = 0
+
+
+class ColumnFiller:
+    """Takes the records of many batches, gives one Arrow batch."""
+
+    def __init__(
+        self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
+    ) -> None:
+        self._schema = schema
+        self._constants = {"topic": pa.repeat(pa.scalar(topic, pa.string()), rows),
+                           "partition": pa.repeat(pa.scalar(partition, pa.int32()), rows)}  # fmt: skip
+        self._largest_headers = limits.headers_per_record
+        self.buffers = ColumnBuffers(schema.names, rows, most_bytes)
+        self._kept: list[Int64s] = []
+        self._of_batch: dict[str, list[Int64s]] = {name: [] for name in schema.names if name in _OF_BATCH}
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return self.buffers.count("rows")
+
+    def fill(self, addresses: Int64s, sizes: Int64s, headers: Any, low: Int64s, high: int) -> int:
+        """Take batches, `headers` their `BatchRun`; how many were taken before one that holds a fault."""
+        counts = headers["records_count"]
+        self.buffers.ensure(int(np.minimum(counts, sizes // 7 + 1).sum()), int(sizes.sum()))
+        batches = np.empty((8, len(addresses)), np.int64)
+        batches[0], batches[1], batches[2] = counts, headers["base_offset"], headers["base_timestamp"]
+        batches[3], batches[4] = headers["max_timestamp"], headers["attributes"] & TIMESTAMP_TYPE_FLAG
+        batches[5], batches[6], batches[7] = headers["base_sequence"], low, high
+        kept = np.zeros(len(addresses), np.int64)
+        done: int = decode(
+            addresses, sizes, batches, self._largest_headers, self.buffers.sinks, self.buffers.counters, kept
+        )
+        self._kept.append(kept[:done])
+        for name, values in self._of_batch.items():
+            values.append(headers[_OF_BATCH[name][0]][:done].copy())
+        return done
+
+    def take(self) -> pa.RecordBatch:
+        """What was filled in, as an Arrow batch; begins anew."""
+        arrays = [self._column(name) for name in self._schema.names]
+        self.drop()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def drop(self) -> None:
+        """Begin anew."""
+        self._kept = []
+        for values in self._of_batch.values():
+            values.clear()
+        self.buffers.reset()
+
+    def of_rows(self, name: str) -> npt.NDArray[Any]:
+        """A column that follows from the headers of the batches."""
+        field, kind = _OF_BATCH[name]
+        values = np.concatenate(self._of_batch[name])
+        if field == "attributes":
+            values = (values & TIMESTAMP_TYPE_FLAG) // TIMESTAMP_TYPE_FLAG
+        return np.repeat(values.astype(kind), np.concatenate(self._kept))
+
+    def _column(self, name: str) -> pa.Array:
+        buffers, rows = self.buffers, self.rows
+        if name in self._constants:
+            if rows > len(self._constants[name]):
+                self._constants[name] = pa.repeat(self._constants[name][0], rows)
+            return self._constants[name][:rows]
+        if name in _OF_BATCH:
+            return pa.array(self.of_rows(name))
+        if name in ("key", "value"):
+            return binary(buffers, name, rows, pa.binary())
+        if name == "headers":
+            return _headers(buffers, rows)
+        nulls, bits = 0, None
+        if name == "timestamp":
+            nulls = buffers.count("timestamp_nulls")
+            bits = validity(buffers["timestamp_valid"], rows) if nulls else None
+        return pa.Array.from_buffers(TYPES[name], rows, [bits, buffers[name]], nulls)
+
+
+def validity(valid: Any, rows: int) -> pa.Buffer:
+    """A byte for each row as a bit for each row."""
+    return pa.py_buffer(np.packbits(np.frombuffer(valid, np.uint8, rows), bitorder="little"))
+
+
+def binary(buffers: ColumnBuffers, name: str, rows: int, kind: pa.DataType) -> pa.Array:
+    """A column of bytes."""
+    nulls = buffers.count(f"{name}_nulls") if f"{name}_nulls" in COUNTERS else 0
+    bits = validity(buffers[f"{name}_valid"], rows) if nulls else None
+    return pa.Array.from_buffers(kind, rows, [bits, buffers[f"{name}_ends"], buffers[name]], nulls)
+
+
+def _header_keys(buffers: ColumnBuffers, elements: int) -> pa.Array:
+    """As text; bytes that are no UTF-8 become U+FFFD."""
+    keys = binary(buffers, "header_key", elements, pa.string())
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([key.decode("utf-8", "replace") for key in keys.cast(pa.binary()).to_pylist()], pa.string())
+    return keys
+
+
+def _headers(buffers: ColumnBuffers, rows: int) -> pa.Array:
+    """A list of key and value for each record, null where it has none."""
+    elements = buffers.count("headers")
+    kind = TYPES["headers"]
+    if elements == 0:
+        return pa.nulls(rows, kind)
+    fields = list(kind.value_type)
+    columns = [_header_keys(buffers, elements), binary(buffers, "header_value", elements, pa.binary())]
+    pairs = pa.StructArray.from_arrays(columns, fields=fields)
+    ends = np.frombuffer(buffers["header_ends"], np.int32, rows + 1)
+    some = np.diff(ends) > 0
+    nulls = rows - int(np.count_nonzero(some))
+    bits = pa.py_buffer(np.packbits(some, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(kind, rows, [bits, buffers["header_ends"]], nulls, children=[pairs])

@@ -1,0 +1,158 @@
+"""Many sound batches at a time: the compiled walk over a source, with the readable one for everything it leaves.
+
+`RunScanner` gives what `codec.scan.Scanner` gives, in the same order and with the same end, but stretches of sound v2
+batches as one `BatchRun`, whose headers are columns.  Needs numba and numpy; `fast.choice` knows when that is worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kafkalog.codec.fast.walk_kernel import FIELDS, walk
+from kafkalog.codec.findings import Finding, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["BatchRun", "RunScanner"]
+
+_ROWS = {name: number for number, name in enumerate(FIELDS)}
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 64 * MIB
+_BATCHES_OF_A_RUN = 32 * KIB
+_SIZE = LOG_OVERHEAD.reader("size")
+
+
+class BatchRun:
+    """Consecutive v2 batches whose size and checksum are right: `run["base_offset"]` is that field of all of them."""
+
+    def __init__(self, table: npt.NDArray[np.int64], window: bytes | memoryview, window_start: int) -> None:
+        self._table = table
+        self._window = window
+        self._window_start = window_start
+
+    def __len__(self) -> int:
+        return int(self._table.shape[1])
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.int64]:
+        column: npt.NDArray[np.int64] = self._table[_ROWS[name]]
+        return column
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where batches begin in `window`, bytes."""
+        starts: npt.NDArray[np.int64] = self._table[-1]
+        return starts
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Where batches begin in the file, bytes."""
+        return self.starts + self._window_start
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of the whole batches."""
+        return self["batch_length"] + LOG_OVERHEAD.size
+
+    @property
+    def last_offsets(self) -> npt.NDArray[np.int64]:
+        """Offset of the last record of each batch as it was produced."""
+        return self["base_offset"] + self["last_offset_delta"]
+
+    @property
+    def window(self) -> bytes | memoryview:
+        """The bytes that the batches lie in."""
+        return self._window
+
+    @property
+    def end(self) -> int:
+        """Position behind the last batch, in the file."""
+        return int(self.positions[-1] + self.sizes[-1])
+
+    def part(self, start: int, end: int) -> BatchRun:
+        """The batches from number `start` up to, not including, `end`."""
+        return BatchRun(self._table[:, start:end], self._window, self._window_start)
+
+    def batch(self, number: int) -> RecordBatch:
+        """One of them, as the readable walk gives it."""
+        column = self._table[:, number].tolist()
+        start = column[-1]
+        size = column[_ROWS["batch_length"]] + LOG_OVERHEAD.size
+        data = memoryview(self._window)[start : start + size]
+        return RecordBatch(BatchHeader(*column[:-1]), start + self._window_start, data)
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        window = memoryview(self._window)
+        for column in self._table.T.tolist():
+            start = column[-1]
+            size = column[_ROWS["batch_length"]] + LOG_OVERHEAD.size
+            yield RecordBatch(BatchHeader(*column[:-1]), start + self._window_start, window[start : start + size])
+
+
+class RunScanner:
+    """Iterates over runs and single batches; afterwards `valid_bytes`, `stop` and `findings` tell the rest."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        position: int = 0,
+        end: int | None = None,
+        check_crc: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._source = source
+        self._end = source.size if end is None else min(end, source.size)
+        self._check_crc = check_crc
+        self._limits = limits
+        self._window_bytes = _SMALLEST_WINDOW
+        self.valid_bytes = position
+        self.stop: StopReason | None = None
+        self.findings: list[Finding] = []
+
+    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
+        window: bytes | memoryview = b""
+        start = 0
+        while self.stop is None:
+            position = self.valid_bytes
+            at = position - start
+            if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
+                window, start = self._source.read(position, min(self._window_bytes, self._end - position)), position
+            run = self._run(window, start, position)
+            if run is not None:
+                self.valid_bytes = run.end
+                yield run
+                continue
+            one = Scanner(
+                self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits
+            )
+            for batch in one:
+                self.valid_bytes = one.valid_bytes
+                self._window_bytes = max(self._window_bytes, min(4 * batch.size, _LARGEST_WINDOW))
+                yield batch
+                break
+            self.stop = one.stop
+            self.findings += one.findings
+
+    def _wanted(self, window: bytes | memoryview, at: int) -> int:
+        """Bytes that the batch at `at` of the window takes, if the window shows that."""
+        if len(window) - at < BATCH.size:
+            return BATCH.size
+        return min(max(_SIZE(window, at) + LOG_OVERHEAD.size, BATCH.size), self._window_bytes)
+
+    def _run(self, window: bytes | memoryview, start: int, position: int) -> BatchRun | None:
+        size = min(len(window), self._end - start) - (position - start)
+        if size < BATCH.size:
+            return None
+        table: Any = np.empty((len(FIELDS) + 1, min(size // BATCH.size, _BATCHES_OF_A_RUN)), np.int64)
+        address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
+        found = walk(address, size, self._limits.batch_bytes, self._check_crc, table)
+        if found == 0:
+            return None
+        return BatchRun(table[:, :found], memoryview(window)[position - start :], position)

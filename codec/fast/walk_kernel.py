@@ -1,0 +1,66 @@
+"""The compiled walk over whole batches: sizes and checksums, and every header field as a column.
+
+It takes only what is sound beyond doubt: at the first byte that is not a v2 batch with a valid size and checksum it
+stops without a judgement, and the readable walk (`codec.scan`) says what stands there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+from kafkalog.codec.fast.crc_kernel import checksum
+from kafkalog.codec.fast.machine import compiled, load_big
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+
+__all__ = ["FIELDS", "walk"]
+
+FIELDS = BATCH.names
+"""Rows of the table that `walk` fills; one more behind them is the position."""
+_PLACES = tuple(field.position for field in BATCH.fields)
+_SIZES = tuple(field.size for field in BATCH.fields)
+_SIZE_AT = BATCH.position("batch_length")
+_MAGIC_AT, _MAGIC = BATCH.position("magic"), 2
+_CRC_AT, _CRC_END = BATCH.position("crc"), BATCH.end("crc")
+_OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
+_CRC_ROW = FIELDS.index("crc")
+_POSITION_ROW = len(FIELDS)
+_load8, _load16, _load32, _load64 = load_big[8], load_big[16], load_big[32], load_big[64]
+
+
+@compiled(inline=True)
+def _field(address: int, size: int) -> int:
+    if size == 8:
+        return _load64(address)  # type: ignore[no-any-return]
+    if size == 4:
+        return _load32(address)  # type: ignore[no-any-return]
+    if size == 2:
+        return _load16(address)  # type: ignore[no-any-return]
+    return _load8(address)  # type: ignore[no-any-return]
+
+
+@compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=BATCH.fields)
+def walk(address: int, size: int, largest: int, check: bool, table: Any) -> int:
+    """Headers of the batches in `size` bytes at `address`, a column each; how many there are before anything odd.
+
+    No batch may be larger than `largest` bytes; `check` is off where checksums need no comparing.  The last row of
+    `table` gets the position of the batch from the first byte on.
+    """
+    position = 0
+    count = 0
+    while count < table.shape[1] and size - position >= _HEADER:
+        here = address + position
+        whole = _load32(here + _SIZE_AT) + _OVERHEAD
+        if whole < _HEADER or whole > size - position or whole > largest or _load8(here + _MAGIC_AT) != _MAGIC:
+            return count
+        crc = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF
+        if check and numba.int64(checksum(here + _CRC_END, whole - _CRC_END)) != crc:
+            return count
+        for row in range(len(_PLACES)):
+            table[row, count] = _field(here + _PLACES[row], _SIZES[row])
+        table[_CRC_ROW, count] = crc
+        table[_POSITION_ROW, count] = position
+        count += 1
+        position += whole
+    return count

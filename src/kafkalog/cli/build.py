@@ -1,0 +1,74 @@
+"""`kafkalog build`: partition directories from Parquet, Arrow or JSON lines."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import click
+
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.codec.model import Codec
+from kafkalog.log.config import LogConfig
+
+__all__ = ["command"]
+
+
+@click.command(name="build")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str))
+@click.option("--into", "target", required=True, metavar="DIR", help="The log directory that gets the partitions.")
+@click.option("--topic", help="Topic of all records, whatever their own column says.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition of all records; 0 where nothing says it.")
+@click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
+              show_default=True, help="How batches are compressed.")  # fmt: skip
+@click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,
+              help="Largest batch before compression, a producer's batch.size.")  # fmt: skip
+@click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, show_default=True,
+              help="Largest segment.")  # fmt: skip
+@click.option("--keep-offsets", is_flag=True, help="Keep the offsets of the records instead of counting anew.")
+@click.option("--append", is_flag=True, help="Go on behind partitions that are there already.")
+@click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
+              help="Keys and values in JSON lines, as dump --encoding wrote them.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    files: tuple[str, ...],
+    target: str,
+    topic: str | None,
+    partition: int | None,
+    compression: str,
+    batch_bytes: int,
+    segment_bytes: int,
+    keep_offsets: bool,
+    append: bool,
+    encoding: str,
+    as_json: bool,
+) -> int:
+    """Write partition directories from records: segments, indexes and checkpoints, as a broker reads them.
+
+    FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump --json
+    prints them.  Columns: value, and as far as they are there key, timestamp, headers, topic, partition and offset.
+    """
+    from kafkalog.log.building import build_partitions
+    from kafkalog.log.record_files import read_record_file
+
+    built = build_partitions(
+        chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),
+        target,
+        topic=topic,
+        partition=partition,
+        config=LogConfig(segment_bytes=segment_bytes, max_message_bytes=2**31 - 1),
+        codec=next(codec for codec in Codec if codec.label == compression),
+        batch_bytes=batch_bytes,
+        keep_offsets=keep_offsets,
+        append=append,
+    )
+    if as_json:
+        print_json({"partitions": [each.as_dict() for each in built]})
+    else:
+        with LineWriter() as writer:
+            for each in built:
+                writer.write(
+                    f"{escape_controls(each.path)}: {each.records} records in {each.batches} batches"
+                    f" from offset {each.first_offset}"
+                )
+    return Outcome.CHANGED if built else Outcome.CLEAN

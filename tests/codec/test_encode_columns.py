@@ -1,0 +1,130 @@
+"""Batches from columns are, byte for byte, those that the readable builder makes of the same records."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalog.codec.encode import ProducerState, build_batch
+from kafkalog.codec.encode.columns import build_batches
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.fast import choice
+from kafkalog.codec.fast.schema import TYPES
+from kafkalog.codec.model import BATCH, Codec, Header, Record, TimestampType
+from kafkalog.codec.records import iter_records
+from kafkalog.codec.scan import scan
+
+BYTES = st.none() | st.binary(max_size=80)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": BYTES,
+            "value": BYTES,
+            "timestamp": st.integers(-1, 2**62) | st.integers(0, 300),
+            "headers": st.none()
+            | st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": BYTES}), max_size=3),
+            "gap": st.integers(1, 3) | st.sampled_from([1, 1, 2**31]),
+        }
+    ),
+    min_size=1,
+    max_size=12,
+)
+NUMBERS = {"timestamp": pa.int64(), "offset": pa.int64()}
+TYPES_BUILT = {name: TYPES[name] for name in ("key", "value", "headers")} | NUMBERS
+
+
+def columns_of(rows: list[dict[str, object]]) -> pa.RecordBatch:
+    arrays = {name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES_BUILT.items()}
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def with_offsets(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    offset, found = 5, []
+    for row in rows:
+        found.append(row | {"offset": offset})
+        offset += row["gap"]  # type: ignore[operator]
+    return found
+
+
+def record_of(row: dict[str, object]) -> Record:
+    pairs = row["headers"] or ()
+    headers = tuple(Header(pair["key"], pair["value"]) for pair in pairs)  # type: ignore[attr-defined]
+    return Record(
+        row["offset"], row["timestamp"], TimestampType.CREATE_TIME, row["key"], row["value"], headers  # type: ignore[arg-type]
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    ROWS,
+    st.integers(60, 400),
+    st.sampled_from(list(Codec)),
+    st.sampled_from([ProducerState(), ProducerState(7, 1, 2**31 - 3, True)]),
+    st.booleans(),
+    st.integers(0, 2),
+)
+def test_bytes_are_those_of_the_readable_builder(
+    rows: list[dict[str, object]], batch_bytes: int, codec: Codec, producer: ProducerState, kernel: bool, cut: int
+) -> None:
+    rows = with_offsets(rows)
+    columns = columns_of(rows).slice(min(cut, len(rows) - 1))
+    records = [record_of(row) for row in rows[min(cut, len(rows) - 1) :]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "ENOUGH_BYTES", 0 if kernel else 2**62)
+        made = list(
+            build_batches(
+                columns, keep_offsets=True, batch_bytes=batch_bytes, codec=codec, producer=producer,
+                partition_leader_epoch=3,
+            )
+        )  # fmt: skip
+    at, sequence = 0, producer.base_sequence
+    for data in made:
+        (batch,) = scan(data).batches
+        count = len(iter_records(batch))
+        mine = records[at : at + count]
+        state = ProducerState(producer.producer_id, producer.producer_epoch, sequence, producer.is_transactional)
+        assert data == build_batch(mine, codec=codec, producer=state, partition_leader_epoch=3)
+        more = records[at : at + count + 1]
+        if len(more) > count and more[-1].offset - more[0].offset < 2**31:
+            assert len(build_batch(more)) > batch_bytes, "another record would have fitted"
+        assert count == 1 or len(build_batch(mine)) <= batch_bytes
+        at += count
+        if sequence >= 0:
+            sequence = (sequence + count) % 2**31
+    assert at == len(records)
+
+
+def test_many_rows_are_split_as_if_they_were_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [b"%d" % number * (number % 50) for number in range(3000)]
+    columns = pa.RecordBatch.from_pydict({"value": pa.array(values), "timestamp": pa.array(range(3000), pa.int64())})
+    for batch_bytes in (200, 5000, 10**7):
+        monkeypatch.setattr(choice, "ENOUGH_BYTES", 2**62)
+        plain = list(build_batches(columns, batch_bytes=batch_bytes))
+        monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+        assert list(build_batches(columns, batch_bytes=batch_bytes)) == plain
+
+
+def test_only_values_and_offsets_assigned() -> None:
+    columns = pa.RecordBatch.from_pydict({"value": pa.array(["a", None, "ccc"])})
+    (data,) = build_batches(columns, base_offset=40)
+    (batch,) = scan(data).batches
+    assert [(each.offset, each.timestamp, each.value) for each in iter_records(batch)] == [
+        (40, -1, b"a"), (41, -1, None), (42, -1, b"ccc"),
+    ]  # fmt: skip
+    assert len(data) == BATCH.size + sum(len(b"123456" + (each or b"")) + 1 for each in (b"a", None, b"ccc"))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"key": ["a"]},
+        {"value": ["a"], "timestamp": [-2]},
+        {"value": ["a", "b"], "offset": [2, 2]},
+        {"value": [1.5]},
+    ],
+)
+def test_what_no_batch_can_hold_is_refused(columns: dict[str, list[object]]) -> None:
+    with pytest.raises(UsageError):
+        list(build_batches(pa.RecordBatch.from_pydict(columns), keep_offsets="offset" in columns))
