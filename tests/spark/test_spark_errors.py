@@ -66,7 +66,7 @@ def test_a_segment_that_is_a_link(spark: SparkSession, data: Path) -> None:
         ("{data}/nowhere", "UsageError: {data}/nowhere does not exist"),
         ("{data}/no*where", "UsageError: nothing matches {data}/no*where"),
         ("{data}/empty", "UsageError: {data}/empty is an empty directory"),
-        ("hdfs://host/data", "UsageError: hdfs://host/data is not a local path;"),
+        ("file://elsewhere/data", "UsageError: file://elsewhere/data is on another machine;"),
     ],
 )
 def test_paths_that_hold_nothing(spark: SparkSession, data: Path, path: str, words: str) -> None:

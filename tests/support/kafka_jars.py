@@ -189,8 +189,10 @@ def _run(command: list[str], directory: Path, what: str) -> None:
     except subprocess.TimeoutExpired as e:
         raise KafkaUnavailableError(f"{what}: not done after {SETUP_SECONDS} s") from e
     if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "rror" in line] or ["no message"]
-        raise KafkaUnavailableError(f"{what}: {lines[0].strip()[:300]}")
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if re.search("(?i)error", line)]
+        telling = [line for line in lines if re.search("[Cc]ould not|Failed|No matching|do not match", line)]
+        first = re.sub(r"\x1b\[[0-9;]*m", "", [*telling, *lines, "no message"][0])
+        raise KafkaUnavailableError(f"{what}: {first.strip()[:300]}")
 
 
 def _replace(directory: Path, made: Path, digest: str) -> None:
