@@ -33,8 +33,8 @@ ROOMS = ("codec", "log", "recovery", "cluster", "spark")
 # files of one name it takes but one: tests/spark/test_records.py and the other conftest.py are left out.
 TYPED_PROGRAMS = (
     "dev.py", "fixtures/check.py", "examples/*.py", "tests/conftest.py", "tests/test_*.py", "tests/support/*.py",
-    "tests/[!s]*/test_*.py", "tests/sweep/*.py", "tests/spark/test_s*.py", "tests/spark_without_java/*.py",
-    "tests/interop/differences.py", "tests/interop/spark_kafka/*.py",
+    "tests/[!s]*/test_*.py", "tests/sweep/*.py", "tests/spark/test_s*.py", "tests/spark/test_[!rs]*.py",
+    "tests/spark_without_java/*.py", "tests/interop/differences.py", "tests/interop/spark_kafka/*.py",
 )  # fmt: skip
 
 _REFRESH_SECONDS = 1.0

@@ -65,7 +65,7 @@ class Scanner:
         self._check_crc = check_crc
         self._limits = limits
         self._execution = execution
-        self._window = Window(source, limits.read_window_bytes)
+        self._window = Window(source, limits.read_window_bytes, self._end)
         self.valid_bytes = position
         self.stop: StopReason | None = None
         self.findings: list[Finding] = []

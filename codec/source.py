@@ -37,11 +37,15 @@ class BufferSource:
 
 
 class Window:
-    """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own."""
+    """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own.
 
-    def __init__(self, source: Source, piece_bytes: int) -> None:
+    Nothing is read ahead behind `end`.
+    """
+
+    def __init__(self, source: Source, piece_bytes: int, end: int | None = None) -> None:
         self._source = source
         self._piece_bytes = piece_bytes
+        self._end = source.size if end is None else end
         self._piece = memoryview(b"")
         self._start = 0
 
@@ -49,7 +53,8 @@ class Window:
         """`length` bytes from `position`; fewer only where the source ends."""
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
-            self._piece = memoryview(self._source.read(position, max(length, self._piece_bytes)))
+            ahead = min(self._piece_bytes, self._end - position)
+            self._piece = memoryview(self._source.read(position, max(length, ahead)))
             self._start = position
             start = 0
         return self._piece[start : start + length]

@@ -37,7 +37,16 @@ from kafkalog.codec.text import (
     decode_meta_properties,
     decode_offset_checkpoint,
 )
-from kafkalog.log.files import NotRegularFileError, PathLike, read_small, scan_directory, what_it_is
+from kafkalog.log.files import (
+    Entry,
+    NotRegularFileError,
+    PathLike,
+    exists,
+    is_directory,
+    read_small,
+    scan_directory,
+    what_it_is,
+)
 from kafkalog.log.partition import Partition, read_partition
 
 __all__ = ["LogDir", "is_log_dir", "is_partition_dir", "open_log_dir"]
@@ -99,7 +108,7 @@ def is_partition_dir(path: PathLike) -> bool:
     return False
 
 
-def _directories(path: PathLike) -> list[os.DirEntry[str]]:
+def _directories(path: PathLike) -> list[Entry]:
     return [entry for entry in scan_directory(path) if entry.is_dir(follow_symlinks=False)]
 
 
@@ -193,9 +202,9 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
 def open_log_dir(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> LogDir:
     """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
     text = os.fspath(path)
-    if not os.path.lexists(text):
+    if not exists(text):
         raise UsageError(f"{text} does not exist")
-    if not os.path.isdir(text):
+    if not is_directory(text):
         raise UsageError(f"{text} is not a directory")
     if is_partition_dir(text):
         raise UsageError(f"{text} is a partition directory, not a log directory")

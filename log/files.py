@@ -14,10 +14,26 @@ from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import LimitExceeded, StorageError
+from kafkalog.log.storage import RemoteEntry, RemoteFile, storage_of
 
-__all__ = ["FileSource", "MissingFileError", "NotRegularFileError", "PathLike", "read_small", "scan_directory"]
+__all__ = [
+    "Entry",
+    "FileSource",
+    "MissingFileError",
+    "NotRegularFileError",
+    "PathLike",
+    "absolute",
+    "exists",
+    "is_directory",
+    "is_file",
+    "read_small",
+    "real",
+    "scan_directory",
+    "status_of",
+]
 
 PathLike = str | os.PathLike[str]
+Entry = os.DirEntry[str] | RemoteEntry
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _KINDS = (
@@ -70,8 +86,15 @@ class FileSource:
 
     def __init__(self, path: PathLike) -> None:
         self.path = os.fspath(path)
-        self._descriptor, status = _open(self.path)
-        self._size = status.st_size
+        self._descriptor = -1
+        self._remote: RemoteFile | None = None
+        storage = storage_of(self.path)
+        if storage is not None:
+            self._remote = storage.open(self.path)
+            self._size = self._remote.size
+        else:
+            self._descriptor, status = _open(self.path)
+            self._size = status.st_size
 
     @property
     def size(self) -> int:
@@ -80,6 +103,8 @@ class FileSource:
 
     def read(self, position: int, length: int) -> bytes:
         """`length` bytes from `position`; fewer only where the file ends."""
+        if self._remote is not None:
+            return self._remote.read(position, length)
         pieces: list[bytes] = []
         while length > 0:
             try:
@@ -100,6 +125,8 @@ class FileSource:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+        if self._remote is not None:
+            self._remote.close()
 
     def __enter__(self) -> Self:
         return self
@@ -118,10 +145,56 @@ def read_small(path: PathLike, limit: int) -> bytes:
         return source.read(0, limit)
 
 
-def scan_directory(path: PathLike) -> list[os.DirEntry[str]]:
+def scan_directory(path: PathLike) -> list[Entry]:
     """The entries of a directory, ordered by name."""
+    storage = storage_of(os.fspath(path))
+    if storage is not None:
+        return sorted(storage.entries(os.fspath(path)), key=lambda entry: entry.name)
     try:
         with os.scandir(path) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         raise StorageError.wrap(error, "cannot list the directory") from error
+
+
+def status_of(path: str) -> os.stat_result | None:
+    """Type, size and time of what stands there, links not followed; None if nothing does."""
+    storage = storage_of(path)
+    if storage is not None:
+        entry = storage.entry(path)
+        return None if entry is None else entry.stat()
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+def exists(path: str) -> bool:
+    """Whether anything stands there, a link to nothing too."""
+    return os.path.lexists(path) if storage_of(path) is None else status_of(path) is not None
+
+
+def is_directory(path: str) -> bool:
+    """Whether it is a directory, or a link to one."""
+    storage = storage_of(path)
+    if storage is None:
+        return os.path.isdir(path)
+    entry = storage.entry(path)
+    return entry is not None and entry.directory
+
+
+def is_file(path: str) -> bool:
+    """Whether it is a regular file."""
+    status = status_of(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def absolute(path: str) -> str:
+    """The path from the root on, without a slash at its end."""
+    return os.path.abspath(path) if storage_of(path) is None else path.rstrip("/")
+
+
+def real(path: PathLike) -> str:
+    """The path by which two names of the same place are told to be the same."""
+    text = os.fspath(path)
+    return os.path.realpath(text) if storage_of(text) is None else text.rstrip("/")

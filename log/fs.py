@@ -20,6 +20,8 @@ __all__ = [
     "lock_file",
     "make_directory",
     "remove",
+    "remove_if_empty",
+    "remove_tree",
     "rename",
     "replace",
     "sync_directory",
@@ -167,6 +169,32 @@ def rename(path: str, target: str) -> None:
     """Rename a file over whatever is there."""
     with _wrapped("rename the file", path):
         os.rename(path, target)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory with everything in it, if it is there; links in it are removed, not followed."""
+    with _wrapped("remove the directory", path):
+        try:
+            names = os.listdir(path)
+        except FileNotFoundError:
+            return
+        for name in names:
+            below = os.path.join(path, name)
+            if stat.S_ISDIR(os.lstat(below).st_mode):
+                remove_tree(below)
+            else:
+                remove(below)
+        os.rmdir(path)
+
+
+def remove_if_empty(path: str) -> None:
+    """Remove a directory unless something is in it, or it is not there."""
+    with _wrapped("remove the directory", path):
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
 
 
 def remove(path: str) -> None:

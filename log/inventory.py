@@ -15,7 +15,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
-from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory
 from kafkalog.log.partition import Partition, open_partition, open_segment
 
 __all__ = ["LONGEST", "Inventory", "open_all"]
@@ -50,7 +50,7 @@ class Inventory:
         """Topic-partitions that stand, live, in more than one directory."""
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
-            if partition.name is not None and partition.state is DirectoryState.LIVE and os.path.isdir(partition.path):
+            if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):
                 found.setdefault(partition.name, []).append(partition)
         return {name: tuple(several) for name, several in found.items() if len(several) > 1}
 
@@ -68,7 +68,7 @@ class Inventory:
         return tuple(
             found
             for found in (*wanted, *self.standalone)
-            if found.name is None or chosen.get(found.name, found) is found or not os.path.isdir(found.path)
+            if found.name is None or chosen.get(found.name, found) is found or not is_directory(found.path)
         )
 
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
@@ -89,7 +89,7 @@ class Inventory:
             raise UsageError(f"{name} stands in two directories: {paths}; choose one with replica=longest or its path")
         if replica == LONGEST:
             return max(found, key=lambda each: each.log_end_offset())
-        wanted = os.path.realpath(replica)
+        wanted = real(replica)
         matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
         if len(matching) != 1:
             raise UsageError(f"{name} stands in {paths}; replica={os.fspath(replica)} chooses {len(matching)} of them")
@@ -97,14 +97,14 @@ class Inventory:
 
 
 def _is_or_lies_in(path: str, directory: str) -> bool:
-    real = os.path.realpath(path)
-    return real == directory or os.path.dirname(real) == directory or real.startswith(os.path.join(directory, ""))
+    place = real(path)
+    return place == directory or place.startswith(os.path.join(directory, ""))
 
 
 def _distinct(paths: Iterable[PathLike]) -> list[str]:
     seen: dict[str, str] = {}
     for path in paths:
-        seen.setdefault(os.path.realpath(path), os.fspath(path))
+        seen.setdefault(real(path), os.fspath(path))
     return list(seen.values())
 
 
@@ -115,15 +115,15 @@ def open_all(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
     log_dirs: dict[str, LogDir] = {}
     standalone: list[Partition] = []
     for path in _distinct(paths):
-        if not os.path.lexists(path):
+        if not exists(path):
             raise UsageError(f"{path} does not exist")
-        if not os.path.isdir(path):
+        if not is_directory(path):
             standalone.append(open_segment(path))
         elif is_partition_dir(path):
             standalone.append(open_partition(path, limits=limits))
         else:
             for directory in [path] if is_log_dir(path) else log_dirs_inside(path):
-                key = os.path.realpath(directory)
+                key = real(directory)
                 if key not in log_dirs:
                     log_dirs[key] = open_log_dir(directory, limits=limits)
                 path = ""
@@ -134,7 +134,7 @@ def open_all(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
 
 def _nothing_here(path: str) -> str:
     if not scan_directory(path):
-        if parse_partition_directory(os.path.basename(os.path.abspath(path))) is not None:
+        if parse_partition_directory(os.path.basename(absolute(path))) is not None:
             return f"{path} holds no segment: the directory is empty"
         return f"{path} is an empty directory"
     return f"{path} holds no Kafka log directory, no partition and no segment"

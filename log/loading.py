@@ -29,6 +29,7 @@ from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter
 __all__ = ["Loaded", "SealedSegment", "load", "remove_leftovers", "seal"]
 
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 _TEMPORARY = ".tmp"
 
 
@@ -59,13 +60,20 @@ def seal(segment: SegmentWriter) -> SealedSegment:
 
 
 def remove_leftovers(directory: str) -> None:
-    """Remove what a deletion or a replacement left unfinished."""
+    """Remove what a deletion, a replacement or a roll left unfinished; `LogLoader` removes an index without its log."""
     names = [entry.name for entry in scan_directory(directory)]
     for name in names:
         base = name.removesuffix(DELETED_SUFFIX).removesuffix(_TEMPORARY)
         ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
-        if base != name and ours:
+        if (base != name and ours) or _is_orphan(name, names):
             fs.remove(os.path.join(directory, name))
+
+
+def _is_orphan(name: str, names: list[str]) -> bool:
+    parsed = parse_segment_file(name)
+    if parsed is None or parsed.pending or parsed.kind not in _INDEXES:
+        return False
+    return segment_file(parsed.base_offset, FileKind.LOG) not in names
 
 
 def _refuse_oddities(directory: str) -> None:

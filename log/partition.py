@@ -35,7 +35,18 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
     decode_partition_metadata,
 )
-from kafkalog.log.files import NotRegularFileError, PathLike, read_small, scan_directory, what_it_is
+from kafkalog.log.files import (
+    Entry,
+    NotRegularFileError,
+    PathLike,
+    absolute,
+    exists,
+    is_directory,
+    read_small,
+    scan_directory,
+    status_of,
+    what_it_is,
+)
 from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import Transactions, TransactionTracker
@@ -271,7 +282,7 @@ class _Listing:
     def found(self, code: FindingCode, path: str, detail: str, severity: Severity = Severity.WARNING) -> None:
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
-    def look_at(self, entry: os.DirEntry[str]) -> None:
+    def look_at(self, entry: Entry) -> None:
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -297,7 +308,7 @@ class _Listing:
         elif entry.name not in _KNOWN_FILES:
             self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
 
-    def _segment_file(self, entry: os.DirEntry[str], base_offset: int, kind: FileKind) -> None:
+    def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
         if entry.name != segment_file(base_offset, kind):
             detail = "not the name that Kafka gives this file; a broker would not read it as it stands"
             self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
@@ -362,7 +373,7 @@ def read_partition(
 
 def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
     """Log start offset of a partition that stands alone, from the directory around it."""
-    checkpoint = os.path.join(os.path.dirname(os.path.abspath(path)), LOG_START_OFFSET_CHECKPOINT)
+    checkpoint = os.path.join(os.path.dirname(absolute(path)), LOG_START_OFFSET_CHECKPOINT)
     try:
         entries = decode_offset_checkpoint(read_small(checkpoint, limits.checkpoint_bytes), source=checkpoint)
     except FileNotFoundError:
@@ -377,9 +388,9 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """The partition directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
-    directory = os.path.abspath(os.fspath(path))
-    if not os.path.isdir(directory):
-        raise UsageError(f"{os.fspath(path)} is not a directory" if os.path.lexists(directory) else
+    directory = absolute(os.fspath(path))
+    if not is_directory(directory):
+        raise UsageError(f"{os.fspath(path)} is not a directory" if exists(directory) else
                          f"{os.fspath(path)} does not exist")  # fmt: skip
     name = parse_partition_directory(os.path.basename(directory))
     if name is None:
@@ -410,19 +421,19 @@ def open_segment(path: PathLike) -> Partition:
     snapshot = text.endswith(FileKind.KRAFT_SNAPSHOT.value)
     if not snapshot and (parsed is None or parsed.kind is not FileKind.LOG):
         raise UsageError(f"{text} is not a segment: its name is not <base offset>.log")
-    try:
-        status = os.lstat(text)
-    except FileNotFoundError:
-        raise UsageError(f"{text} does not exist") from None
+    status = status_of(text)
+    if status is None:
+        raise UsageError(f"{text} does not exist")
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(f"{text} is {what_it_is(status.st_mode)}")
     base_offset = 0 if parsed is None else parsed.base_offset
-    files = {FileKind.LOG: text}
+    files, sizes = {FileKind.LOG: text}, {FileKind.LOG: status.st_size}
     stem = text.removesuffix(FileKind.LOG.value)
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX):
-        if stem != text and os.path.isfile(stem + kind.value) and not os.path.islink(stem + kind.value):
+        beside = status_of(stem + kind.value) if stem != text else None
+        if beside is not None and stat.S_ISREG(beside.st_mode):
             files[kind] = stem + kind.value
-    sizes = {kind: os.lstat(file).st_size for kind, file in files.items()}
+            sizes[kind] = beside.st_size
     segment = Segment(base_offset, text, status.st_size, status.st_mtime_ns, files, sizes)
-    name = parse_partition_directory(os.path.basename(os.path.dirname(os.path.abspath(text))))
+    name = parse_partition_directory(os.path.basename(os.path.dirname(absolute(text))))
     return Partition(path=text, name=name, segments=(segment,))

@@ -48,8 +48,9 @@ from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
+from kafkalog.log.session import leave
 
-__all__ = ["Log"]
+__all__ = ["Log", "partition_name"]
 
 _MAGIC = 2
 _TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -60,7 +61,8 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _partition_name(path: str) -> PartitionName:
+def partition_name(path: str) -> PartitionName:
+    """The name of a partition directory that a broker would find; `UsageError` for any other."""
     name = parse_partition_directory(os.path.basename(path))
     if name is None or name.state is not DirectoryState.LIVE or name.partition < 0:
         raise UsageError(f"{path} is not named like a partition directory (<topic>-<partition>)")
@@ -141,7 +143,7 @@ class Log:
         rebuilt; if it is damaged, a torn last batch included, `FormatError` says so and `kafkalog recover` repairs it.
         """
         directory = os.path.abspath(os.fspath(path))
-        name = _partition_name(directory)
+        name = partition_name(directory)
         root = os.path.dirname(directory)
         if not os.path.isdir(root):
             fs.make_directory(root)
@@ -667,22 +669,9 @@ class Log:
         self._checkpoint(self._files_end)
 
     def _leave(self) -> None:
-        held = self._held
-        with held.guard:
-            held.failed = held.failed or self._failure is not None
-            try:
-                if len(held.partitions) == 1 and not held.failed and self._vouched():
-                    checkpoint_files.mark_clean(self._root, held.marker)
-            finally:
-                held.release(str(self.name))
-
-    def _vouched(self) -> bool:
-        """Whether the other partitions of the directory are known to be in order: they were, or were written here."""
-        if self._held.was_clean:
-            return True
-        names = {entry.name for entry in scan_directory(self._root) if entry.is_dir(follow_symlinks=False)}
-        others = {name for name in names if parse_partition_directory(name) is not None}
-        return others <= self._held.written
+        with self._held.guard:
+            self._held.failed = self._held.failed or self._failure is not None
+            leave(self._held, str(self.name))
 
     def __enter__(self) -> Self:
         return self

@@ -27,7 +27,15 @@ from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.survey import survey
 
-__all__ = ["PartitionReport", "VerifyReport", "verify"]
+__all__ = [
+    "PartitionReport",
+    "VerifyReport",
+    "broker_findings",
+    "checkpoint_findings",
+    "duplicate_findings",
+    "verify",
+    "verify_partition",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -109,7 +117,7 @@ class _PartitionVerifier:
 
     def run(self) -> PartitionReport:
         segments = self.partition.segments
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        for segment, following in zip(segments, [*segments[1:], None], strict=False):  # there may be none
             self._segment(segment, None if following is None else following.base_offset)
         if self._deleted is not None:
             detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
@@ -256,43 +264,69 @@ class _Epochs:
         return None if found < 0 else self._entries[found].epoch
 
 
+def checkpoint_findings(
+    partition: Partition, report: PartitionReport, log_start: int, high_watermark: int | None
+) -> Iterator[Finding]:
+    """What the checkpoints of the log directory and a live partition's log together tell."""
+    end = report.log_end_offset
+    if partition.segments and _last_end(partition, report) < log_start:
+        detail = f"the log ends at {end}, its start is {log_start}: a broker would delete all of it"
+        yield Finding(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, None, end, detail, partition.path)
+    if high_watermark is not None and end < high_watermark:
+        detail = f"the log ends at {end}, the high watermark was {high_watermark}"
+        yield Finding(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, None, end, detail, partition.path)
+
+
 def _log_dir_findings(log_dir: LogDir, reports: dict[str, PartitionReport]) -> Iterator[Finding]:
-    """What only the checkpoints of the directory and its logs together tell."""
     for partition in log_dir.partitions:
         report = reports.get(partition.path)
         if report is None or partition.name is None or partition.state.value:
             continue
-        end = report.log_end_offset
         key = (partition.name.topic, partition.name.partition)
         start = log_dir.log_start_offsets.get(key, 0)
-        if partition.segments and _last_end(partition, report) < start:
-            detail = f"the log ends at {end}, its start is {start}: a broker would delete all of it"
-            yield Finding(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, None, end, detail, partition.path)
-        watermark = log_dir.high_watermarks.get(key)
-        if watermark is not None and end < watermark:
-            detail = f"the log ends at {end}, the high watermark was {watermark}"
-            yield Finding(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, None, end, detail, partition.path)
+        yield from checkpoint_findings(partition, report, start, log_dir.high_watermarks.get(key))
 
 
 def _last_end(partition: Partition, report: PartitionReport) -> int:
     return max(report.log_end_offset, partition.segments[-1].base_offset)
 
 
-def _broker_findings(log_dir: LogDir) -> Iterator[Finding]:
+def broker_findings(log_dir: LogDir) -> Iterator[Finding]:
     """Whether a broker would start on the directory, with default settings."""
-    settings = LogSettings()
-    with survey(log_dir.path) as found:
-        result = load_log_directory(found.tree(), settings=lambda topic: settings, now_ms=time.time_ns() // 1_000_000)
+    try:
+        settings = LogSettings()
+        with survey(log_dir.path) as found:
+            result = load_log_directory(
+                found.tree(), settings=lambda topic: settings, now_ms=time.time_ns() // 1_000_000
+            )
+    except StorageError as error:
+        if error.errno is None:
+            raise
+        detail = f"the broker's start could not be foreseen: {error.strerror}"
+        yield Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
+        return
     if result.outcome != Outcome.LOADED:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
         detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
         yield Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)
 
 
-def _duplicates(inventory: Inventory) -> Iterator[Finding]:
+def duplicate_findings(inventory: Inventory) -> Iterator[Finding]:
+    """Topic-partitions that stand in more than one directory."""
     for name, several in inventory.duplicates().items():
         detail = f"{name} stands in {' and '.join(each.path for each in several)}"
         yield Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail, several[0].path)
+
+
+def verify_partition(
+    partition: Partition,
+    *,
+    deep: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+) -> PartitionReport:
+    """What is wrong with one partition, its log directory left aside."""
+    return _PartitionVerifier(partition, deep, limits, on_read).run()
 
 
 def verify(
@@ -308,16 +342,12 @@ def verify(
     """
     inventory = open_all(*paths, limits=limits)
     reports = {
-        partition.path: _PartitionVerifier(partition, deep, limits, on_read).run() for partition in inventory.partitions
+        partition.path: verify_partition(partition, deep=deep, limits=limits, on_read=on_read)
+        for partition in inventory.partitions
     }
-    found = [*(finding for log_dir in inventory.log_dirs for finding in log_dir.findings), *_duplicates(inventory)]
+    found = [finding for log_dir in inventory.log_dirs for finding in log_dir.findings]
+    found.extend(duplicate_findings(inventory))
     for log_dir in inventory.log_dirs:
         found.extend(_log_dir_findings(log_dir, reports))
-        try:
-            found.extend(_broker_findings(log_dir))
-        except StorageError as error:
-            if error.errno is None:
-                raise
-            detail = f"the broker's start could not be foreseen: {error.strerror}"
-            found.append(Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path))
+        found.extend(broker_findings(log_dir))
     return VerifyReport(inventory.paths, list(reports.values()), found)

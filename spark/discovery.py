@@ -38,15 +38,27 @@ __all__ = [
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
+def _remote(path: str) -> list[str]:
+    from kafkalog.spark.object_store import matching
+
+    matches = matching(path)
+    if not matches:
+        raise UsageError(f"nothing matches {path}" if glob.has_magic(path) else f"{path} does not exist")
+    return matches
+
+
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Local paths of what the user wrote: globs expanded, `file:` removed; raises `UsageError`."""
+    """Paths of what the user wrote: globs expanded, `file:` removed, other URIs kept; raises `UsageError`."""
     found: list[str] = []
     for path in paths:
         local = path
         if _SCHEME.match(path) and not os.path.lexists(path):
             parts = urlsplit(path)
-            if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-                raise UsageError(f"{path} is not a local path; kafkalog reads what is mounted on driver and executors")
+            if parts.scheme.lower() != "file":
+                found.extend(_remote(path))
+                continue
+            if parts.netloc not in ("", "localhost"):
+                raise UsageError(f"{path} is on another machine; kafkalog reads what is mounted here")
             local = unquote(parts.path)
         if os.path.lexists(local) or not glob.has_magic(local):
             if not os.path.lexists(local):

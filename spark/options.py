@@ -25,8 +25,18 @@ from kafkalog.spark.bounds import (
     parse_partitions,
     refuse_in_batch,
 )
+from kafkalog.spark.object_store import STORAGE_OPTIONS, StorageOptions
 
-__all__ = ["DEFAULT_CORRUPT_COLUMN", "OF_A_STREAM", "Mode", "ReadOptions", "parse_options", "positive"]
+__all__ = [
+    "CONTENTS",
+    "DEFAULT_CORRUPT_COLUMN",
+    "OF_A_STREAM",
+    "RECORDS",
+    "Mode",
+    "ReadOptions",
+    "parse_options",
+    "positive",
+]
 
 DEFAULT_CORRUPT_COLUMN = "_corrupt_record"
 DEFAULT_PARTITION_BYTES = 64 * MIB
@@ -38,15 +48,28 @@ _MEANT = (
     "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
-    "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica",
+    "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica", "contents",
 )  # fmt: skip
+RECORDS = "records"
+CONTENTS = (
+    RECORDS, "batches", "segments", "findings", "offset_index", "time_index", "aborted_transactions", "producer_state",
+    "leader_epochs", "checkpoints", "offsets", "groups", "transactions", "metadata", "znodes",
+)  # fmt: skip
+_OF_RECORDS = (
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
+    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", "includeHeaders", _ISOLATION,
+    "columnNameOfCorruptRecord",
+)  # fmt: skip
+"""Without a meaning for other contents."""
 OF_A_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
 """Without a meaning in a batch query; see `stream_options`."""
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
 """Of Spark's Kafka source, but for a broker."""
-_SPELLING = {name.lower(): name for name in (*_MEANT, *OF_A_STREAM, *_WITHOUT_MEANING)}
+_SPELLING = {name.lower(): name for name in (*_MEANT, *OF_A_STREAM, *_WITHOUT_MEANING, *STORAGE_OPTIONS)}
+_STORAGE = "storage."
 _OF_A_TABLE = frozenset({"provider", "owner", "location"})
 
 
@@ -79,6 +102,9 @@ class ReadOptions:
     mode: Mode
     corrupt_column: str
     replica: str | None
+    contents: str
+    storage: StorageOptions
+    """how paths that are URIs are reached"""
     ignored: tuple[str, ...]
     """options that have no meaning here, as the user will know them"""
 
@@ -89,6 +115,8 @@ def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
         if name in _SPELLING:
             if _SPELLING[name] in (*OF_A_STREAM, *_WITHOUT_MEANING):
                 ignored.append(_SPELLING[name])
+            continue
+        if name.startswith(_STORAGE):  # of a store that fsspec knows
             continue
         if name.startswith("kafka."):
             ignored.append(name)
@@ -152,6 +180,14 @@ def _selection(given: Mapping[str, str]) -> None:
         raise UsageError(f"only one of the options {', '.join(named)} can be given")
 
 
+def _contents(given: Mapping[str, str]) -> str:
+    contents = _one_of(given, "contents", CONTENTS, RECORDS)
+    named = [name for name in _OF_RECORDS if name.lower() in given]
+    if contents != RECORDS and named:
+        raise UsageError(f"option {named[0]} is for records, and contents is {contents}")
+    return contents
+
+
 def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
     """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling.
 
@@ -196,5 +232,9 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         mode=Mode(_one_of(given, "mode", tuple(mode.value for mode in Mode), Mode.FAILFAST.value)),
         corrupt_column=given.get("columnnameofcorruptrecord", DEFAULT_CORRUPT_COLUMN),
         replica=given.get("replica"),
+        contents=_contents(given),
+        storage=StorageOptions(
+            paths, tuple((name[len(_STORAGE) :], value) for name, value in given.items() if name.startswith(_STORAGE))
+        ),
         ignored=ignored,
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from kafkalog.spark.reader import LogReader
     from kafkalog.spark.stream import LogStreamReader
 
 __all__ = ["KafkaLogSource"]
@@ -27,23 +26,33 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         """The schema where the user gives none; wrong options and missing paths are reported from here."""
         from kafkalog.spark.discovery import expand_paths
-        from kafkalog.spark.options import parse_options
-        from kafkalog.spark.schema import full_schema
+        from kafkalog.spark.options import RECORDS, parse_options
 
         # whether this is for a batch query or for a stream is not said yet
         options = parse_options(self.options, streaming=True)
         expand_paths(options.paths)
+        if options.contents != RECORDS:
+            from kafkalog.spark.contents_schema import SCHEMAS
+
+            return SCHEMAS[options.contents]
+        from kafkalog.spark.schema import full_schema
+
         return full_schema(options)
 
-    def reader(self, schema: StructType) -> LogReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader for all columns or for those that a user's schema names."""
-        from kafkalog.spark.options import parse_options
+        from kafkalog.spark.options import RECORDS, parse_options
         from kafkalog.spark.reader import LogReader
         from kafkalog.spark.schema import layout_of
 
         options = parse_options(self.options)
         if options.ignored:
             warnings.warn(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
+        if options.contents != RECORDS:
+            from kafkalog.spark.contents_reader import ContentsReader
+            from kafkalog.spark.contents_schema import chosen
+
+            return ContentsReader(options, chosen(schema, options.contents))
         return LogReader(options, layout_of(schema, options))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
@@ -57,3 +66,15 @@ class KafkaLogSource(DataSource):
             ignored = ", ".join(options.read.ignored)
             warnings.warn(f"options without a meaning here are ignored: {ignored}", UserWarning)
         return LogStreamReader(options, layout_of(schema, options.read))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The batch writer."""
+        from kafkalog.spark.writer import LogArrowWriter
+
+        return LogArrowWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """The writer of a stream's batches."""
+        from kafkalog.spark.writer import LogStreamArrowWriter
+
+        return LogStreamArrowWriter(self.options, schema, overwrite=overwrite)

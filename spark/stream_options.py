@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.spark.bounds import EARLIEST
-from kafkalog.spark.options import OF_A_STREAM, ReadOptions, parse_options, positive
+from kafkalog.spark.options import OF_A_STREAM, RECORDS, ReadOptions, parse_options, positive
 
 __all__ = ["StreamOptions", "parse_stream_options"]
 
 _MAX_OFFSETS, _MIN_OFFSETS, _MAX_DELAY, _MAX_BYTES = OF_A_STREAM
 _ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
-_RECORDS = "records"
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DEFAULT_DELAY = "15m"
 
@@ -48,8 +47,8 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     for name in _ENDINGS:
         if name.lower() in given:
             raise UsageError(f"option {name} has no meaning for a stream, which does not end")
-    if given.get("contents", _RECORDS).strip().lower() != _RECORDS:
-        raise UsageError(f"option contents is {given['contents']}, and a stream reads {_RECORDS}")
+    if given.get("contents", RECORDS).strip().lower() != RECORDS:
+        raise UsageError(f"option contents is {given['contents']}, and a stream reads {RECORDS}")
     read = parse_options(given, streaming=True)
     for path in read.paths:
         scheme, mark, _ = path.partition("://")

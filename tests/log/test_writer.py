@@ -329,3 +329,15 @@ def test_a_directory_with_something_else_in_it_is_left_alone(path: Path) -> None
     with pytest.raises(kafkalog.UsageError, match=r"notes\.txt"):
         kafkalog.Log.open(path)
     assert contents(path.parent) == before, "the marker of an orderly end too"
+
+
+def test_an_index_without_its_log_goes(tmp_path: Path) -> None:
+    """A crash in the middle of a roll leaves it; `LogLoader` removes it too."""
+    path = tmp_path / "data" / "t-0"
+    with kafkalog.Log.open(path) as log:
+        log.append([b"a"])
+    for suffix in ("index", "timeindex", "txnindex"):
+        (path / f"{1:020d}.{suffix}").write_bytes(b"")
+    with kafkalog.Log.open(path) as log:
+        assert log.append([b"b"]) == 1
+    assert sorted(each.name for each in path.glob("*index")) == [f"{0:020d}.index", f"{0:020d}.timeindex"]

@@ -294,3 +294,12 @@ def test_foreign_file(broker: Path) -> None:
         path.write_bytes(b"x")
     found = of(FindingCode.FOREIGN_FILE, verify(broker))
     assert {each.file for each in found} == {str(in_partition), str(beside)}
+
+
+def test_a_directory_without_a_segment(broker: Path) -> None:
+    empty = broker / "emptied-0"
+    empty.mkdir()
+    (empty / "partition.metadata").write_text("version: 0\ntopic_id: QqAfDQE1Sg-BH0s8eBYUyw\n")
+    report = verify(broker)
+    (found,) = [each for each in report.partitions if each.path == str(empty)]
+    assert (found.segments, found.batches, found.log_end_offset) == (0, 0, 0)

@@ -15,13 +15,14 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.record_filter import RecordFilter
-from kafkalog.cli.record_lines import batch_line, batch_words, record_line, record_object
-from kafkalog.cli.side_files import is_side_file, read_side_file
+from kafkalog.cli.record_lines import batch_line, record_line, record_object
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
+from kafkalog.log.batch_words import batch_words
+from kafkalog.log.side_files import is_side_file, read_side_file
 
 __all__ = ["command"]
 

@@ -12,77 +12,13 @@ from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
-from kafkalog.cluster.groups import Group, Member, read_groups
+from kafkalog.cluster.group_lines import group_line, names_by_member, names_of
+from kafkalog.cluster.groups import Group, read_groups
 from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
 from kafkalog.cluster.replay import Until
 from kafkalog.log import open_all
 
 __all__ = ["command"]
-
-
-def _names(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
-    return None if partitions is None else [f"{topic}-{number}" for topic, number in sorted(partitions)]
-
-
-def _member(member: Member) -> dict[str, object]:
-    subscription = member.subscription
-    return {
-        "memberId": member.member_id,
-        "instance": member.instance_id,
-        "clientId": member.client_id,
-        "host": member.client_host,
-        "assignment": _names(member.assignment),
-        "subscription": None if subscription is None else list(subscription.topics),
-        "rack": member.rack_id,
-        "memberEpoch": member.epoch,
-        "targetAssignment": _names(member.target),
-        "unresolvedTopicIds": list(member.unresolved),
-    }
-
-
-def _names_by_member(assignment: Assignment | None) -> dict[str, list[str] | None] | None:
-    return None if assignment is None else {member: _names(found) for member, found in sorted(assignment.items())}
-
-
-def _line(group: Group, counts: Mapping[str, int], without: str | None, joining: str | None) -> dict[str, object]:
-    found = verdict(group, counts)
-    line = _state(group)
-    line["assignmentAsDerived"] = found.same
-    line["derivedAssignment"] = _names_by_member(found.derived) if found.same is False else None
-    line["assignmentProblems"] = list(found.problems)
-    if without is not None:
-        line["assignmentWithout"] = _names_by_member(assignment_of(group, counts, without=without))
-    if joining is not None:
-        line["assignmentWith"] = _names_by_member(assignment_of(group, counts, joining=joining))
-    return line
-
-
-def _state(group: Group) -> dict[str, object]:
-    return {
-        "group": group.group_id,
-        "state": group.state,
-        "type": group.type,
-        "groupEpoch": group.epoch,
-        "assignor": group.assignor,
-        "members": [_member(each) for each in group.members],
-        "offsets": [
-            {
-                "tp": f"{commit.key.topic}-{commit.key.partition}",
-                "offset": commit.offset,
-                "metadata": commit.metadata,
-                "leaderEpoch": None if commit.leader_epoch < 0 else commit.leader_epoch,
-            }
-            for commit in group.offsets
-        ],
-        "protocolType": group.protocol_type,
-        "generation": group.generation,
-        "leader": group.leader,
-        "assignmentEpoch": group.assignment_epoch,
-        "stateTimestamp": group.state_timestamp,
-        "logPartition": group.log_partition,
-        "expectedPartition": group.expected_partition,
-        "pendingOffsets": len(group.pending),
-    }
 
 
 _AS_DERIVED = {True: "yes", False: "no", None: ""}
@@ -92,7 +28,7 @@ def _print_what_if(title: str, found: Iterable[tuple[str, Assignment | None]]) -
     rows = [
         [group, member, " ".join(names or [])]
         for group, assignment in found
-        for member, names in (_names_by_member(assignment) or {}).items()
+        for member, names in (names_by_member(assignment) or {}).items()
     ]
     print_table(title, ["group", "member", "assignment"], rows)
 
@@ -129,7 +65,7 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
                     member.instance_id,
                     member.client_id,
                     member.client_host,
-                    " ".join(_names(member.assignment) or []),
+                    " ".join(names_of(member.assignment) or []),
                 ]
                 for group, member in members
             ],
@@ -170,7 +106,7 @@ def command(
     counts = partition_counts(partitions)
     groups = [each for each in found.groups if group in (None, each.group_id)]
     if as_json:
-        print_lines(_line(each, counts, without, joining) for each in groups)
+        print_lines(group_line(each, counts, without, joining) for each in groups)
     else:
         _print(groups, counts, without, joining)
     return finish(found.findings)

@@ -9,29 +9,12 @@ from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_w
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.group_lines import offset_line
 from kafkalog.cluster.offsets import CommittedOffset, read_offsets
 from kafkalog.cluster.replay import Until
 from kafkalog.log import open_all
 
 __all__ = ["command"]
-
-
-def _line(commit: CommittedOffset, *, pending: bool) -> dict[str, object]:
-    line: dict[str, object] = {
-        "group": commit.key.group,
-        "topic": commit.key.topic,
-        "partition": commit.key.partition,
-        "offset": commit.offset,
-        "metadata": commit.metadata,
-        "leaderEpoch": None if commit.leader_epoch < 0 else commit.leader_epoch,
-        "commitTimestamp": commit.commit_timestamp,
-        "expireTimestamp": None if commit.expire_timestamp < 0 else commit.expire_timestamp,
-        "topicId": commit.topic_id,
-        "logPartition": commit.log_partition,
-        "logOffset": commit.log_offset,
-        "producerId": None if commit.producer_id < 0 else commit.producer_id,
-    }
-    return {**line, "pending": True} if pending else line
 
 
 def _row(commit: CommittedOffset) -> list[object]:
@@ -76,7 +59,7 @@ def command(
     committed = [each for each in found.committed if group in (None, each.key.group)]
     pending = [each for each in found.pending if group in (None, each.key.group)]
     if as_json:
-        print_lines(_line(each, pending=only_pending) for each in (pending if only_pending else committed))
+        print_lines(offset_line(each, pending=only_pending) for each in (pending if only_pending else committed))
     else:
         if not only_pending:
             print_table("committed", _COLUMNS, map(_row, committed))

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from kafkalog.cli.output import escape_controls, text_of
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.model import BatchHeader, Record, RecordBatch, codec_label
+from kafkalog.codec.model import BatchHeader, Record, RecordBatch
+from kafkalog.log.batch_words import batch_words
 
-__all__ = ["batch_line", "batch_words", "record_line", "record_object"]
+__all__ = ["batch_line", "record_line", "record_object"]
 
 Json = dict[str, object]
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
@@ -23,31 +24,6 @@ def _base64(data: bytes | None) -> str | None:
 
 def _optional(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
-
-
-def batch_words(batch: RecordBatch) -> Json:
-    """A batch under kafka-dump-log's names; only valid batches get here."""
-    header = batch.header
-    timestamp = {header.timestamp_type.label: header.max_timestamp, "size": header.size, "magic": header.magic}
-    end = {"compresscodec": codec_label(header.codec), "crc": header.crc, "isvalid": True}
-    if not isinstance(header, BatchHeader):
-        return {"offset": header.offset, "position": batch.position, **timestamp, **end}
-    return {
-        "baseOffset": header.base_offset,
-        "lastOffset": header.last_offset,
-        "count": header.records_count,
-        "baseSequence": header.base_sequence,
-        "lastSequence": header.last_sequence,
-        "producerId": header.producer_id,
-        "producerEpoch": header.producer_epoch,
-        "partitionLeaderEpoch": header.partition_leader_epoch,
-        "isTransactional": header.is_transactional,
-        "isControl": header.is_control,
-        "deleteHorizonMs": header.delete_horizon_ms,
-        "position": batch.position,
-        **timestamp,
-        **end,
-    }
 
 
 def batch_line(batch: RecordBatch) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -11,56 +11,12 @@ from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cluster.producers import PartitionProducers, read_producers
+from kafkalog.cluster.transaction_lines import producer_lines, transaction_partitions, transactional_id_line
 from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open_transactions, read_transactions
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 
 __all__ = ["command"]
-
-
-def _producer_lines(
-    places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]
-) -> Iterator[dict[str, object]]:
-    by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
-    for place in places:
-        for producer in place.producers:
-            open_here = by_place.get(
-                (place.partition.topic or "", place.partition.partition or 0, producer.producer_id)
-            )
-            yield {
-                "topic": place.partition.topic,
-                "partition": place.partition.partition,
-                "producerId": producer.producer_id,
-                "producerEpoch": producer.producer_epoch,
-                "lastSequence": producer.last_sequence,
-                "lastTimestamp": producer.last_timestamp,
-                "coordinatorEpoch": producer.coordinator_epoch,
-                "currentTxnStart": producer.transaction_start,
-                "transactionalId": open_here.transactional_id if open_here is not None else None,
-                "hanging": open_here.hanging if open_here is not None else None,
-                "ageMs": open_here.age_ms if open_here is not None else None,
-                "lastStableOffset": place.last_stable_offset,
-                "logEndOffset": place.log_end_offset,
-            }
-
-
-def _names(found: TransactionalId) -> list[str]:
-    return [f"{topic}-{number}" for topic, number in found.partitions]
-
-
-def _id_line(found: TransactionalId) -> dict[str, object]:
-    return {
-        "transactionalId": found.transactional_id,
-        "state": found.state,
-        "producerId": found.producer_id,
-        "producerEpoch": found.producer_epoch,
-        "partitions": f"[{', '.join(_names(found))}]",
-        "timeoutMs": found.timeout_ms,
-        "lastUpdateTimestamp": found.last_update_timestamp,
-        "startTimestamp": None if found.start_timestamp < 0 else found.start_timestamp,
-        "logPartition": found.log_partition,
-        "logOffset": found.log_offset,
-    }
 
 
 _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
@@ -80,7 +36,7 @@ def _print(
                 each.producer_epoch,
                 time_text(each.last_update_timestamp),
                 time_text(each.start_timestamp) if each.start_timestamp >= 0 else "",
-                " ".join(_names(each)),
+                " ".join(transaction_partitions(each)),
             ]
             for each in ids
         ],
@@ -123,8 +79,8 @@ def command(paths: tuple[str, ...], as_json: bool, replica: str | None) -> int:
     coordinator = read_transactions(partitions)
     opened, hanging = open_transactions(places, coordinator)
     if as_json:
-        print_lines(_producer_lines(places, opened))
-        print_lines(map(_id_line, coordinator.ids))
+        print_lines(producer_lines(places, opened))
+        print_lines(map(transactional_id_line, coordinator.ids))
     else:
         _print(coordinator.ids, places, opened)
     return finish([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +9,9 @@ import click
 from kafkalog.cli.cluster_options import JSON_LINES, SHOW_SECRETS, finish, print_lines
 from kafkalog.cli.output import print_table, text_of
 from kafkalog.cli.times import time_text
-from kafkalog.cluster.secrets import HIDDEN
-from kafkalog.cluster.zookeeper import Node, open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
+from kafkalog.cluster.zookeeper.node_lines import hidden_znode_line, znode_line
 
 __all__ = ["Zxid", "command"]
 
@@ -40,33 +39,6 @@ class Zxid(_NumberType):
         return number
 
 
-def _line(path: str, node: Node) -> dict[str, object]:
-    return {
-        "path": path,
-        "data": None if node.data is None else base64.b64encode(node.data).decode(),
-        "czxid": node.czxid,
-        "mzxid": node.mzxid,
-        "pzxid": node.pzxid,
-        "ctime": node.ctime,
-        "mtime": node.mtime,
-        "version": node.version,
-        "cversion": node.client_cversion,
-        "aversion": node.aversion,
-        "ephemeralOwner": node.ephemeral_owner,
-        "dataLength": len(node.data or b""),
-        "numChildren": len(node.children),
-        "acl": None if node.acl is None else [{"perms": p, "scheme": s, "id": i} for p, s, i in node.acl],
-    }
-
-
-def _hidden(path: str, node: Node) -> dict[str, object]:
-    line = _line(path, node)
-    shown = shown_data(path, node.data)
-    if node.data is not None and shown != node.data:
-        line["data"] = HIDDEN
-    return line
-
-
 @click.command(name="zk")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=str))
 @JSON_LINES
@@ -89,7 +61,7 @@ def command(
         if path == (below or "/") or path.startswith(f"{below}/")
     ]
     if as_json:
-        print_lines(_hidden(path, node) if hide_secrets else _line(path, node) for path, node in chosen)
+        print_lines(hidden_znode_line(path, node) if hide_secrets else znode_line(path, node) for path, node in chosen)
     else:
         print_table(
             f"0x{found.zxid:x} ({found.snapshot or 'no snapshot'} and {found.transactions} transactions)",

@@ -1,0 +1,103 @@
+"""Groups and committed offsets as objects under the names of Kafka's admin client: one line of JSON, one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkalog.cluster.assignors import Assignment
+from kafkalog.cluster.groups import Group, Member
+from kafkalog.cluster.offsets import CommittedOffset
+from kafkalog.cluster.rederive import assignment_of, verdict
+
+__all__ = ["group_line", "names_by_member", "names_of", "offset_line"]
+
+Line = dict[str, object]
+
+
+def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
+    """One committed offset."""
+    line: Line = {
+        "group": commit.key.group,
+        "topic": commit.key.topic,
+        "partition": commit.key.partition,
+        "offset": commit.offset,
+        "metadata": commit.metadata,
+        "leaderEpoch": None if commit.leader_epoch < 0 else commit.leader_epoch,
+        "commitTimestamp": commit.commit_timestamp,
+        "expireTimestamp": None if commit.expire_timestamp < 0 else commit.expire_timestamp,
+        "topicId": commit.topic_id,
+        "logPartition": commit.log_partition,
+        "logOffset": commit.log_offset,
+        "producerId": None if commit.producer_id < 0 else commit.producer_id,
+    }
+    return {**line, "pending": True} if pending else line
+
+
+def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
+    """`topic-partition` of each, ordered."""
+    return None if partitions is None else [f"{topic}-{number}" for topic, number in sorted(partitions)]
+
+
+def _member(member: Member) -> Line:
+    subscription = member.subscription
+    return {
+        "memberId": member.member_id,
+        "instance": member.instance_id,
+        "clientId": member.client_id,
+        "host": member.client_host,
+        "assignment": names_of(member.assignment),
+        "subscription": None if subscription is None else list(subscription.topics),
+        "rack": member.rack_id,
+        "memberEpoch": member.epoch,
+        "targetAssignment": names_of(member.target),
+        "unresolvedTopicIds": list(member.unresolved),
+    }
+
+
+def names_by_member(assignment: Assignment | None) -> dict[str, list[str] | None] | None:
+    """The names of what each member has."""
+    return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
+
+
+def group_line(
+    group: Group, counts: Mapping[str, int], without: str | None = None, joining: str | None = None
+) -> Line:
+    """One group, and whether its assignor would assign the same; `without` and `joining` are what-ifs."""
+    found = verdict(group, counts)
+    line = _state(group)
+    line["assignmentAsDerived"] = found.same
+    line["derivedAssignment"] = names_by_member(found.derived) if found.same is False else None
+    line["assignmentProblems"] = list(found.problems)
+    if without is not None:
+        line["assignmentWithout"] = names_by_member(assignment_of(group, counts, without=without))
+    if joining is not None:
+        line["assignmentWith"] = names_by_member(assignment_of(group, counts, joining=joining))
+    return line
+
+
+def _state(group: Group) -> Line:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.type,
+        "groupEpoch": group.epoch,
+        "assignor": group.assignor,
+        "members": [_member(each) for each in group.members],
+        "offsets": [
+            {
+                "tp": f"{commit.key.topic}-{commit.key.partition}",
+                "offset": commit.offset,
+                "metadata": commit.metadata,
+                "leaderEpoch": None if commit.leader_epoch < 0 else commit.leader_epoch,
+            }
+            for commit in group.offsets
+        ],
+        "protocolType": group.protocol_type,
+        "generation": group.generation,
+        "leader": group.leader,
+        "assignmentEpoch": group.assignment_epoch,
+        "stateTimestamp": group.state_timestamp,
+        "logPartition": group.log_partition,
+        "expectedPartition": group.expected_partition,
+        "pendingOffsets": len(group.pending),
+    }

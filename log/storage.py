@@ -1,0 +1,98 @@
+"""Log directories that are not mounted: where a path is a URI, somebody else lists and reads.
+
+Nothing here knows an object store.  Who does registers it for the beginning of a URI, `s3://bucket`; from then on the
+paths below it are listed and read like local ones.  Nothing is ever written there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["RemoteEntry", "RemoteFile", "Storage", "is_uri", "mount", "storage_of"]
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
+
+
+class RemoteFile(Protocol):
+    """An open file; reads raise `StorageError`."""
+
+    @property
+    def size(self) -> int:
+        """Bytes there were when the file was opened."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ends."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class Storage(Protocol):
+    """What lists and reads; paths are whole URIs.  Everything raises `StorageError`."""
+
+    def open(self, path: str) -> RemoteFile:
+        """A file; `MissingFileError` if there is none."""
+
+    def entries(self, path: str) -> list[RemoteEntry]:
+        """What is directly below a directory."""
+
+    def entry(self, path: str) -> RemoteEntry | None:
+        """What stands there, if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEntry:
+    """A file or directory with the methods of `os.DirEntry`; there are no links."""
+
+    name: str
+    path: str
+    directory: bool
+    size: int
+    modified_ns: int
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a directory."""
+        return self.directory
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a file."""
+        return not self.directory
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Type, size and time; the rest is 0."""
+        mode = stat.S_IFDIR | 0o555 if self.directory else stat.S_IFREG | 0o444
+        seconds = self.modified_ns // 1_000_000_000
+        values = (mode, 0, 0, 1, 0, 0, self.size, seconds, seconds, seconds)
+        return os.stat_result(values, {"st_mtime_ns": self.modified_ns})
+
+
+_MOUNTED: dict[str, Storage] = {}
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path names a place that is not local."""
+    return _URI.match(path) is not None
+
+
+def mount(prefix: str, storage: Storage) -> None:
+    """From now on `storage` lists and reads what is below `prefix`, a scheme and an authority."""
+    _MOUNTED[prefix] = storage
+
+
+def storage_of(path: str) -> Storage | None:
+    """Who lists and reads a path; None for local ones, `UsageError` if nobody was registered."""
+    found = _URI.match(path)
+    if found is None:
+        return None
+    storage = _MOUNTED.get(found[0])
+    if storage is None:
+        if os.path.lexists(path):
+            return None
+        raise UsageError(f"{path} is not a local path; object stores are read through Spark")
+    return storage

@@ -1,0 +1,237 @@
+"""What tasks wrote becomes part of logs: offsets in the order of the tasks, all partitions or none.
+
+Written through `kafkalog.log.Log`, so that segments, indexes, epochs and checkpoints are those of a broker.  A journal
+says beforehand what will be done; a commit that fails is taken back at once, one that was killed by the next commit.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.names import PartitionName, parse_partition_directory
+from kafkalog.log import Log, fs
+from kafkalog.log.files import scan_directory
+from kafkalog.log.partition import read_partition
+from kafkalog.log.session import locked_directory
+from kafkalog.spark.journal import (
+    Journal,
+    Planned,
+    committed_batch,
+    load_journal,
+    note_batch,
+    remove_journal,
+    save_journal,
+)
+from kafkalog.spark.staging import Staged, TopicPartition, discard, placed, work_directory
+from kafkalog.spark.write_options import WriteOptions
+
+__all__ = ["abandon", "commit"]
+
+_APPEND_BYTES = MIB
+_LONGEST_NAME = 255
+_MARK = 32
+"""Hexadecimal digits in the name of a directory that is being deleted; a job's name ends in as many."""
+
+
+def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
+    """Append what the messages name, or with `overwrite` put it in the place of the topics that they have rows for.
+
+    `batch` is the number of a stream's batch; one that was committed before is not written again.  Raises `UsageError`
+    if the directory is locked, `FormatError` if a log is damaged, `RecoveryRefused` if an earlier commit that did not
+    end cannot be taken back.
+    """
+    staged = sorted(messages, key=lambda message: message.task)
+    work = work_directory(options.path)
+    if not any(message.extents for message in staged):
+        return
+    if not os.path.isdir(options.path):
+        fs.make_directory(options.path)
+    query = staged[0].query
+    with locked_directory(options.path):
+        _take_back_unfinished(options, work)
+        if query is not None and batch is not None and batch <= committed_batch(work, query):
+            return
+        journal = Journal(staged[0].job, query, batch, tuple(_planned(options, staged, overwrite=overwrite)))
+        save_journal(work, journal)
+        try:
+            _write(options, journal)
+        except BaseException:
+            _take_back(options, work, journal)
+            raise
+        if query is not None and batch is not None:
+            note_batch(work, query, batch)
+        save_journal(work, replace(journal, done=True))
+        _end(options, work, journal)
+
+
+def _end(options: WriteOptions, work: str, journal: Journal) -> None:
+    for partition in journal.partitions:
+        if partition.replaced is not None:
+            fs.remove_tree(os.path.join(options.path, partition.replaced))
+    remove_journal(work)
+
+
+def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool) -> Iterator[Planned]:
+    """Every partition that changes, with where its log ends now; damaged ones are refused here."""
+    by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
+    for message in staged:
+        for owner, extents in message.extents.items():
+            by_owner.setdefault(owner, []).append((os.path.join(message.job, message.file), extents))
+    topics = {topic for topic, _ in by_owner}
+    there = {
+        (found.topic, found.partition)
+        for entry in scan_directory(options.path)
+        if (found := parse_partition_directory(entry.name)) is not None
+        and str(found) == entry.name
+        and not found.state.value
+    }
+    if overwrite:
+        for owner in sorted({*by_owner} | {each for each in there if each[0] in topics}):
+            replaced = _deleted_name(PartitionName(*owner), uuid.uuid4().hex) if owner in there else None
+            yield Planned(str(PartitionName(*owner)), None, 0, replaced, tuple(by_owner.get(owner, ())))
+        return
+    for owner in sorted(by_owner):
+        name = str(PartitionName(*owner))
+        start, epoch = None, 0
+        if owner in there:
+            with Log.open(os.path.join(options.path, name), options.config) as log:
+                start, epoch = log.end_offset, log.leader_epoch
+        yield Planned(name, start, epoch, None, tuple(by_owner[owner]))
+
+
+def _deleted_name(name: PartitionName, mark: str) -> str:
+    """As `LogManager.asyncDelete` names what it will delete: a broker that finds it goes on deleting it."""
+    suffix = f"-{name.partition}.{mark}-delete"
+    return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
+    """Of a new directory: the one that was asked for, that of the directory replaced, or one of the topic's others."""
+    name = parse_partition_directory(partition.name)
+    assert name is not None  # noqa: S101 - it was made from a PartitionName
+    if options.topic_id is not None and name.topic == options.topic:
+        return options.topic_id
+    candidates = [entry.path for entry in scan_directory(options.path) if entry.is_dir(follow_symlinks=False)]
+    for path in sorted(candidates, key=lambda path: os.path.basename(path) != partition.replaced):
+        other = parse_partition_directory(os.path.basename(path))
+        if other is not None and other.topic == name.topic and os.path.basename(path) != partition.name:
+            metadata = read_partition(path, other, None).metadata
+            if metadata is not None:
+                return metadata.topic_id
+    return None
+
+
+def _write(options: WriteOptions, journal: Journal) -> None:
+    work = work_directory(options.path)
+    for partition in journal.partitions:
+        if partition.replaced is not None:
+            path = os.path.join(options.path, partition.name)
+            fs.rename(path, os.path.join(options.path, partition.replaced))
+    fs.sync_directory(options.path)
+    for partition in journal.partitions:
+        path = os.path.join(options.path, partition.name)
+        topic_id = options.topic_id if partition.start is not None else _topic_id(options, partition)
+        with Log.open(path, options.config, topic_id=topic_id) as log:
+            for group in _grouped(_batches(work, partition), min(_APPEND_BYTES, options.config.segment_bytes)):
+                log.append(group, keep_offsets=True)
+
+
+def _batches(work: str, partition: Planned) -> Iterator[RecordBatch]:
+    files = [(os.path.join(work, file), extents) for file, extents in partition.staged]
+    return placed(files, partition.start or 0, partition.leader_epoch)
+
+
+def _grouped(batches: Iterator[RecordBatch], limit: int) -> Iterator[list[RecordBatch]]:
+    group: list[RecordBatch] = []
+    held = 0
+    for batch in batches:
+        if group and held + batch.size > limit:
+            yield group
+            group, held = [], 0
+        group.append(batch)
+        held += batch.size
+    if group:
+        yield group
+
+
+# -- taking back -------------------------------------------------------------------------------------------------------
+
+
+def abandon(work: str, jobs: Iterable[str]) -> None:
+    """Remove what jobs left, unless one of them is a commit that has still to be taken back."""
+    pending = load_journal(work)
+    discard(work, [job for job in jobs if pending is None or pending.job != job])
+
+
+def _take_back_unfinished(options: WriteOptions, work: str) -> None:
+    journal = load_journal(work)
+    if journal is None:
+        return
+    if journal.done or (journal.query is not None and (journal.batch or 0) <= committed_batch(work, journal.query)):
+        _end(options, work, journal)
+    else:
+        _take_back(options, work, journal)
+    discard(work, [journal.job])
+
+
+def _take_back(options: WriteOptions, work: str, journal: Journal) -> None:
+    for partition in journal.partitions:
+        path = os.path.join(options.path, str(_name_of(partition)))
+        if partition.start is None:
+            _take_back_directory(options, work, partition, journal.job[-_MARK:])
+        elif os.path.isdir(path):
+            with Log.open(path, options.config) as log:
+                if log.end_offset > partition.start:
+                    _prove(options, work, partition, path)
+                    log.truncate_to(partition.start)
+    remove_journal(work)
+
+
+def _take_back_directory(options: WriteOptions, work: str, partition: Planned, mark: str) -> None:
+    path = os.path.join(options.path, partition.name)
+    gone = os.path.join(options.path, _deleted_name(_name_of(partition), mark))
+    fs.remove_tree(gone)
+    before = None if partition.replaced is None else os.path.join(options.path, partition.replaced)
+    if before is not None and not os.path.isdir(before):
+        return  # not replaced yet, or back already
+    if os.path.isdir(path):
+        _prove(options, work, partition, path)
+        fs.rename(path, gone)
+        fs.sync_directory(options.path)
+        fs.remove_tree(gone)
+    if before is not None:
+        fs.rename(before, path)
+        fs.sync_directory(options.path)
+
+
+def _name_of(partition: Planned) -> PartitionName:
+    name = parse_partition_directory(partition.name)
+    if name is None or str(name) != partition.name:
+        raise UsageError(f"{partition.name!r} is not the name of a partition directory")
+    return name
+
+
+def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
+    """Everything in the log behind where the commit began is the beginning of what it was to write."""
+    start = partition.start or 0
+    written = read_partition(path, _name_of(partition), None).batches(start_offset=start)
+    try:
+        planned = _batches(work, partition)
+        same = all(_equal(theirs, next(planned, None)) for theirs in written)
+    except FileNotFoundError:
+        same = False
+    if not same:
+        raise RecoveryRefused(
+            f"{path}: a commit into {options.path} did not end, and from offset {start} on the log holds what is not "
+            f"of that commit; to keep it, remove {work} and write again the rows that were not reported as written"
+        )
+
+
+def _equal(theirs: RecordBatch, ours: RecordBatch | None) -> bool:
+    return ours is not None and bytes(theirs.data) == bytes(ours.data)

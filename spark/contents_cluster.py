@@ -1,0 +1,109 @@
+"""Rows of what the cluster knew, built as the commands about it build their lines."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+
+from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.group_lines import group_line, offset_line
+from kafkalog.cluster.groups import read_groups
+from kafkalog.cluster.metadata_log import MetadataEvent, MetadataLog
+from kafkalog.cluster.offsets import read_offsets
+from kafkalog.cluster.producers import read_producers
+from kafkalog.cluster.record_json import control_json, framed_json
+from kafkalog.cluster.rederive import partition_counts
+from kafkalog.cluster.transaction_lines import producer_lines, transaction_partitions, transactional_id_line
+from kafkalog.cluster.transactions import open_transactions, read_transactions
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.node_lines import znode_line
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.log import Partition, open_all
+
+__all__ = ["OF_A_CLUSTER", "cluster_rows"]
+
+Row = dict[str, object]
+OF_A_CLUSTER = ("offsets", "groups", "transactions", "metadata", "znodes")
+
+
+def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findings: list[Finding]) -> Iterator[Row]:
+    """Rows of one of `OF_A_CLUSTER`; findings are appended to the list, and `UsageError` says what is not there."""
+    if contents == "znodes":
+        return _znodes(paths, findings)
+    partitions = open_all(*paths).readable(replica)
+    if contents == "transactions":
+        return _transactions([each for each in partitions if each.topic != CLUSTER_METADATA_TOPIC], findings)
+    topic = CLUSTER_METADATA_TOPIC if contents == "metadata" else CONSUMER_OFFSETS_TOPIC
+    if not any(each.topic == topic for each in partitions):
+        raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
+    if contents == "metadata":
+        return _metadata([each for each in partitions if each.topic == topic], findings)
+    return _offsets(partitions, findings) if contents == "offsets" else _groups(partitions, findings)
+
+
+def _offsets(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
+    found = read_offsets(partitions)
+    findings.extend(found.findings)
+    for commit in found.committed:
+        yield offset_line(commit) | {"pending": False}
+    for commit in found.pending:
+        yield offset_line(commit, pending=True)
+
+
+def _groups(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
+    found = read_groups(partitions)
+    findings.extend(found.findings)
+    counts = partition_counts(partitions)
+    for group in found.groups:
+        yield group_line(group, counts)
+
+
+def _transactions(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
+    places = read_producers(partitions)
+    coordinator = read_transactions(partitions)
+    opened, hanging = open_transactions(places, coordinator)
+    findings.extend([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])
+    yield from producer_lines(places, opened)
+    for each in coordinator.ids:
+        yield transactional_id_line(each) | {"partitions": transaction_partitions(each)}
+
+
+def _metadata(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
+    for partition in partitions:
+        log = MetadataLog(partition)
+        for _, _, path in log.snapshots:
+            for event in log.snapshot_events(path, findings):
+                yield _event(event, path)
+        for event in log.events(findings):
+            yield _event(event, partition.path)
+
+
+def _event(event: MetadataEvent, path: str) -> Row:
+    if event.is_control:
+        ((name, data),) = control_json(event.record).items()
+        version = event.record.version
+    else:
+        found = framed_json(event.record)
+        name, version, data = str(found["type"]), found["version"], found.get("data", {"raw": found.get("raw")})
+    return {
+        "file": path,
+        "offset": event.offset,
+        "epoch": event.epoch,
+        "timestamp": event.timestamp,
+        "isControl": event.is_control,
+        "type": name,
+        "version": version,
+        "data": json.dumps(data),
+    }
+
+
+def _znodes(paths: Sequence[str], findings: list[Finding]) -> Iterator[Row]:
+    found = tree_at(open_zookeeper(*paths))
+    findings.extend(found.findings)
+    for path, node in sorted(found.tree.nodes.items()):
+        line = znode_line(path, node)
+        data = line["data"]
+        yield line | {"data": base64.b64decode(str(data)) if data is not None else None}

@@ -1,0 +1,200 @@
+"""Rows of what stands in the files of log directories: batches, segments, findings, indexes, snapshots, checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+    FileKind,
+)
+from kafkalog.log import Inventory, LogDir, Partition, open_log_dir, open_segment
+from kafkalog.log.batch_words import batch_words
+from kafkalog.log.files import is_directory, is_file
+from kafkalog.log.partition import read_partition
+from kafkalog.log.side_files import read_side_file
+from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.verify import broker_findings, checkpoint_findings, duplicate_findings, verify_partition
+
+__all__ = ["CHECKPOINTS", "PER_PARTITION", "Place", "checkpoint_rows", "finding_places", "finding_rows", "places"]
+
+Row = dict[str, object]
+CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One thing to read: a partition directory or segment, a log directory, or findings that are known already."""
+
+    path: str
+    partition: Partition | None = None
+    """as it was listed when the query was planned; read anew from its path"""
+    log_start: int = 0
+    high_watermark: int | None = None
+    known: tuple[Finding, ...] = ()
+
+
+def places(partitions: Iterable[Partition]) -> list[Place]:
+    """One for each partition."""
+    return [Place(each.path, each) for each in partitions]
+
+
+def _reopened(place: Place) -> Partition:
+    partition = place.partition
+    if partition is None or partition.name is None or not is_directory(place.path):
+        return open_segment(place.path)
+    return read_partition(place.path, partition.name, partition.checkpointed_log_start_offset)
+
+
+def _named(partition: Partition, file: str, row: Row) -> Row:
+    return {"topic": partition.topic, "partition": partition.partition, "file": file} | row
+
+
+# -- batches and segments ----------------------------------------------------------------------------------------------
+
+
+def _batch(batch: RecordBatch) -> Row:
+    words = batch_words(batch)
+    kind = batch.header.timestamp_type
+    words["timestamp"] = words.pop(kind.label)
+    words["timestampType"] = int(kind)
+    words.setdefault("lastOffset", words.pop("offset", None))
+    return words
+
+
+def _batches(place: Place, findings: list[Finding]) -> Iterator[Row]:
+    partition = _reopened(place)
+    reader = partition.batches(through_damage=True)
+    for batch in reader:
+        file = reader.segment.path if reader.segment is not None else place.path
+        yield _named(partition, file, _batch(batch))
+    findings.extend(reader.findings)
+
+
+def _segment(partition: Partition, summary: SegmentSummary) -> Row:
+    segment = summary.segment
+    return _named(
+        partition,
+        segment.path,
+        {
+            "state": partition.state.value or "live",
+            "baseOffset": segment.base_offset,
+            "bytes": segment.size,
+            "validBytes": summary.valid_bytes,
+            "stop": str(summary.stop),
+            "batches": summary.batches,
+            "firstOffset": summary.first_offset,
+            "lastOffset": summary.last_offset,
+            "firstTimestamp": summary.first_timestamp,
+            "lastTimestamp": summary.last_timestamp,
+            "codecs": summary.codecs,
+            "magics": {str(magic): count for magic, count in summary.magics.items()},
+            "files": {kind.value: size for kind, size in segment.sizes.items()},
+            "findings": [str(finding.code) for finding in summary.findings if finding.severity is not Severity.INFO],
+        },
+    )
+
+
+def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
+    """What is wrong is in the rows."""
+    partition = _reopened(place)
+    following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
+    for segment, base in zip(partition.segments, [*following, None], strict=False):
+        yield _segment(partition, summarize(segment, next_segment=base))
+
+
+# -- the files beside --------------------------------------------------------------------------------------------------
+
+
+def _beside(files_of: Callable[[Partition], Sequence[str]]) -> Callable[[Place, list[Finding]], Iterator[Row]]:
+    def rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
+        partition = _reopened(place)
+        for path in files_of(partition):
+            content = read_side_file(path)
+            findings.extend(content.findings)
+            for entry in content.entries:
+                yield _named(partition, path, entry)
+
+    return rows
+
+
+def _of_segments(kind: FileKind) -> Callable[[Partition], Sequence[str]]:
+    return lambda partition: [segment.files[kind] for segment in partition.segments if kind in segment.files]
+
+
+def _epochs_of(partition: Partition) -> Sequence[str]:
+    path = os.path.join(partition.path, LEADER_EPOCH_CHECKPOINT)
+    return [path] if is_file(path) else []
+
+
+PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
+    "batches": _batches,
+    "segments": _segments,
+    "offset_index": _beside(_of_segments(FileKind.OFFSET_INDEX)),
+    "time_index": _beside(_of_segments(FileKind.TIME_INDEX)),
+    "aborted_transactions": _beside(_of_segments(FileKind.TRANSACTION_INDEX)),
+    "producer_state": _beside(lambda partition: partition.snapshots),
+    "leader_epochs": _beside(_epochs_of),
+}
+"""Rows of one partition; what was wrong is appended to the list."""
+
+
+def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
+    """The offset checkpoints of a log directory."""
+    for name in CHECKPOINTS:
+        path = os.path.join(place.path, name)
+        if is_file(path):
+            content = read_side_file(path)
+            findings.extend(content.findings)
+            yield from ({"file": path} | entry for entry in content.entries)
+
+
+# -- findings ----------------------------------------------------------------------------------------------------------
+
+
+def finding_places(inventory: Inventory) -> list[Place]:
+    """Every partition, every log directory, and what only all of them together tell."""
+    found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
+    found += [_with_checkpoints(each, log_dir) for log_dir in inventory.log_dirs for each in log_dir.partitions]
+    found += places(inventory.standalone)
+    known = tuple(duplicate_findings(inventory))
+    return [*found, Place("", known=known)] if known else found
+
+
+def _with_checkpoints(partition: Partition, log_dir: LogDir) -> Place:
+    key = (partition.topic or "", partition.partition or 0)
+    if partition.state is not DirectoryState.LIVE:
+        return Place(partition.path, partition)
+    start, watermark = log_dir.log_start_offsets.get(key, 0), log_dir.high_watermarks.get(key)
+    return Place(partition.path, partition, start, watermark)
+
+
+def finding_rows(place: Place) -> Iterator[Row]:
+    """What `verify` finds there; together with the other places, all that it finds."""
+    if place.partition is None:
+        found: Iterable[Finding] = place.known
+        if place.path:
+            log_dir = open_log_dir(place.path)
+            found = [*log_dir.findings, *broker_findings(log_dir)]
+        yield from (finding.as_dict() for finding in found)
+        return
+    partition = _reopened(place)
+    report = verify_partition(partition)
+    beside = checkpoint_findings(partition, report, place.log_start, place.high_watermark)
+    for finding in (*report.findings, *beside):
+        row = finding.as_dict()
+        yield _named(partition, place.path, row)

@@ -1,0 +1,127 @@
+"""The reader of everything that is not records: rows of one place at a time, as Arrow batches."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType, TimestampType
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.log import open_all
+from kafkalog.spark import contents_files
+from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
+from kafkalog.spark.contents_files import PER_PARTITION, Place
+from kafkalog.spark.discovery import expand_paths, selected
+from kafkalog.spark.options import Mode, ReadOptions
+
+__all__ = ["ContentsReader", "arrow_batches"]
+
+_ROWS = 1024
+_MICROSECONDS = 1000
+_LARGEST = (2**63 - 1) // _MICROSECONDS
+_SHOWN = 3
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class ContentsPartition(InputPartition):
+    """What one task reads; None for what the whole cluster's state follows from."""
+
+    place: Place | None
+
+
+class ContentsReader(DataSourceReader):
+    """Gives the columns of `schema`, which `contents_schema.chosen` has accepted."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[ContentsPartition]:
+        """One for each topic-partition or log directory; one for the state of a cluster."""
+        options = self._options
+        if options.contents in OF_A_CLUSTER:
+            return [ContentsPartition(None)]
+        inventory = open_all(*expand_paths(options.paths))
+        if options.contents == "findings":
+            found = contents_files.finding_places(inventory)
+        elif options.contents == "checkpoints":
+            found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
+        elif options.contents == "segments":
+            found = contents_files.places(selected(inventory.partitions, options))
+        else:
+            found = contents_files.places(selected(inventory.readable(options.replica), options))
+        return [ContentsPartition(place) for place in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of one task."""
+        if not isinstance(partition, ContentsPartition):  # Spark's stand-in where nothing was planned
+            return
+        findings: list[Finding] = []
+        yield from arrow_batches(self._rows(partition.place, findings), self._schema)
+        self._judge(findings)
+
+    def _rows(self, place: Place | None, findings: list[Finding]) -> Iterator[Row]:
+        options = self._options
+        if place is None:
+            return cluster_rows(options.contents, expand_paths(options.paths), options.replica, findings)
+        if options.contents == "findings":
+            return contents_files.finding_rows(place)
+        if options.contents == "checkpoints":
+            return contents_files.checkpoint_rows(place, findings)
+        return PER_PARTITION[options.contents](place, findings)
+
+    def _judge(self, findings: list[Finding]) -> None:
+        """What could not be read fails the query in mode FAILFAST; all else is only said."""
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        if errors and self._options.mode is Mode.FAILFAST:
+            worst = errors[0]
+            more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+            detail = f"{worst.code}: {worst.detail}{more}; with the option mode=PERMISSIVE what can be read is read"
+            raise FormatError(detail, position=worst.position, source=worst.file, code=worst.code)
+        if errors:
+            shown = "; ".join(str(finding) for finding in errors[:_SHOWN])
+            warnings.warn(f"kafkalog found {len(errors)} errors: {shown}", RuntimeWarning)
+
+
+def _microseconds(value: object) -> int | None:
+    """A time in ms as Spark counts; null where no calendar of Spark's reaches."""
+    return value * _MICROSECONDS if isinstance(value, int) and -_LARGEST <= value <= _LARGEST else None
+
+
+def _clean(value: object) -> object:
+    """Bytes that were no UTF-8, kept as surrogates, become visible escapes: Arrow takes no surrogates."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_clean(name): _clean(each) for name, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, list) else value
+
+
+def _array(values: list[object], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array([_clean(value) for value in values], kind)
+
+
+def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
+    target = to_arrow_schema(schema, timezone="UTC")
+    times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
+    while piece := list(islice(rows, _ROWS)):
+        arrays = []
+        for field in target:
+            values = [row.get(field.name) for row in piece]
+            if field.name in times:
+                values = [_microseconds(value) for value in values]
+            arrays.append(_array(values, field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=target)

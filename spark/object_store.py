@@ -1,0 +1,258 @@
+"""Paths that are URIs: object stores and HDFS, through `pyarrow.fs`, and through fsspec what that does not know.
+
+Hadoop's configuration does not reach Python workers, so credentials come from the environment, as pyarrow and the
+clouds' own libraries read it, or from options that begin with `storage.`.  Their values are in no message.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.limits import KIB
+from kafkalog.log.files import MissingFileError, exists, scan_directory
+from kafkalog.log.storage import RemoteEntry, is_uri, mount
+
+__all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching"]
+
+_PREFIX = "storage."
+_FOR_S3 = {
+    "endpoint": "endpoint_override",
+    "region": "region",
+    "access.key": "access_key",
+    "secret.key": "secret_key",
+    "session.token": "session_token",
+    "anonymous": "anonymous",
+}
+_FOR_AZURE = {"account": "account_name", "account.key": "account_key", "sas.token": "sas_token"}
+_FOR_GCS = {"endpoint": "endpoint_override", "anonymous": "anonymous", "project": "project_id"}
+_FOR_HDFS = {"user": "user", "kerberos.ticket": "kerb_ticket"}
+_KINDS: dict[str, tuple[str, Mapping[str, str]]] = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), ("S3FileSystem", _FOR_S3)),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), ("AzureFileSystem", _FOR_AZURE)),
+    **dict.fromkeys(("gs", "gcs"), ("GcsFileSystem", _FOR_GCS)),
+    **dict.fromkeys(("hdfs", "viewfs"), ("HadoopFileSystem", _FOR_HDFS)),
+}
+STORAGE_OPTIONS = tuple(dict.fromkeys(_PREFIX + name for _, names in _KINDS.values() for name in names))
+_READ_AHEAD = 256 * KIB
+"""A request costs more than the bytes; small reads that follow one another are one request."""
+_LONGEST = 300
+
+
+class StorageOptions:
+    """The options `storage.*` of one query; wherever they travel to, the paths of the query can be read."""
+
+    def __init__(self, paths: tuple[str, ...], values: tuple[tuple[str, str], ...]) -> None:
+        self._paths = paths
+        self._values = values
+        for path in paths:
+            if is_uri(path) and not _is_file_uri(path) and not os.path.lexists(path):
+                mount(_root(path), _Store(path, dict(values)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StorageOptions, (self._paths, self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageOptions) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash((self._paths, self._values))
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name, _ in self._values)
+        return f"StorageOptions({names})"
+
+
+def _is_file_uri(path: str) -> bool:
+    return path.lower().startswith("file:")
+
+
+def _root(path: str) -> str:
+    """Scheme and authority; `UsageError` for a URI that holds a password."""
+    parts = urlsplit(path)
+    if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
+        host = parts.netloc.rpartition("@")[2]
+        raise UsageError(f"{parts.scheme}://{host}: credentials belong into the options {_PREFIX}*, not into the path")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+class _Store:
+    """One bucket, container or cluster; connected when first asked."""
+
+    def __init__(self, path: str, values: dict[str, str]) -> None:
+        parts = urlsplit(path)
+        self.root = _root(path)
+        self._scheme = parts.scheme.lower()
+        self._authority = parts.netloc
+        self._values = values
+        self._connected: Any = None
+        self._strip: Callable[[str], Any] | None = None
+
+    def _connection(self) -> Any:
+        if self._connected is None:
+            self._connected = self._connect()
+        return self._connected
+
+    def _connect(self) -> Any:
+        kind, names = _KINDS.get(self._scheme, ("", {}))
+        if not kind:
+            return self._through_fsspec()
+        import pyarrow.fs
+
+        given: dict[str, Any] = {}
+        for name, value in self._values.items():
+            if name not in names:
+                raise UsageError(f"option {_PREFIX}{name} is not for {self._scheme}:; there are {_listed(names)}")
+            given[names[name]] = value.lower() == "true" if name == "anonymous" else value
+        if kind in ("S3FileSystem", "GcsFileSystem") and "endpoint_override" in given:
+            scheme, _, host = given["endpoint_override"].rpartition("://")
+            given |= {"endpoint_override": host, "scheme": scheme or "https"}
+        if kind == "AzureFileSystem" and "@" in self._authority:
+            given.setdefault("account_name", self._authority.partition("@")[2].partition(".")[0])
+        if kind == "HadoopFileSystem":
+            host, _, port = self._authority.partition(":")
+            given |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
+        found = getattr(pyarrow.fs, kind, None)
+        if found is None:
+            raise UsageError(f"this pyarrow was built without {kind}, which {self._scheme}: needs")
+        return found(**given)
+
+    def _through_fsspec(self) -> Any:
+        try:
+            import fsspec
+        except ImportError:
+            known = ", ".join(f"{each}:" for each in _KINDS)
+            raise UsageError(f"kafkalog reads {known}; {self._scheme}: needs the package fsspec") from None
+        import pyarrow.fs
+
+        given = {name.replace(".", "_"): value for name, value in self._values.items()}
+        try:
+            found, _ = fsspec.core.url_to_fs(self.root, **given)
+        except (ValueError, ImportError) as error:
+            raise UsageError(f"{self._scheme}: is no scheme that fsspec can read here: {error}") from None
+        self._strip = found._strip_protocol  # noqa: SLF001 - how fsspec itself names a path in its file systems
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found))
+
+    def inner(self, path: str) -> str:
+        """A URI as the library names it."""
+        if self._strip is not None:
+            return str(self._strip(path))
+        below = path[len(self.root) :].strip("/")
+        if self._scheme in ("hdfs", "viewfs"):
+            return f"/{below}"
+        return f"{self._authority.partition('@')[0]}/{below}".rstrip("/")
+
+    @contextmanager
+    def telling(self, doing: str, path: str) -> Iterator[None]:
+        """The library's errors as ours: in one line, and without the values of options."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise MissingFileError(2, "there is no such file", path) from None
+        except (OSError, ValueError, TypeError, ImportError) as error:
+            if isinstance(error, StorageError | UsageError):
+                raise
+            text = " ".join(str(error).split())
+            for name, value in self._values.items():
+                if name not in ("endpoint", "region", "account", "user", "anonymous"):
+                    text = text.replace(value, "[hidden]")
+            shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+            raise StorageError(getattr(error, "errno", None), f"{doing}: {shown}", path) from None
+
+    # -- what `log.storage.Storage` asks for ---------------------------------------------------------------------------
+
+    def open(self, path: str) -> _File:
+        """A file, for reading."""
+        with self.telling("cannot open the file", path):
+            return _File(self, path, self._connection().open_input_file(self.inner(path)))
+
+    def entries(self, path: str) -> list[RemoteEntry]:
+        """What is directly below a directory."""
+        import pyarrow.fs
+
+        with self.telling("cannot list the directory", path):
+            found = self._connection().get_file_info(pyarrow.fs.FileSelector(self.inner(path)))
+        return [_entry(info, path) for info in found]
+
+    def entry(self, path: str) -> RemoteEntry | None:
+        """What stands there; object stores have a directory where something is below it."""
+        import pyarrow.fs
+
+        with self.telling("cannot look", path):
+            info = self._connection().get_file_info(self.inner(path))
+        return None if info.type is pyarrow.fs.FileType.NotFound else _entry(info, os.path.dirname(path.rstrip("/")))
+
+
+def _entry(info: Any, directory: str) -> RemoteEntry:
+    import pyarrow.fs
+
+    name = info.base_name
+    is_directory = info.type is pyarrow.fs.FileType.Directory
+    path = f"{directory.rstrip('/')}/{name}"
+    return RemoteEntry(name, path, is_directory, 0 if is_directory else int(info.size or 0), int(info.mtime_ns or 0))
+
+
+class _File:
+    """An open file; one piece is kept, because the next read often begins where the last ended."""
+
+    def __init__(self, store: _Store, path: str, file: Any) -> None:
+        self._store = store
+        self._path = path
+        self._file = file
+        self._piece = b""
+        self._start = 0
+        with store.telling("cannot open the file", path):
+            self._size = int(file.size())
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._size
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ends."""
+        length = min(length, self._size - position)
+        if length <= 0:
+            return b""
+        at = position - self._start
+        if at < 0 or at + length > len(self._piece):
+            wanted = min(max(length, _READ_AHEAD), self._size - position)
+            with self._store.telling(f"cannot read at byte {position}", self._path):
+                self._piece = self._file.read_at(wanted, position)
+            self._start, at = position, 0
+        return self._piece if at == 0 and length == len(self._piece) else self._piece[at : at + length]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._piece = b""
+        self._file.close()
+
+
+def _listed(names: Mapping[str, str]) -> str:
+    return ", ".join(_PREFIX + name for name in names)
+
+
+def matching(uri: str) -> list[str]:
+    """The paths that a URI with `*`, `?` or `[...]` names, ordered; itself if it has none of them and is there."""
+    if not glob.has_magic(uri):
+        return [uri.rstrip("/")] if exists(uri) else []
+    root = _root(uri)
+    found = [root]
+    for part in uri[len(root) :].strip("/").split("/"):
+        if not glob.has_magic(part):
+            found = [f"{path}/{part}" for path in found]
+            continue
+        found = [
+            entry.path
+            for path in found
+            if path == root or exists(path)
+            for entry in scan_directory(path)
+            if fnmatch.fnmatchcase(entry.name, part) and (not entry.name.startswith(".") or part.startswith("."))
+        ]
+    return sorted(path for path in found if exists(path))

@@ -1,0 +1,81 @@
+"""The columns that can be written: those of Spark's Kafka sink, with its refusals (`KafkaWriter.validateQuery`).
+
+`timestamp` is taken too.  Columns of other names are left out, as there: what was read can be written again as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["ROWS", "check_schema", "rows_of"]
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _HEADERS)])
+"""What a batch is built from; `timestamp` in ms."""
+_MICROSECONDS = 1000
+
+_TEXT_OR_BYTES: tuple[type[DataType], ...] = (StringType, BinaryType)
+_ALLOWED: Mapping[str, tuple[tuple[type[DataType], ...], str]] = {
+    "topic": ((StringType,), "string"),
+    "partition": ((IntegerType,), "int"),
+    "key": (_TEXT_OR_BYTES, "string or binary"),
+    "value": (_TEXT_OR_BYTES, "string or binary"),
+    "timestamp": ((TimestampType,), "timestamp"),
+}
+
+
+def check_schema(schema: StructType, topic: str | None) -> None:
+    """`UsageError` where the columns cannot be written."""
+    kinds = {field.name: field.dataType for field in schema.fields}
+    if len(kinds) != len(schema.fields):
+        raise UsageError("two columns have the same name")
+    if "topic" not in kinds and topic is None:
+        raise UsageError("topic option required when no 'topic' attribute is present: use the option topic")
+    if "value" not in kinds:
+        raise UsageError("required attribute 'value' not found: there must be a column value, string or binary")
+    for name, (allowed, words) in _ALLOWED.items():
+        kind = kinds.get(name)
+        if kind is not None and not isinstance(kind, allowed):
+            raise UsageError(f"column {name} must be {words}, not {kind.simpleString()}")
+    headers = kinds.get("headers")
+    if headers is not None and not _are_headers(headers):
+        raise UsageError(f"column headers must be array<struct<key:string,value:binary>>, not {headers.simpleString()}")
+
+
+def _are_headers(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    fields = kind.elementType.fields
+    return (
+        len(fields) == 2 and isinstance(fields[0].dataType, StringType) and isinstance(fields[1].dataType, BinaryType)
+    )
+
+
+def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
+    """The columns that records have, as `ROWS`; where there is no timestamp it is `now_ms`."""
+    names = set(batch.schema.names)
+    count = batch.num_rows
+    columns = [
+        batch.column(name).cast(pa.binary()) if name in names else pa.nulls(count, pa.binary())
+        for name in ("key", "value")
+    ]
+    if "timestamp" in names:
+        micros = batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        whole = pc.divide(pc.subtract(micros, _remainder(micros)), _MICROSECONDS)
+        columns.append(pc.fill_null(whole, now_ms))
+    else:
+        columns.append(pa.repeat(pa.scalar(now_ms, pa.int64()), count))
+    columns.append(batch.column("headers").cast(_HEADERS) if "headers" in names else pa.nulls(count, _HEADERS))
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+
+
+def _remainder(micros: pa.Array) -> pa.Array:
+    """Of the division by 1000, downwards for times before 1970 too."""
+    left = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
+    return pc.if_else(pc.less(left, 0), pc.add(left, _MICROSECONDS), left)

@@ -1,0 +1,119 @@
+"""What tasks write before anything is committed: one file of batches for each attempt, which only a commit looks at.
+
+The files stand beside the log directory, in `<log directory>.writing`, because a broker refuses to start on a log
+directory that holds a directory it does not know.  An attempt that failed, or that another one overtook, leaves a file
+that nobody names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
+from kafkalog.log import fs
+from kafkalog.log.files import FileSource, scan_directory
+from kafkalog.log.incoming import parse_batch
+from kafkalog.spark.batch_building import BuiltBatch
+
+__all__ = ["Staged", "StagingFile", "TopicPartition", "discard", "discard_all", "placed", "work_directory"]
+
+TopicPartition = tuple[str, int]
+Extent = tuple[int, int, int]
+"""position, bytes and records of one batch"""
+_SUFFIX = ".writing"
+_TRIES = 5
+
+
+def work_directory(log_directory: str) -> str:
+    """Where everything stands that is not in the log directory."""
+    return log_directory.rstrip("/") + _SUFFIX
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What one task attempt wrote."""
+
+    task: int
+    """Spark's number of the partition: the order in which rows are committed"""
+    job: str
+    """the directory of the attempt's file"""
+    file: str
+    extents: dict[TopicPartition, list[Extent]] = field(default_factory=dict)
+    query: str | None = None
+    """the streaming query, if it is one"""
+
+
+class StagingFile:
+    """The file of one attempt; created when the first batch comes."""
+
+    def __init__(self, work: str, job: str, name: str) -> None:
+        self.extents: dict[TopicPartition, list[Extent]] = {}
+        self.path = os.path.join(work, job, name)
+        self._work = work
+        self._file: fs.AppendFile | None = None
+
+    def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
+        """Keep a batch for a partition."""
+        if self._file is None:
+            self._file = self._created()
+        self.extents.setdefault(owner, []).append((self._file.size, len(batch.data), batch.records))
+        self._file.append(batch.data)
+
+    def _created(self) -> fs.AppendFile:
+        """Another job that ends may remove the directory for all of them while it is empty."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                fs.make_directory(self._work)
+                fs.make_directory(os.path.dirname(self.path))
+                break
+            except StorageError as error:
+                if error.errno != errno.ENOENT or not tries_left:
+                    raise
+        return fs.AppendFile(self.path, create=True)
+
+    def close(self, *, durable: bool) -> None:
+        """No more batches; `durable` if they are to be committed."""
+        if self._file is not None:
+            if durable:
+                self._file.sync()
+            self._file.close()
+
+
+def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch: int) -> Iterator[RecordBatch]:
+    """The batches of files with the offsets from `offset` on, as a leader of that epoch would have set them.
+
+    Base offset and leader epoch lie outside a batch's checksum, so nothing is decoded; the checksum is checked.
+    """
+    at, behind = BATCH.position("base_offset"), BATCH.end("base_offset")
+    epoch_at, epoch_behind = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")
+    for path, extents in staged:
+        with FileSource(path) as source:
+            for position, size, records in extents:
+                data = bytearray(source.read(position, size))
+                data[at:behind] = offset.to_bytes(behind - at, "big")
+                data[epoch_at:epoch_behind] = leader_epoch.to_bytes(epoch_behind - epoch_at, "big", signed=True)
+                batch = parse_batch(bytes(data))
+                header = batch.header
+                if not isinstance(header, BatchHeader) or header.last_offset_delta != records - 1:
+                    raise FormatError("not the batch that a task wrote", position=position, source=path)
+                yield batch
+                offset += records
+
+
+def discard(work: str, jobs: Iterable[str]) -> None:
+    """Remove the files of jobs, and the directory for them if nothing else is in it."""
+    for job in sorted(set(jobs)):
+        fs.remove_tree(os.path.join(work, job))
+    fs.remove_if_empty(work)
+
+
+def discard_all(work: str, prefix: str) -> None:
+    """Remove the files of all jobs whose name begins so."""
+    if os.path.isdir(work):
+        discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

@@ -1,0 +1,129 @@
+"""What the user asked for when writing: options checked once on the driver, before anything is written.
+
+Names are Kafka's: those of the topic, of the producer (`kafka.` before them, as Spark's Kafka sink takes them, is fine
+too) and the option `topic` of that sink.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from urllib.parse import unquote, urlsplit
+
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.limits import KIB
+from kafkalog.codec.model import Codec
+from kafkalog.codec.text import decode_uuid
+from kafkalog.log.config import LogConfig
+from kafkalog.log.incoming import as_codec
+
+__all__ = ["WriteOptions", "parse_write_options"]
+
+DEFAULT_BATCH_BYTES = 256 * KIB
+_OF_THE_LOG = {
+    "segment.bytes": "segment_bytes",
+    "segment.ms": "segment_ms",
+    "segment.index.bytes": "segment_index_bytes",
+    "index.interval.bytes": "index_interval_bytes",
+    "max.message.bytes": "max_message_bytes",
+}
+_MEANT = (
+    "path", "topic", "numPartitions", "topicId", "compression.type", "compression.level", "batch.size", *_OF_THE_LOG,
+)  # fmt: skip
+_WITHOUT_MEANING = ("checkpointLocation", "includeHeaders", "queryName")
+"""Spark's own, or of its Kafka source or sink; what they ask for is so anyway."""
+_SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """The options of one write, parsed."""
+
+    path: str
+    """the log directory, absolute"""
+    topic: str | None
+    num_partitions: int | None
+    topic_id: str | None
+    codec: Codec
+    level: int | None
+    batch_bytes: int
+    config: LogConfig
+    ignored: tuple[str, ...]
+    """options that have no meaning here, as the user will know them"""
+
+
+def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Options by documented name, and those that are ignored."""
+    found: dict[str, str] = {}
+    ignored: list[str] = []
+    for raw, value in options.items():
+        name = raw.lower()
+        plain = name.removeprefix("kafka.")
+        if plain in _SPELLING and (plain == name or _SPELLING[plain] in _MEANT):
+            if _SPELLING[plain] in _MEANT:
+                found.setdefault(_SPELLING[plain], value)
+        elif name.startswith("kafka."):
+            ignored.append(name)
+        else:
+            near = [_SPELLING[each] for each in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
+            hint = f"; is {' or '.join(near)} meant?" if near else f"; there are {', '.join(_MEANT)}"
+            raise UsageError(f"kafkalog has no option {name} for writing{hint}")
+    return found, tuple(ignored)
+
+
+def _number(given: Mapping[str, str], name: str, *, least: int = 1) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()) or not least <= int(text) <= _LARGEST:
+        raise UsageError(f"option {name} is a number from {least} to {_LARGEST}, not {text!r}")
+    return int(text)
+
+
+def _local(path: str) -> str:
+    if _SCHEME.match(path) and not os.path.lexists(path):
+        parts = urlsplit(path)
+        if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+            raise UsageError(f"{path}: kafkalog writes where files can be locked and renamed, not into {parts.scheme}:")
+        path = unquote(parts.path)
+    return os.path.abspath(path)
+
+
+def _topic_id(given: Mapping[str, str]) -> str | None:
+    text = given.get("topicId")
+    if text is not None:
+        try:
+            decode_uuid(text)
+        except FormatError as error:
+            raise UsageError(f"option topicId: {error.message}") from None
+        if "topic" not in given:
+            raise UsageError("option topicId is the id of one topic; give its name with the option topic")
+    return text
+
+
+def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
+    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
+    given, ignored = _given(options)
+    if not given.get("path"):
+        raise UsageError("no path was given: save(path) names the log directory that is written")
+    sizes = {
+        field: value for name, field in _OF_THE_LOG.items() if (value := _number(given, name, least=0)) is not None
+    }
+    config = LogConfig(**sizes)  # type: ignore[arg-type]
+    batch = _number(given, "batch.size") or min(DEFAULT_BATCH_BYTES, config.max_message_bytes, config.segment_bytes)
+    return WriteOptions(
+        path=_local(given["path"]),
+        topic=given.get("topic"),
+        num_partitions=_number(given, "numPartitions"),
+        topic_id=_topic_id(given),
+        codec=as_codec(given.get("compression.type", Codec.NONE.label).strip().lower()),
+        level=_number(given, "compression.level", least=-(2**17)),
+        batch_bytes=batch,
+        config=config,
+        ignored=ignored,
+    )

@@ -1,0 +1,182 @@
+"""What one task does with its rows: each finds its partition, and batches go into the attempt's file."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.files import scan_directory
+from kafkalog.log.writer import partition_name
+from kafkalog.spark.batch_building import BatchSettings, build_batches
+from kafkalog.spark.key_partitioner import Numbers, partitions_of
+from kafkalog.spark.sink_schema import check_schema, rows_of
+from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory
+from kafkalog.spark.write_options import WriteOptions, parse_write_options
+
+__all__ = ["Prepared", "write_task"]
+
+_HELD_BYTES = 64 * MIB
+"""Rows of all partitions that one task holds before it makes batches of them."""
+_BATCHES_AT_ONCE = 4
+_MOST_PARTITIONS = 10_000
+"""More than this without numPartitions is taken for a mistake, such as a column that holds something else."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _counts(path: str) -> dict[str, int]:
+    """How many partitions each topic of the directory has, by the highest number that stands there."""
+    found: dict[str, int] = {}
+    if os.path.isdir(path):
+        for entry in scan_directory(path):
+            name = parse_partition_directory(entry.name)
+            if name is not None and not name.state.value and entry.is_dir(follow_symlinks=False):
+                found[name.topic] = max(found.get(name.topic, 0), name.partition + 1)
+    return found
+
+
+class Prepared:
+    """What driver and tasks share: checked options, and how many partitions there are."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        self.options = parse_write_options(options)
+        check_schema(schema, self.options.topic)
+        if os.path.lexists(self.options.path) and not os.path.isdir(self.options.path):
+            raise UsageError(f"{self.options.path} is not a directory")
+        if self.options.ignored:
+            warnings.warn(f"options without a meaning here are ignored: {', '.join(self.options.ignored)}", UserWarning)
+        self.counts = {} if overwrite else _counts(self.options.path)
+        self.job = uuid.uuid4().hex
+
+    def count_of(self, topic: str) -> int:
+        """The partitions among which keys of a topic are spread."""
+        there, wanted = self.counts.get(topic, 0), self.options.num_partitions
+        if wanted is not None and wanted < there:
+            raise UsageError(f"topic {topic} has {there} partitions, and option numPartitions is {wanted}")
+        return wanted or there or 1
+
+
+class _Task:
+    """Rows of one task on their way into batches."""
+
+    def __init__(self, prepared: Prepared, task: int, file: StagingFile) -> None:
+        self._prepared = prepared
+        self._options: WriteOptions = prepared.options
+        self._settings = BatchSettings(self._options.codec, self._options.level, self._options.batch_bytes)
+        self._file = file
+        self._held: dict[TopicPartition, list[pa.RecordBatch]] = {}
+        self._sizes: dict[TopicPartition, int] = {}
+        self._total = 0
+        self._without_key = task
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Rows as Spark gives them."""
+        if not batch.num_rows:
+            return
+        rows = rows_of(batch, _now_ms())
+        for owner, chosen in self._by_partition(batch, rows.column("key")):
+            part = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
+            size = part.nbytes if len(chosen) == rows.num_rows else part.get_total_buffer_size()
+            self._held.setdefault(owner, []).append(part)
+            self._sizes[owner] = self._sizes.get(owner, 0) + size
+            self._total += size
+            if self._sizes[owner] >= _BATCHES_AT_ONCE * self._options.batch_bytes:
+                self._flush(owner)
+        if self._total >= _HELD_BYTES:
+            self.finish()
+
+    def finish(self) -> None:
+        """Make batches of all that is held."""
+        for owner in list(self._held):
+            self._flush(owner)
+
+    def _flush(self, owner: TopicPartition) -> None:
+        held = self._held.pop(owner)
+        self._total -= self._sizes.pop(owner)
+        largest = min(self._options.config.max_message_bytes, self._options.config.segment_bytes)
+        for rows in held if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches():
+            for batch in build_batches(rows, self._settings):
+                if len(batch.data) > largest:
+                    raise UsageError(
+                        f"a batch of {len(batch.data)} bytes for {owner[0]}-{owner[1]}: max.message.bytes is "
+                        f"{self._options.config.max_message_bytes}, segment.bytes {self._options.config.segment_bytes}"
+                    )
+                self._file.append(owner, batch)
+
+    def _by_partition(self, batch: pa.RecordBatch, keys: pa.Array) -> Iterator[tuple[TopicPartition, Numbers]]:
+        names = set(batch.schema.names)
+        if self._options.topic is not None:
+            topics, codes = [self._options.topic], np.zeros(batch.num_rows, np.int64)
+        else:
+            column = batch.column("topic")
+            if column.null_count:
+                raise UsageError(
+                    "null topic present in the data: use the option topic for all rows, or fill the column"
+                )
+            encoded = column.cast(pa.string()).dictionary_encode()
+            topics, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+        counts = np.array([self._prepared.count_of(topic) for topic in topics], np.int64)[codes]
+        numbers = self._numbers(batch.column("partition") if "partition" in names else None, keys, counts)
+        places = codes << 32 | numbers
+        order = np.argsort(places, kind="stable")
+        cuts = np.flatnonzero(np.diff(places[order])) + 1
+        for chosen in np.split(order, cuts):
+            place = int(places[chosen[0]])
+            owner = topics[place >> 32], place & 0xFFFFFFFF
+            if owner not in self._held and owner not in self._file.extents:
+                _check_name(owner)
+            yield owner, chosen
+
+    def _numbers(self, given: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
+        """The column `partition` where it has a number, else by the key, else one after the other."""
+        missing = np.asarray(pc.is_null(keys))
+        numbers = partitions_of(keys, counts)
+        if missing.any():
+            turns = self._without_key + np.arange(int(missing.sum()))
+            numbers[missing] = turns % counts[missing]
+            self._without_key = int(turns[-1]) + 1
+        if given is None:
+            return numbers
+        set_here = np.asarray(pc.is_valid(given))
+        values = np.asarray(pc.fill_null(given, 0)).astype(np.int64)
+        most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))
+        wrong = set_here & ((values < 0) | (values >= most))
+        if wrong.any():
+            hint = "" if self._options.num_partitions else "; the option numPartitions allows more"
+            raise UsageError(f"partition {values[wrong][0]} is not between 0 and {most - 1}{hint}")
+        return np.where(set_here, values, numbers)
+
+
+def _check_name(owner: TopicPartition) -> None:
+    name = f"{owner[0]}-{owner[1]}"
+    if os.path.basename(name) != name:
+        raise UsageError(f"{owner[0]!r} is not the name of a topic")
+    partition_name(name)
+
+
+def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:
+    """One attempt of a task: everything into one file, durable when this returns."""
+    file = StagingFile(work_directory(prepared.options.path), job, f"{task}-{attempt}.batches")
+    done = False
+    try:
+        rows = _Task(prepared, task, file)
+        for batch in batches:
+            rows.add(batch)
+        rows.finish()
+        done = True
+    finally:
+        file.close(durable=done)
+    return Staged(task, job, os.path.basename(file.path), file.extents)

@@ -1,0 +1,101 @@
+"""The writers: tasks make batches and leave them beside the log directory, the driver commits all of them or none.
+
+Which attempt of a task counts is decided by Spark's commit coordinator; what other attempts wrote is never looked at.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.spark.commit import abandon, commit
+from kafkalog.spark.staging import Staged, discard_all, work_directory
+from kafkalog.spark.write_task import Prepared, write_task
+
+__all__ = ["LogArrowWriter", "LogStreamArrowWriter"]
+
+_QUERY = "sql.streaming.queryId"
+
+
+def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    return [message for message in messages if isinstance(message, Staged)]
+
+
+@contextmanager
+def _told_only() -> Iterator[None]:
+    """Everything is committed: that something is left over must not look like a failure, and be written again."""
+    try:
+        yield
+    except StorageError as error:
+        warnings.warn(f"the rows are written, but what the tasks left is still there: {error}", RuntimeWarning)
+
+
+def _attempt() -> tuple[int, str, str | None]:
+    """Spark's number of the task, a name for the attempt, and the streaming query."""
+    context = TaskContext.get()
+    if context is None:
+        return 0, uuid.uuid4().hex, None
+    return context.partitionId(), str(context.taskAttemptId()), context.getLocalProperty(_QUERY)
+
+
+class LogArrowWriter(DataSourceArrowWriter):
+    """`df.write.format("kafkalog")`."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        self._overwrite = overwrite
+        self._prepared = Prepared(options, schema, overwrite=overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One attempt of a task."""
+        task, attempt, _ = _attempt()
+        return write_task(self._prepared, iterator, self._prepared.job, task, attempt)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """All tasks have written."""
+        commit(self._prepared.options, _staged(messages), overwrite=self._overwrite)
+        with _told_only():
+            self._discard()
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """A task failed for good, or the commit did; nothing of the job stays."""
+        self._discard()
+
+    def _discard(self) -> None:
+        abandon(work_directory(self._prepared.options.path), [self._prepared.job])
+
+
+class LogStreamArrowWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("kafkalog")`: a batch that was committed once is not written again after a restart."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise UsageError("outputMode complete would rewrite the log with every batch; use append or update")
+        self._prepared = Prepared(options, schema, overwrite=False)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One attempt of a task of a batch."""
+        task, attempt, query = _attempt()
+        job = f"stream-{query}-{self._prepared.job}"
+        staged = write_task(self._prepared, iterator, job, task, attempt)
+        return Staged(staged.task, staged.job, staged.file, staged.extents, query)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """All tasks of a batch have written."""
+        staged = _staged(messages)
+        commit(self._prepared.options, staged, overwrite=False, batch=batchId)
+        work = work_directory(self._prepared.options.path)
+        with _told_only():
+            for query in {message.query for message in staged}:  # what killed attempts of earlier batches left, too
+                discard_all(work, f"stream-{query}-")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """A task of a batch failed for good."""
+        abandon(work_directory(self._prepared.options.path), [message.job for message in _staged(messages)])

@@ -1,0 +1,333 @@
+"""Every `contents` against what Kafka's own clients and tools said of the same directories."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, StructType
+
+import kafkalog
+from broker_dirs import brokers, own_copy, unpacked
+from fixture_data import broker_case
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.spark.contents_reader import ContentsReader, arrow_batches
+from kafkalog.spark.contents_schema import SCHEMAS, chosen
+from kafkalog.spark.options import CONTENTS, RECORDS, parse_options
+
+Note = Callable[[str, int], None]
+Row = dict[str, Any]
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    gone = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (gone.days * 86400 + gone.seconds) * 1000 + gone.microseconds // 1000
+
+
+def rows(path: Path | list[Path], contents: str, schema: StructType | None = None, **options: str) -> list[Row]:
+    """What a query gives, timestamps as milliseconds."""
+    paths = path if isinstance(path, list) else [path]
+    given = {"paths": json.dumps([str(each) for each in paths]), "contents": contents, **options}
+    schema = chosen(schema or SCHEMAS[contents], contents)
+    reader = ContentsReader(parse_options(given), schema)
+    found: list[Row] = []
+    for partition in reader.partitions():
+        for batch in reader.read(partition):
+            assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
+            found += batch.to_pylist()
+    for row in found:
+        row.update({name: milliseconds(value) for name, value in row.items() if isinstance(value, datetime)})
+    return found
+
+
+def dumped(case_id: str, name: str) -> dict[str, list[str]]:
+    """Lines of Kafka's dump tool by file."""
+    version, _, case = case_id.partition("/")
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in broker_case(version, case).expected_text(name).split("\n"):
+        if line.startswith("Dumping "):
+            lines = found.setdefault(line.removeprefix("Dumping "), [])
+        elif line.startswith("[stderr]"):
+            lines = []
+        else:
+            lines.append(line)
+    assert found
+    return found
+
+
+def by_file(found: list[Row], root: Path) -> dict[str, list[Row]]:
+    result: dict[str, list[Row]] = defaultdict(list)
+    for row in found:
+        result[str(Path(row["file"]).relative_to(root))].append(row)
+    return result
+
+
+_WORD = re.compile(r"(\w+): (OptionalLong\[(\d+)\]|OptionalLong\.empty|\S+)")
+
+
+def words_of(line: str) -> Row:
+    """The words of a line of the dump tool as values."""
+    found: Row = {}
+    for name, text, number in _WORD.findall(line):
+        if number:
+            found[name] = int(number)
+        elif text == "OptionalLong.empty":
+            found[name] = None
+        else:
+            found[name] = int(text) if re.fullmatch(r"-?\d+", text) else {"true": True, "false": False}.get(text, text)
+    return found
+
+
+@pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.3.0/compact", "3.9.1/codecs"])
+def test_batches_are_those_of_kafkas_dump_tool(case_id: str, compared: Note) -> None:
+    root = unpacked(case_id)
+    got = by_file(rows(brokers(case_id), "batches"), root)
+    for path, lines in dumped(case_id, "dump_logs.txt").items():
+        if not path.endswith(".log"):
+            continue
+        wanted = [words_of(line) for line in lines if re.match(r"baseOffset: -?\d+ lastOffset: ", line)]
+        for line in wanted:
+            kind = "LogAppendTime" if "LogAppendTime" in line else "CreateTime"
+            line["timestamp"], line["timestampType"] = line.pop(kind), int(kind == "LogAppendTime")
+        found = [{name: row[name] for name in line} for row, line in zip(got[path], wanted, strict=True)]
+        assert found == wanted
+        compared("batches as rows", len(wanted))
+
+
+FILES = {
+    ".index": "offset_index",
+    ".timeindex": "time_index",
+    ".txnindex": "aborted_transactions",
+    ".snapshot": "producer_state",
+}
+
+
+@pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.1.1/segments"])
+@pytest.mark.parametrize("suffix", FILES)
+def test_index_and_snapshot_entries_are_those_of_kafkas_dump_tool(case_id: str, suffix: str, compared: Note) -> None:
+    root = unpacked(case_id)
+    got = by_file(rows(brokers(case_id), FILES[suffix]), root)
+    entry = re.compile(r"(offset|timestamp|version|producerId): ")
+    for path, lines in dumped(case_id, "dump_indexes.txt").items():
+        if not path.endswith(suffix) or not any((root / path).read_bytes()):
+            continue
+        wanted = [words_of(line) for line in lines if entry.match(line)]
+        for line in wanted:
+            if suffix == ".snapshot" and "timestamp" in line:
+                assert line.pop("timestamp") == line["lastTimestamp"]
+        found = got.get(path, [])
+        assert len(found) == len(wanted)
+        assert [{name: row[name] for name in line} for row, line in zip(found, wanted, strict=True)] == wanted
+        compared(f"entries of {FILES[suffix]} as rows", len(wanted))
+
+
+def test_committed_offsets_are_those_of_kafkas_consumer(compared: Note) -> None:
+    case = broker_case("4.1.1", "groups")
+    got = {(row["group"], row["topic"], row["partition"]): row for row in rows(brokers(case.id), "offsets")}
+    wanted = case.expected("committed")
+    assert wanted
+    for line in wanted:
+        assert line.items() <= got[line["group"], line["topic"], line["partition"]].items()
+    compared("committed offsets as rows", len(wanted))
+
+
+def test_groups_are_those_of_kafkas_admin_client(compared: Note) -> None:
+    case = broker_case("4.1.1", "groups")
+    got = {row["group"]: row for row in rows(brokers(case.id), "groups")}
+    wanted = case.expected("groups")
+    assert {line["group"] for line in wanted} == {*got}
+    for line in wanted:
+        group = got[line["group"]]
+        assert group["state"] == line["state"]
+        members = [(each["memberId"], each["clientId"], each["host"], sorted(each["assignment"]))
+                   for each in line["members"]]  # fmt: skip
+        assert sorted(
+            (each["memberId"], each["clientId"], each["host"], sorted(each["assignment"])) for each in group["members"]
+        ) == sorted(members)
+        assert [(each["tp"], each["offset"]) for each in group["offsets"]] == [
+            (each["tp"], each["offset"]) for each in line["offsets"]
+        ]
+    compared("groups as rows", len(wanted))
+
+
+def test_producers_and_transactional_ids_are_those_of_kafkas_admin_client(compared: Note) -> None:
+    case = broker_case("4.1.1", "txn")
+    found = rows(brokers(case.id), "transactions")
+    producers = {(row["topic"], row["partition"], row["producerId"]): row for row in found if row["topic"]}
+    ids = {row["transactionalId"]: row for row in found if not row["topic"]}
+    wanted = case.expected("producers")
+    for line in wanted:
+        if "topic" in line:
+            row = producers[line["topic"], line["partition"], line["producerId"]]
+            names = ("producerEpoch", "lastSequence", "lastTimestamp")
+        else:
+            row = ids[line["transactionalId"]]
+            names = ("state", "producerId", "producerEpoch")
+            assert f"[{', '.join(row['partitions'])}]" == line["partitions"]
+        assert [row[name] for name in names] == [line[name] for name in names]
+    compared("producers and transactional ids as rows", len(wanted))
+
+
+def test_metadata_records_are_those_of_kafkas_dump_tool(compared: Note) -> None:
+    case_id = "4.1.1/txn"
+    root = unpacked(case_id)
+    got: dict[tuple[str, int], Row] = {}
+    for row in rows(brokers(case_id), "metadata"):
+        file = Path(row["file"])
+        got[file.name if file.suffix else "log", row["offset"]] = row
+    count = 0
+    for path, lines in dumped(case_id, "dump_cluster_metadata.txt").items():
+        name = Path(path).name if path.endswith(".checkpoint") else "log"
+        if name.startswith("bootstrap"):
+            continue
+        assert (root / path).exists()
+        for line in lines:
+            match = re.match(r"\| offset: (\d+) .*? headerKeys: \[\] (?:payload: (\{.*)|(\w+):? (\{.*))", line)
+            if match is None:
+                continue
+            row = got[name, int(match[1])]
+            if match[2]:
+                payload = json.loads(match[2])
+                assert (row["type"], row["version"], row["isControl"]) == (payload["type"], payload["version"], False)
+                data = json.loads(row["data"])
+                assert {key: value for key, value in data.items() if value != "[hidden]"} == {
+                    key: value for key, value in payload["data"].items() if data[key] != "[hidden]"
+                }
+            else:
+                assert (row["type"], row["isControl"]) == (match[3], True)
+                assert json.loads(row["data"]) == json.loads(match[4])
+            count += 1
+    assert count > 50
+    compared("metadata records as rows", count)
+
+
+def test_znodes_are_those_of_the_live_server(compared: Note) -> None:
+    case = broker_case("1.1.1", "segments")
+    got = {row["path"]: row for row in rows(unpacked(case.id) / "zookeeper", "znodes")}
+    compared_nodes = 0
+    for line in case.expected("zk_tree"):
+        row = got.get(line["path"])
+        if row is None or row["mzxid"] != line["mzxid"] or row["pzxid"] != line["pzxid"]:
+            continue  # what the broker's stop changed behind the record
+        row = {name: row[name] for name in line}
+        row["data"] = None if row["data"] is None else base64.b64encode(row["data"]).decode()
+        assert row == line
+        compared_nodes += 1
+    assert compared_nodes > 20
+    compared("znodes as rows", compared_nodes)
+
+
+def test_leader_epochs_and_checkpoints_are_what_the_files_say() -> None:
+    (broker,) = brokers("4.1.1/segments")
+    found = by_file(rows(broker, "checkpoints"), broker)
+    assert {"recovery-point-offset-checkpoint", "replication-offset-checkpoint"} <= {*found}
+    for name, got in found.items():
+        lines = (broker / name).read_text().splitlines()[2:]
+        assert [f"{row['topic']} {row['partition']} {row['offset']}" for row in got] == lines
+    epochs = by_file(rows(broker, "leader_epochs"), broker)
+    assert epochs
+    for name, got in epochs.items():
+        lines = (broker / name).read_text().splitlines()[2:]
+        assert [f"{row['epoch']} {row['startOffset']}" for row in got] == lines
+
+
+SAID = ("code", "severity", "file", "position", "offset", "detail")
+
+
+@pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.1.1/torn"])
+def test_the_findings_of_all_tasks_are_those_of_verify(case_id: str) -> None:
+    paths = brokers(case_id)
+    wanted = [finding.as_dict() for finding in kafkalog.verify(*paths).findings]
+    got = rows(paths, "findings")
+    assert sorted(({name: row[name] for name in SAID} for row in got), key=str) == sorted(wanted, key=str)
+    if case_id.endswith("torn"):
+        assert len({(row["topic"], row["partition"]) for row in got}) > 5
+
+
+def test_segments_show_every_replica_and_how_far_each_is_whole(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/segments")
+    second = own_copy(broker, tmp_path / "second")
+    got = rows([broker, second], "segments")
+    files = sorted(str(path) for path in broker.glob("*/*.log"))
+    assert sorted(row["file"] for row in got if row["file"].startswith(str(broker))) == files
+    assert len(got) == 2 * len(files)
+    for row in got:
+        assert row["bytes"] == row["validBytes"] == Path(row["file"]).stat().st_size
+        assert row["stop"] == "end"
+        assert dict(row["files"])[".log"] == row["bytes"]
+    with pytest.raises(UsageError, match="replica"):
+        rows([broker, second], "batches")
+
+
+def test_a_damaged_file_fails_the_query_or_is_left_out(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/txn")
+    copy = own_copy(broker, tmp_path / "copy")
+    whole = len(rows(copy, "producer_state"))
+    snapshot = next(path for path in sorted(copy.glob("trades-*/*.snapshot")) if path.stat().st_size > 50)
+    content = bytearray(snapshot.read_bytes())
+    content[-1] ^= 1
+    snapshot.write_bytes(content)
+    with pytest.raises(FormatError, match="mode=PERMISSIVE") as raised:
+        rows(copy, "producer_state")
+    assert str(snapshot) in str(raised.value)
+    with pytest.warns(RuntimeWarning, match="snapshot"):
+        assert 0 < len(rows(copy, "producer_state", mode="PERMISSIVE")) < whole
+
+
+def test_topics_can_be_chosen_and_columns_too() -> None:
+    paths = brokers("4.1.1/txn")
+    topics = sorted({row["topic"] for row in rows(paths, "leader_epochs")})
+    schema = StructType().add("startOffset", LongType()).add("epoch", IntegerType())
+    got = rows(paths, "leader_epochs", schema, subscribe=topics[-1])
+    assert got
+    assert {*got[0]} == {"startOffset", "epoch"}
+    everything = rows(paths, "leader_epochs")
+    assert [row["startOffset"] for row in got] == [
+        row["startOffset"] for row in everything if row["topic"] == topics[-1]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (StructType().add("nope", LongType()), "contents=batches has no column nope; there are topic"),
+        (StructType().add("count", LongType()), "column count is int, not bigint"),
+        (StructType().add("count", IntegerType(), nullable=False), "NOT NULL"),
+        (StructType(), "no column"),
+    ],
+)
+def test_a_schema_that_contents_has_not_is_refused(schema: StructType, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        chosen(schema, "batches")
+
+
+def test_options_of_records_are_refused_for_other_contents() -> None:
+    with pytest.raises(UsageError, match="startingOffsets is for records, and contents is groups"):
+        parse_options({"path": "x", "contents": "Groups", "startingOffsets": "earliest"})
+    with pytest.raises(UsageError, match="option contents is one of records, batches"):
+        parse_options({"path": "x", "contents": "recrods"})
+    assert {*SCHEMAS} == {*CONTENTS} - {RECORDS}
+
+
+def test_contents_that_are_not_there_are_said_so() -> None:
+    with pytest.raises(UsageError, match="no partition of __cluster_metadata in"):
+        rows(brokers("1.1.1/segments"), "metadata")
+
+
+def test_absurd_times_and_names_that_are_no_text_do_not_end_a_query() -> None:
+    schema = SCHEMAS["metadata"]
+    given: list[dict[str, object]] = [{"timestamp": 2**63 - 1, "type": "\udcff", "data": "x"}, {"timestamp": -1}]
+    (batch,) = arrow_batches(iter(given), schema)
+    assert batch["timestamp"].to_pylist() == [None, datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)]
+    assert batch["type"].to_pylist() == ["\\udcff", None]

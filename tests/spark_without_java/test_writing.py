@@ -1,0 +1,476 @@
+"""Writing without Spark: rows become batches in tasks, a commit makes them part of logs, all of them or none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
+
+import kafkalog
+from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
+from kafkalog.log import fs
+from kafkalog.log.partitioners import partition_for_key
+from kafkalog.spark.commit import abandon, commit
+from kafkalog.spark.journal import load_journal
+from kafkalog.spark.key_partitioner import partitions_of
+from kafkalog.spark.schema import SPARK_TYPES
+from kafkalog.spark.sink_schema import check_schema, rows_of
+from kafkalog.spark.staging import Staged, work_directory
+from kafkalog.spark.write_options import parse_write_options
+from kafkalog.spark.write_task import Prepared, write_task
+from kafkalog.spark.writer import LogStreamArrowWriter
+
+SCHEMA = StructType().add("topic", StringType()).add("key", StringType()).add("value", StringType())
+WITH_PARTITION = StructType([*SCHEMA.fields]).add("partition", IntegerType())
+Value = tuple[int, bytes | None]
+
+
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    kinds = {"topic": pa.string(), "key": pa.string(), "value": pa.string(), "partition": pa.int32()}
+    names = [name for name in kinds if any(name in row for row in rows)]
+    return pa.RecordBatch.from_arrays([pa.array([row.get(name) for row in rows], kinds[name]) for name in names], names)
+
+
+class Job:
+    """One write, as Spark would run it: tasks of rows, then a commit."""
+
+    def __init__(self, path: Path, schema: StructType = SCHEMA, *, overwrite: bool = False, **options: Any) -> None:
+        self.prepared = Prepared({"path": str(path), **options}, schema, overwrite=overwrite)
+        self.overwrite = overwrite
+        self.work = Path(work_directory(str(path)))
+
+    def task(self, number: int, rows: list[dict[str, Any]], attempt: str = "0", query: str | None = None) -> Staged:
+        job = f"stream-{query}-{self.prepared.job}" if query else self.prepared.job
+        found = write_task(self.prepared, iter([batch_of(rows)]), job, number, attempt)
+        return Staged(found.task, found.job, found.file, found.extents, query)
+
+    def commit(self, messages: list[Staged], batch: int | None = None) -> None:
+        commit(self.prepared.options, messages, overwrite=self.overwrite, batch=batch)
+
+
+def rows(topic: str, *values: str, partition: int | None = None) -> list[dict[str, Any]]:
+    found = [{"topic": topic, "key": f"k{value}", "value": value} for value in values]
+    return found if partition is None else [{**row, "partition": partition} for row in found]
+
+
+def write(path: Path, *tasks: list[dict[str, Any]], **options: Any) -> None:
+    job = Job(path, WITH_PARTITION, **options)
+    job.commit([job.task(number, each) for number, each in enumerate(tasks)])
+
+
+def values(path: Path, topic: str, partition: int = 0) -> list[Value]:
+    return [(each.offset, each.value) for each in kafkalog.open(path)[topic, partition].records()]
+
+
+def texts(path: Path, topic: str, partition: int = 0) -> list[str]:
+    return [(value or b"").decode() for _, value in values(path, topic, partition)]
+
+
+# -- what is written -----------------------------------------------------------------------------------------------
+
+
+def test_offsets_follow_the_order_of_the_tasks_and_go_on_where_the_log_ended(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    job = Job(path, WITH_PARTITION)
+    second = job.task(1, rows("t", "c", partition=0))
+    first = job.task(0, rows("t", "a", "b", partition=0) + rows("t", "x", partition=2))
+    job.commit([second, first, Staged(2, "", "")])
+    assert values(path, "t") == [(0, b"a"), (1, b"b"), (2, b"c")]
+    assert values(path, "t", 2) == [(0, b"x")]
+    write(path, rows("t", "d", partition=0))
+    assert values(path, "t") == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
+    assert kafkalog.verify(path).findings == []
+    assert (path / ".kafka_cleanshutdown").exists()
+    assert not (path / ".lock").exists()
+
+
+def test_what_is_written_is_what_the_log_itself_would_have_written(tmp_path: Path) -> None:
+    """Batch for batch: the same files as `Log.append` of the same records, but for the topic's random id."""
+    path, other = tmp_path / "spark" / "data", tmp_path / "log" / "data"
+    path.parent.mkdir()
+    topic_id = "QqAfDQE1Sg-BH0s8eBYUyw"
+    options: dict[str, Any] = {"segment.bytes": "2000", "index.interval.bytes": "100", "batch.size": "300"}
+    job = Job(path, topic="t", topicId=topic_id, numPartitions="1", **options | {"compression.type": "lz4"})
+    stamp = [pa.array([1_700_000_000_000_000 + n * 1000 for n in range(400)], pa.timestamp("us", tz="UTC"))]
+    content = [pa.array([b"%d" % n * (n % 9) for n in range(400)]), *stamp]
+    keys = pa.array([f"k{n}" for n in range(400)])
+    table = pa.RecordBatch.from_arrays([keys, *content], ["key", "value", "timestamp"])
+    job.commit([write_task(job.prepared, iter([table]), job.prepared.job, 0, "0")])
+    config = kafkalog.LogConfig(segment_bytes=2000, index_interval_bytes=100)
+    os.makedirs(other)
+    with kafkalog.Log.open(other / "t-0", config, topic_id=topic_id) as log:
+        for batch in kafkalog.open(path)["t", 0].batches():
+            found = [
+                kafkalog.NewRecord(each.value, each.key, each.timestamp) for each in kafkalog.iter_records(batch)
+            ]
+            log.append(found, compression="lz4")
+    ours = {each.name: each.read_bytes() for each in sorted((path / "t-0").iterdir())}
+    assert ours == {each.name: each.read_bytes() for each in sorted((other / "t-0").iterdir())}
+    assert len(ours) > 20
+    assert [value for _, value in values(path, "t")] == [b"%d" % n * (n % 9) for n in range(400)]
+
+
+def test_attempts_that_nobody_names_leave_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    job = Job(path)
+    failed = job.task(0, rows("t", "half"), attempt="7")
+    good = job.task(0, rows("t", "whole"), attempt="8")
+    assert failed.file != good.file
+    job.commit([good])
+    assert texts(path, "t") == ["whole"]
+
+
+def test_jobs_beside_each_other_leave_each_others_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data"
+    one, two = Job(path), Job(path)
+    staged = one.task(0, rows("t", "one"))
+    made, calls = fs.make_directory, []
+
+    def removed_once(directory: str) -> bool:
+        done = made(directory)
+        calls.append(directory)
+        if len(calls) == 1:
+            os.rename(two.work, tmp_path / "gone")  # as another job that ends does while nothing is in it
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "make_directory", removed_once)
+        second = two.task(0, rows("t", "two"))
+    os.rename(tmp_path / "gone" / staged.job, one.work / staged.job)
+    one.commit([staged])
+    abandon(str(one.work), [staged.job])
+    two.commit([second])
+    abandon(str(one.work), [second.job])
+    assert texts(path, "t") == ["one", "two"]
+    assert not one.work.exists()
+
+
+def test_overwrite_replaces_the_topics_that_are_written_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write(path, rows("t", "a", partition=0) + rows("t", "b", partition=1) + rows("other", "c", partition=0))
+    before = (path / "t-0" / "partition.metadata").read_text()
+    write(path, rows("t", "new", partition=0), overwrite=True)
+    assert (values(path, "t"), values(path, "t", 1)) == ([(0, b"new")], [])
+    assert texts(path, "other") == ["c"]
+    assert (path / "t-0" / "partition.metadata").read_text() == before
+    assert sorted(each.name for each in path.iterdir() if each.is_dir()) == ["other-0", "t-0", "t-1"]
+    assert kafkalog.verify(path).findings == []
+
+
+def test_new_partitions_of_a_topic_have_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    for number in range(3):
+        write(path, rows("t", "a", partition=number))
+    assert len({(path / f"t-{number}" / "partition.metadata").read_text() for number in range(3)}) == 1
+
+
+def test_a_batch_of_a_stream_is_committed_once(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    for batch, value in ((0, "a"), (0, "a"), (1, "b"), (0, "a"), (1, "b"), (2, "c")):
+        job = Job(path)
+        job.commit([job.task(0, rows("t", value), query="q")], batch)
+    job = Job(path)
+    job.commit([job.task(0, rows("t", "of another query"), query="r")], 0)
+    assert texts(path, "t") == ["a", "b", "c", "of another query"]
+
+
+# -- partitions ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=40) | st.none(), max_size=30), st.integers(1, 50), st.integers(0, 5))
+def test_keys_go_where_the_java_client_sends_them(keys: list[bytes | None], count: int, skipped: int) -> None:
+    column = pa.array(keys, pa.binary()).slice(skipped)
+    wanted = [None if key is None else partition_for_key(key, count) for key in keys[skipped:]]
+    got = partitions_of(column, np.full(len(column), count, np.int64)).tolist()
+    assert [number for number, key in zip(got, wanted, strict=True) if key is not None] == [
+        key for key in wanted if key is not None
+    ]
+
+
+def test_long_keys_too() -> None:
+    keys = [bytes([n % 256]) * (1000 + n) for n in range(60)]
+    got = partitions_of(pa.array(keys), np.full(60, 7, np.int64)).tolist()
+    assert got == [partition_for_key(key, 7) for key in keys]
+
+
+def test_rows_without_a_key_take_turns_and_an_existing_topic_says_how_many_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    job = Job(path, numPartitions="3")
+    keyless = [{"topic": "t", "value": str(n)} for n in range(6)]
+    job.commit([job.task(number, keyless) for number in range(2)])
+    assert [texts(path, "t", number) for number in range(3)] == [
+        ["0", "3", "2", "5"], ["1", "4", "0", "3"], ["2", "5", "1", "4"],
+    ]  # fmt: skip
+    job = Job(path)
+    job.commit([job.task(0, rows("t", *map(str, range(20))))])
+    for number in range(3):
+        keys = [each.key for each in kafkalog.open(path)["t", number].records(start_offset=4)]
+        assert keys
+        assert {partition_for_key(key or b"", 3) for key in keys} == {number}
+    with pytest.raises(UsageError, match="topic t has 3 partitions, and option numPartitions is 2"):
+        Job(path, numPartitions="2").task(0, rows("t", "a"))
+
+
+@pytest.mark.parametrize(("number", "options"), [(-1, {}), (10_000, {}), (3, {"numPartitions": "3"})])
+def test_numbers_that_no_partition_can_have(tmp_path: Path, number: int, options: dict[str, Any]) -> None:
+    job = Job(tmp_path / "data", WITH_PARTITION, **options)
+    with pytest.raises(UsageError, match=f"partition {number} is not between 0 and"):
+        job.task(0, rows("t", "a", partition=number))
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (StructType().add("value", StringType()), "topic option required when no 'topic' attribute is present"),
+        (StructType().add("topic", StringType()), "required attribute 'value' not found"),
+        (StructType([*SCHEMA.fields]).add("partition", LongType()), "column partition must be int, not bigint"),
+        (StructType().add("topic", StringType()).add("value", LongType()), "column value must be string or binary"),
+        (StructType([*SCHEMA.fields]).add("timestamp", LongType()), "column timestamp must be timestamp, not bigint"),
+        (StructType([*SCHEMA.fields]).add("headers", ArrayType(StringType())), "column headers must be array<struct"),
+    ],
+)
+def test_columns_that_sparks_sink_would_refuse(schema: StructType, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_schema(schema, None)
+
+
+def test_everything_that_was_read_can_be_written() -> None:
+    schema = StructType()
+    for name, kind in SPARK_TYPES.items():
+        schema.add(name, kind)
+    check_schema(schema, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "no path was given"),
+        ({"path": "s3://b/d"}, "writes where files can be locked and renamed, not into s3:"),
+        ({"path": "x", "compresion.type": "lz4"}, "no option compresion.type for writing; is compression.type or"),
+        ({"path": "x", "compression.type": "brotli"}, "'brotli' is none of none, gzip, snappy, lz4, zstd"),
+        ({"path": "x", "numPartitions": "0"}, "option numPartitions is a number from 1"),
+        ({"path": "x", "segment.bytes": "9" * 500}, "option segment.bytes is a number"),
+        ({"path": "x", "topicId": "AAAA", "topic": "t"}, "option topicId"),
+        ({"path": "x", "topicId": "QqAfDQE1Sg-BH0s8eBYUyw"}, "give its name with the option topic"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_write_options(options)
+
+
+def test_options_as_the_kafka_sink_takes_them() -> None:
+    given = {"path": "file:/a%20b", "kafka.compression.type": "ZSTD", "kafka.bootstrap.servers": "x", "batch.size": "5"}
+    options = parse_write_options(given)
+    assert (options.path, options.codec.label, options.batch_bytes) == ("/a b", "zstd", 5)
+    assert options.ignored == ("kafka.bootstrap.servers",)
+
+
+def test_rows_that_cannot_be_written(tmp_path: Path) -> None:
+    job = Job(tmp_path / "data")
+    with pytest.raises(UsageError, match="null topic present in the data"):
+        job.task(0, [{"topic": "t", "value": "a"}, {"value": "b"}])
+    with pytest.raises(UsageError, match=r"'\.\./up' is not the name of a topic"):
+        job.task(0, rows("../up", "a"))
+    with pytest.raises(UsageError, match=r"a batch of 20000[0-9]+ bytes for t-0: "):
+        job.task(0, [{"topic": "t", "value": "v" * 2_000_000}])
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_log_that_is_locked_damaged_or_none_is_refused_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write(path, rows("t", "a", "b", partition=0))
+    job = Job(path)
+    message = job.task(0, rows("t", "c"))
+    with kafkalog.Log.open(path / "t-0"), pytest.raises(UsageError, match=r"open for writing|is locked"):
+        job.commit([message])
+    log = path / "t-0" / "00000000000000000000.log"
+    content = log.read_bytes()
+    log.write_bytes(content[:-1])
+    (path / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(FormatError, match="kafkalog recover"):
+        job.commit([message])
+    assert log.read_bytes() == content[:-1]
+    assert load_journal(str(job.work)) is None
+    with pytest.raises(UsageError, match="is a partition directory"):
+        Job(path / "t-0").commit([Job(path / "t-0").task(0, rows("u", "c"))])
+    with pytest.raises(UsageError, match="is not a directory"):
+        Job(log)
+    with pytest.raises(UsageError, match="outputMode complete"):
+        LogStreamArrowWriter({"path": str(path)}, SCHEMA, overwrite=True)
+
+
+def test_times_are_cut_to_milliseconds_downwards() -> None:
+    micros = [1_999, -1, -1_000, 0, None]
+    column = pa.array(micros, pa.timestamp("us", tz="Europe/Berlin"))
+    batch = pa.RecordBatch.from_arrays([pa.array(["v"] * 5), column], ["value", "timestamp"])
+    assert rows_of(batch, 77).column("timestamp").to_pylist() == [1, -1, -1, 0, 77]
+    assert isinstance(SPARK_TYPES["timestamp"], TimestampType)
+
+
+# -- commits that do not end ---------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process is gone: nothing behind this changes anything."""
+
+
+@contextlib.contextmanager
+def killed_at(monkeypatch: pytest.MonkeyPatch, step: int) -> Iterator[list[int]]:
+    """Every change of the disk from the given one on does not happen."""
+    steps = [0]
+    wrapped = fs._wrapped
+
+    @contextlib.contextmanager
+    def counting(doing: str, path: str) -> Iterator[None]:
+        steps[0] += 1
+        if steps[0] > step:
+            raise Killed
+        with wrapped(doing, path):
+            yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "_wrapped", counting)
+        yield steps
+
+
+def prepared(path: Path) -> None:
+    write(path, rows("t", "a", "b", partition=0) + rows("u", "x", partition=0))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_commit_killed_at_any_moment_is_taken_back_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    template = tmp_path / "template"
+    template.mkdir()
+    prepared(template / "data")
+    step, ended = 0, False
+    outcomes = set()
+    while not ended:
+        root = tmp_path / str(step)
+        shutil.copytree(template, root)
+        path = root / "data"
+        options: dict[str, Any] = {"segment.bytes": "200", "batch.size": "40"}
+        job = Job(path, WITH_PARTITION, overwrite=overwrite, **options)
+        given = rows("t", *"cdefgh", partition=0) + rows("t", "new", partition=1)
+        message = job.task(0, given)
+        with killed_at(monkeypatch, step):
+            try:
+                job.commit([message])
+                ended = True
+            except Killed:
+                pass
+        (path / ".lock").unlink(missing_ok=True)
+        write(path, rows("u", "y", partition=0), **options)
+        assert texts(path, "u") == ["x", "y"]
+        found = texts(path, "t")
+        whole = ([] if overwrite else ["a", "b"]) + [*"cdefgh"]
+        if found == whole:
+            assert texts(path, "t", 1) == ["new"]
+        else:
+            assert not ended
+            assert found == ["a", "b"]
+            assert not (path / "t-1").exists()
+        outcomes.add(found == whole)
+        assert load_journal(str(job.work)) is None
+        assert [each for each in kafkalog.verify(path).findings if each.severity != "info"] == []
+        assert not list(path.glob("*-delete"))
+        shutil.rmtree(root)
+        step += 2 if step < 40 else 17
+    assert outcomes == {True, False}
+
+
+def test_a_commit_that_fails_is_taken_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data"
+    prepared(path)
+    options: dict[str, Any] = {"batch.size": "40"}
+    job = Job(path, WITH_PARTITION, **options)
+    message = job.task(0, rows("t", *"cdefgh", partition=0) + rows("v", *"cdefgh", partition=0))
+    append, calls = fs.AppendFile.append, [0]
+
+    def full(self: fs.AppendFile, data: bytes) -> None:
+        if self.path.endswith(".log"):
+            calls[0] += 1
+            if calls[0] == 2:
+                raise StorageError(28, "No space left on device", self.path)
+        append(self, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs.AppendFile, "append", full)
+        with pytest.raises(StorageError, match="No space left"):
+            job.commit([message])
+    assert texts(path, "t") == ["a", "b"]
+    assert not (path / "v-0").exists()
+    assert load_journal(str(job.work)) is None
+    job.commit([message])
+    assert texts(path, "t") == [*"abcdefgh"]
+
+
+def test_what_somebody_else_wrote_behind_a_broken_commit_is_never_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data"
+    prepared(path)
+    job = Job(path, WITH_PARTITION)
+    message = job.task(0, rows("t", "c", partition=0))
+    with monkeypatch.context() as patch:
+        patch.setattr("kafkalog.spark.commit.replace", lambda *_, **__: (_ for _ in ()).throw(Killed))
+        patch.setattr("kafkalog.spark.commit._take_back", lambda *_: None)
+        with pytest.raises(Killed):
+            job.commit([message])
+    with kafkalog.Log.open(path / "t-0") as log:
+        log.append([b"of somebody else"])
+    with pytest.raises(RecoveryRefused, match="from offset 2 on the log holds what is not of that commit"):
+        write(path, rows("t", "d", partition=0))
+    assert texts(path, "t") == ["a", "b", "c", "of somebody else"]
+    shutil.rmtree(job.work)
+    write(path, rows("t", "d", partition=0))
+    assert texts(path, "t") == ["a", "b", "c", "of somebody else", "d"]
+
+
+JOURNALS = (
+    "",
+    "[]",
+    '{"version": 1}',
+    '{"version": 1, "job": "x", "query": 0, "batch": 0, "done": false, "partitions": [{"name": 5}]}',
+    "[" * 100_000,
+)
+
+
+@pytest.mark.parametrize("text", JOURNALS)
+def test_a_journal_that_no_commit_wrote_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "data"
+    job = Job(path)
+    message = job.task(0, rows("t", "c"))
+    (job.work / "commit.json").write_text(text)
+    with pytest.raises(FormatError, match=r"commit\.json"):
+        job.commit([message])
+
+
+@pytest.mark.parametrize("name", ["../t-0", "x/../../t-0", "t", ".."])
+def test_a_journal_never_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "data"
+    job = Job(path)
+    message = job.task(0, rows("t", "c"))
+    planned: dict[str, Any] = {"name": name, "start": None, "leader_epoch": 0, "replaced": None, "staged": []}
+    journal = {"version": 1, "job": "x", "query": None, "batch": None, "done": False, "partitions": [planned]}
+    (job.work / "commit.json").write_text(json.dumps(journal))
+    (tmp_path / "t-0").mkdir()
+    with pytest.raises((FormatError, UsageError), match=r"name of a partition directory|journal"):
+        job.commit([message])
+    assert (tmp_path / "t-0").is_dir()
