@@ -136,7 +136,8 @@ class RunScanner:
                 self.valid_bytes = one.valid_bytes
                 self._window_bytes = max(self._window_bytes, min(4 * batch.size, _LARGEST_WINDOW))
                 yield batch
-                break
+                if batch.magic == 2:  # others follow each other: going on here spares a window for each of them
+                    break
             self.stop = one.stop
             self.findings += one.findings
 
