@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -35,29 +37,29 @@ NUMBERS = {"timestamp": pa.int64(), "offset": pa.int64()}
 TYPES_BUILT = {name: TYPES[name] for name in ("key", "value", "headers")} | NUMBERS
 
 
-def columns_of(rows: list[dict[str, object]]) -> pa.RecordBatch:
+def columns_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     arrays = {name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES_BUILT.items()}
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def with_offsets(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+def with_offsets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     offset, found = 5, []
     for row in rows:
         found.append(row | {"offset": offset})
-        offset += row["gap"]  # type: ignore[operator]
+        offset += row["gap"]
     return found
 
 
-def record_of(row: dict[str, object]) -> Record:
+def record_of(row: dict[str, Any]) -> Record:
     pairs = row["headers"] or ()
-    headers = tuple(Header(pair["key"], pair["value"]) for pair in pairs)  # type: ignore[attr-defined]
+    headers = tuple(Header(pair["key"], pair["value"]) for pair in pairs)
     return Record(
         row["offset"],
         row["timestamp"],
         TimestampType.CREATE_TIME,
         row["key"],
         row["value"],
-        headers,  # type: ignore[arg-type]
+        headers,
     )
 
 
@@ -71,7 +73,7 @@ def record_of(row: dict[str, object]) -> Record:
     st.integers(0, 2),
 )
 def test_bytes_are_those_of_the_readable_builder(
-    rows: list[dict[str, object]], batch_bytes: int, codec: Codec, producer: ProducerState, kernel: bool, cut: int
+    rows: list[dict[str, Any]], batch_bytes: int, codec: Codec, producer: ProducerState, kernel: bool, cut: int
 ) -> None:
     rows = with_offsets(rows)
     columns = columns_of(rows).slice(min(cut, len(rows) - 1))
