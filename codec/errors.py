@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = ["FormatError", "KafkaLogError", "LimitExceeded", "RecoveryRefused", "StorageError", "UsageError"]
 
 
@@ -65,8 +67,12 @@ class StorageError(KafkaLogError, OSError):
 
 
 class RecoveryRefused(KafkaLogError):
-    """Recovery declined to act; the message says why and what would allow it."""
+    """Recovery declined to act; the message says why and what would allow it.
 
-    def __init__(self, message: str, *, reason: str = "refused") -> None:
+    `report` is what a recovery that came as far as a plan would have reported, as plain values; nothing was changed.
+    """
+
+    def __init__(self, message: str, *, reason: str = "refused", report: dict[str, Any] | None = None) -> None:
         self.reason = reason
+        self.report = report
         super().__init__(message)

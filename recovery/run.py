@@ -313,7 +313,8 @@ def _recover_locked(
             _check_unchanged(expected, found)
         made = _plan(found, workers, options)
         if made.refusal is not None:
-            raise RecoveryRefused(made.refusal, reason="mode")
+            report = RecoveryResult(made, None, None, completed).as_dict()
+            raise RecoveryRefused(made.refusal, reason="mode", report=report)
         if not made.changes:
             return RecoveryResult(made, None, None, completed)
         _check_space(fs, made)

@@ -16,6 +16,7 @@ from fixture_data import broker_case, recovery_case, recovery_cases
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import BATCH_CRC_START
+from recovery_settings import given
 from trees import stamps
 
 SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")
@@ -65,6 +66,21 @@ def test_a_cut_below_the_high_watermark_is_said(torn: Path) -> None:
         assert told["high_watermark"] == watermark
         assert told["below_high_watermark"] is below
         assert ("committed records go" in kafkalog("plan", torn, *SETTINGS).out) is below
+
+
+def test_a_refusal_has_its_report(tmp_path: Path) -> None:
+    case = next(each for each in recovery_cases() if each.outcome == "start_fails")
+    root = case.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    settings = [f"--config={name}={value}" for name, value in given(case)["config"].items()]
+    finished = kafkalog("recover", "--yes", "--json", "--mode", "kafka", *settings, root)
+    assert finished.code == 3
+    one_sentence(finished)
+    report = json.loads(finished.out)
+    assert (report["changed"], report["run_id"]) == (False, None)
+    assert report["broker"]["outcome"] == "start_fails"
+    assert report["broker"]["exception"] == case.case["result"]["exception"]["class"]
+    assert stamps(root) == before
 
 
 def test_without_yes_and_without_a_terminal_nothing_happens(torn: Path) -> None:

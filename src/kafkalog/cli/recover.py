@@ -13,7 +13,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import job_count, options_of, planning_options
+from kafkalog.cli.settings import Options, job_count, options_of, planning_options
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
@@ -81,7 +81,25 @@ def command(
     the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves, byte for byte, what the
     broker's own recovery would.
     """
-    options = options_of(**given)
+    try:
+        return _recover(paths, yes, dry_run, into, mark_clean, quarantine, as_json, jobs, options_of(**given))
+    except RecoveryRefused as refused:
+        if as_json and refused.report is not None:
+            print_json(refused.report)
+        raise
+
+
+def _recover(
+    paths: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    into: str | None,
+    mark_clean: bool,
+    quarantine: str | None,
+    as_json: bool,
+    jobs: int | None,
+    options: Options,
+) -> int:
     if dry_run:
         return plan_command.show(paths, options, job_count(jobs), as_json)
     rules = RecoveryOptions(**options, mark_clean=mark_clean)
