@@ -1,0 +1,12 @@
+"""What one test registers for an object store, the next one, in whatever order, doesn't see."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalog.log import storage
+
+
+@pytest.fixture(autouse=True)
+def nothing_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "_MOUNTED", {})
