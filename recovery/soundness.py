@@ -8,13 +8,17 @@ merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no re
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
-from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.rules import MAGICS
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.broker.tree import Content, Tree
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun
 
 __all__ = ["Cut", "SoundLog", "log_segments", "offset_problem", "sound_prefix"]
 
@@ -57,6 +61,7 @@ def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+_LAST_OFFSET = 2**63 - 1
 _STOP_CODES = {
     StopReason.TORN_TAIL: FindingCode.TORN_TAIL,
     StopReason.ZERO_TAIL: FindingCode.ZERO_TAIL,
@@ -74,9 +79,19 @@ def offset_problem(magic: int, first: int, last: int, base: int, before: int | N
         return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
     if before is not None and first <= before:
         return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {before}"
-    if last >= 2**63 - 1:
+    if last >= _LAST_OFFSET:
         return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
     return None
+
+
+def _sound_batches(run: HeaderRun, base: int, before: int | None) -> int:
+    """How many batches of a run have offsets without an `offset_problem`, from the first one on."""
+    first, last = run["base_offset"], run.last_offsets
+    fine = (last >= first) & (first >= 0) & (last >= base) & (last < _LAST_OFFSET)
+    fine[1:] &= first[1:] > last[:-1]
+    if before is not None:
+        fine[0] &= bool(first[0] > before)
+    return len(run) if fine.all() else int(fine.argmin())
 
 
 class _Walk:
@@ -92,23 +107,16 @@ class _Walk:
         """Walk one segment; False if the log ends in it."""
         if self._before is None:
             self._two_before = base - 1
-        scanner = Scanner(self._tree.source(path))
-        for batch in scanner:
-            header = batch.header
-            last = header.last_offset
-            first = header.base_offset if isinstance(header, BatchHeader) else last
-            problem = offset_problem(header.magic, first, last, base, self._before_last)
-            if problem is not None:
-                code, detail = problem
-                if code is FindingCode.OFFSET_NOT_INCREASING and self._before_is_outlier(first):
-                    self._cut_at_batch_before(f"offset {self._before_last} is far ahead of what follows")
-                else:
-                    self._cut(path, batch.position, code, detail)
+        position = 0
+        table = self._tree.headers(path)
+        for run in () if table is None else table.runs(self._tree.files[path].size):
+            if not self._run(path, run, base):
                 return False
-            if self._before is not None:
-                self._two_before = self._before[3]
-            self._before = (path, batch.position, first, last)
-            self.result.end_offset = last + 1
+            position = run.end
+        scanner = Scanner(self._tree.source(path), position=position)
+        for batch in scanner:
+            if not self._batch(path, batch.position, batch.header, base):
+                return False
         self.result.sizes[path] = scanner.valid_bytes
         if scanner.stop is StopReason.END:
             return True
@@ -116,6 +124,35 @@ class _Walk:
         finding = scanner.findings[-1]
         self._cut(path, scanner.valid_bytes, _STOP_CODES.get(stop, finding.code), finding.detail)
         return False
+
+    def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
+        """Take in one batch; False if it is not sound."""
+        last = header.last_offset
+        first = header.base_offset if isinstance(header, BatchHeader) else last
+        problem = offset_problem(header.magic, first, last, base, self._before_last)
+        if problem is not None:
+            code, detail = problem
+            if code is FindingCode.OFFSET_NOT_INCREASING and self._before_is_outlier(first):
+                self._cut_at_batch_before(f"offset {self._before_last} is far ahead of what follows")
+            else:
+                self._cut(path, position, code, detail)
+            return False
+        self._sound(path, position, first, last)
+        return True
+
+    def _sound(self, path: str, position: int, first: int, last: int) -> None:
+        if self._before is not None:
+            self._two_before = self._before[3]
+        self._before = (path, position, first, last)
+        self.result.end_offset = last + 1
+
+    def _run(self, path: str, run: HeaderRun, base: int) -> bool:
+        """Take in many batches; False if one of them is not sound."""
+        count = _sound_batches(run, base, self._before_last)
+        for number in range(max(count - 2, 0), count):  # only the last two are remembered
+            first, last = int(run["base_offset"][number]), int(run.last_offsets[number])
+            self._sound(path, int(run.positions[number]), first, last)
+        return count == len(run) or self._batch(path, int(run.positions[count]), run.header(count), base)
 
     @property
     def _before_last(self) -> int | None:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.names import FileKind
 from kafkalog.log.files import FileSource, scan_directory
+from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.tree import Tree
 
 __all__ = ["FileFacts", "Survey", "survey"]
@@ -47,12 +49,16 @@ class Survey:
     """live symbolic links, FIFOs and the like, and what they are; dangling links are left out, as the broker does"""
     on_read: OnRead | None = None
     """told the path and the end of every read"""
+    tables: HeaderTables | None = None
+    """of the logs; made when the first tree is"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""
         sizes = {path: facts.size for path, facts in self.files.items()}
-        return Tree(sizes, self.directories, self.source)
+        if self.tables is None:
+            self.tables = HeaderTables(sum(size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)))
+        return Tree(sizes, self.directories, self.source, self.tables)
 
     def source(self, path: str) -> FileSource:
         """The opened file; a bounded number stay open."""

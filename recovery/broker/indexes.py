@@ -82,12 +82,13 @@ class _SlotFile:
         return bytes(self._source.read(start, self._entry_size)).ljust(self._entry_size, b"\0")
 
     def _append(self, data: bytes) -> None:
+        """Add whole entries."""
         position = self.entries * self._entry_size
         if len(self._written) < position:  # entries that were kept, now under written ones
             kept = bytes(self._source.read(len(self._written), position - len(self._written)))
             self._written += kept.ljust(position - len(self._written), b"\0")
         self._written[position:] = data
-        self.entries += 1
+        self.entries += len(data) // self._entry_size
         self._dirty = True
 
     def store(self) -> None:
@@ -182,6 +183,12 @@ class OffsetIndex(_SlotFile):
         self._append(OFFSET_ENTRY.struct.pack(self._relative(offset), position))
         self.last_offset = offset
 
+    def extend(self, data: bytes, last_offset: int) -> None:
+        """Add entries that increase and fit, the last one of an offset."""
+        if data:
+            self._append(data)
+            self.last_offset = last_offset
+
     def reset(self) -> None:
         """No entries, full size."""
         self._truncate_to_entries(0)
@@ -224,6 +231,12 @@ class TimeIndex(_SlotFile):
                 raise IllegalArgumentError("the time index has no room for its last entry")
             self._append(TIME_ENTRY.struct.pack(timestamp, self._relative(offset)))
             self.last_entry = TimestampOffset(timestamp, offset)
+
+    def extend(self, data: bytes, last_entry: TimestampOffset) -> None:
+        """Add entries that increase and fit."""
+        if data:
+            self._append(data)
+            self.last_entry = last_entry
 
     def resize(self, size: int) -> bool:
         """Set the file's length."""

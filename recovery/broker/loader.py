@@ -14,8 +14,6 @@ from kafkalog.recovery.broker.java import (
     IllegalArgumentError,
     IllegalStateError,
     InvalidOffsetError,
-    JavaError,
-    JavaHashMap,
     JavaIOError,
     NoSuchElementError,
     NoSuchFileError,
@@ -23,7 +21,8 @@ from kafkalog.recovery.broker.java import (
     OffsetOverflowError,
     parse_long,
 )
-from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerAppend, ProducerStateManager
+from kafkalog.recovery.broker.producers import ProducerStateManager
+from kafkalog.recovery.broker.replay import replay
 from kafkalog.recovery.broker.segment import LogSegment
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Tree
@@ -289,7 +288,7 @@ class PartitionLoader:
                     limit = segment.log.size if found is None else found.position
                 piece = segment.read(start, 2**31 - 1, limit)
                 if piece is not None:
-                    _replay(producers, segment, *piece)
+                    replay(producers, segment, *piece)
         producers.set_map_end(end)
         producers.take_snapshot()
 
@@ -353,27 +352,3 @@ class PartitionLoader:
         self._producers.take_snapshot()
         for segment in loaded.segments:
             segment.close()
-
-
-def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """`loadProducersFromRecords`: the batches of one segment, taken over at its end; checksums are not looked at."""
-    appends: JavaHashMap[ProducerAppend] = JavaHashMap()
-    completed: list[CompletedTransaction] = []
-    for batch in segment.log.batches(start, start + size):
-        header = batch.header
-        if not header.has_producer_id:
-            continue
-        append = appends.get(header.producer_id)
-        if append is None:
-            append = producers.prepare(header.producer_id)
-            appends.put(header.producer_id, append)
-        try:
-            transaction = append.append(batch)
-        except JavaError as error:
-            raise error.at(batch.position, segment.path(FileKind.LOG)) from error.__cause__
-        if transaction is not None:
-            completed.append(transaction)
-    for append in appends.values():
-        producers.update(append)
-    for transaction in completed:
-        producers.complete(transaction)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog.codec import legacy
 from kafkalog.codec.compression import decompress
@@ -16,7 +17,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import (
     BATCH,
     LOG_OVERHEAD,
@@ -41,10 +42,14 @@ from kafkalog.recovery.broker.java import (
     int64,
 )
 
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun, HeaderTable
+
 __all__ = ["LogBatch", "LogFile"]
 
 _MAX_FILE = 2**31 - 1
 _FIRST_V2_MAGIC = 2
+_SINGLE_BATCH_WINDOW = 64 * KIB
 
 
 class LogBatch:
@@ -147,13 +152,41 @@ def _legacy_failure(error: FormatError, codec: int) -> JavaError:
 
 
 class LogFile:
-    """`FileRecords`: a file whose size is known and can only shrink here."""
+    """`FileRecords`: a file whose size is known and can only shrink here.
 
-    def __init__(self, source: Source) -> None:
+    `headers` are those of its sound batches, or of a file that begins with this one.
+    """
+
+    def __init__(self, source: Source, headers: HeaderTable | None = None) -> None:
         if source.size > _MAX_FILE:
             raise KafkaError(f"The size of the segment ({source.size}) is larger than the maximum allowed")
         self._source = source
+        self._headers = headers
+        self._single: Window | None = None
         self.size = source.size
+
+    def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
+        """Sound batches from the one at a position on, as far as they are known, each run with a number to begin at.
+
+        The batches behind are those of `batches`; so are all if none begins at the position.
+        """
+        if self._headers is None:
+            return
+        for run in self._headers.runs(self.size if end is None else min(end, self.size)):
+            first = run.number_at(start)
+            if first is not None:
+                yield run, first
+                start = run.end
+            elif run.end > start:
+                return
+
+    def batch(self, run: HeaderRun, number: int) -> LogBatch:
+        """One batch of a run, with its bytes."""
+        if self._single is None:
+            self._single = Window(self._source, _SINGLE_BATCH_WINDOW)
+        header = run.header(number)
+        position, offset = int(run.positions[number]), int(run["base_offset"][number])
+        return LogBatch(self._single, position, offset, header.size, header.magic)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
         """Batches from a position that must be a batch start; stops without error where the rest is too short."""

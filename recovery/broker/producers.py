@@ -166,11 +166,22 @@ class ProducerAppend:
         self._data(header, batch.last_offset)
         return None
 
-    def _data(self, header: BatchHeader, last_offset: int) -> None:
+    def stretch(self, last: BatchHeader, transactional_from: int | None) -> None:
+        """Take in several data batches, the last of them and the first offset that is part of a transaction."""
+        if self.state.current_txn_first_offset is None and transactional_from is not None:
+            self.state.current_txn_first_offset = transactional_from
+            self.started.append(transactional_from)
+        self._written(last, int64(last.last_offset))
+
+    def _written(self, header: BatchHeader, last_offset: int) -> None:
         state = self.state
         state.set_epoch(header.producer_epoch)
         state.last_batch = _LastBatch(_last_sequence(header), last_offset, int32(last_offset - header.base_offset))
         state.last_timestamp = header.max_timestamp
+
+    def _data(self, header: BatchHeader, last_offset: int) -> None:
+        self._written(header, last_offset)
+        state = self.state
         if state.current_txn_first_offset is not None and not header.is_transactional:
             raise InvalidTxnStateError(
                 f"Expected transactional write from producer {state.producer_id} at offset {header.base_offset}"
@@ -255,7 +266,11 @@ class ProducerStateManager:
         else:
             current.update(append.state)
         for first_offset in append.started:
-            self._ongoing[first_offset] = append.state.producer_id
+            self.begin(first_offset, append.state.producer_id)
+
+    def begin(self, first_offset: int, producer_id: int) -> None:
+        """A transaction is open; of two with the same first offset the one that is told last counts."""
+        self._ongoing[first_offset] = producer_id
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
         """First offset of the earliest transaction of another producer, else the one behind the marker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
+from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.recovery.broker.epochs import LeaderEpochCache
@@ -16,12 +16,12 @@ from kafkalog.recovery.broker.java import (
     JavaError,
     JavaIOError,
     NoSuchFileError,
-    OffsetOverflowError,
     int32,
     int64,
 )
 from kafkalog.recovery.broker.log_file import LogBatch, LogFile
 from kafkalog.recovery.broker.producers import ProducerStateManager
+from kafkalog.recovery.broker.rebuild import Rebuild
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Tree, join
 
@@ -45,7 +45,7 @@ class LogSegment:
             raise JavaIOError(f"{path} (Is a directory)")
         if path not in tree.files:
             tree.write(path, b"")
-        self.log = LogFile(tree.source(path))
+        self.log = LogFile(tree.source(path), tree.headers(path))
         self.transaction_index = TransactionIndex(tree, self.path(FileKind.TRANSACTION_INDEX), base_offset)
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -100,66 +100,31 @@ class LogSegment:
         offset_index.reset()
         time_index.reset()
         self.transaction_index.reset()
-        valid_bytes = last_indexed = 0
-        interval = self._settings.index_interval_bytes
         self._max = None
-        largest = self._max_timestamp()
-        position = 0
+        interval = self._settings.index_interval_bytes
+        indexes = (offset_index, time_index, self.transaction_index)
+        rebuild = Rebuild(self, self.log, indexes, interval, producers, epochs)
         try:
-            for batch in self.log.batches():
-                position = batch.position
-                batch.ensure_valid()
-                last_offset = batch.last_offset
-                if not self.can_hold(last_offset):
-                    raise OffsetOverflowError(self, last_offset)
-                if batch.header.max_timestamp > largest.timestamp:
-                    largest = self._max = TimestampOffset(batch.header.max_timestamp, last_offset)
-                if valid_bytes - last_indexed > interval:
-                    offset_index.append(last_offset, valid_bytes)
-                    time_index.maybe_append(*largest)
-                    last_indexed = valid_bytes
-                valid_bytes += batch.size
-                if batch.magic >= _V2:
-                    self._epoch_and_producer(batch, producers, epochs)
+            rebuild.walk()
         except (CorruptRecordError, InvalidRecordError):
             pass  # the broker logs it and cuts here
         except JavaError as error:
-            raise error.at(position, self.path(FileKind.LOG)) from error.__cause__
-        truncated = self.log.size - valid_bytes
-        self._truncate_log(valid_bytes)
+            raise error.at(rebuild.position, self.path(FileKind.LOG)) from error.__cause__
+        finally:
+            self._max = rebuild.largest
+        truncated = self.log.size - rebuild.valid_bytes
+        self._truncate_log(rebuild.valid_bytes)
         offset_index.trim()
-        time_index.maybe_append(*largest, skip_full_check=True)
+        time_index.maybe_append(*rebuild.largest, skip_full_check=True)
         time_index.trim()
         self.transaction_index.store()
         return truncated
-
-    def _epoch_and_producer(self, batch: LogBatch, producers: ProducerStateManager, epochs: LeaderEpochCache) -> None:
-        header = batch.header
-        epoch = header.partition_leader_epoch
-        if epoch >= 0:
-            latest = epochs.latest_epoch
-            if latest is None or epoch > latest:
-                epochs.assign(epoch, batch.offset)
-        if header.has_producer_id:
-            append = producers.prepare(header.producer_id)
-            completed = append.append(batch)
-            producers.update(append)
-            if completed is not None:
-                stable = producers.last_stable_offset(completed)
-                if completed.is_aborted:
-                    self.transaction_index.append(
-                        AbortedTransaction(
-                            0, completed.producer_id, completed.first_offset, completed.last_offset, stable
-                        )
-                    )
-                producers.complete(completed)
-        producers.set_map_end(int64(batch.last_offset + 1))
 
     def _truncate_log(self, size: int) -> None:
         if size < self.log.size:
             path = self.path(FileKind.LOG)
             self._tree.files[path] = self._tree.files[path].slice(0, size)
-            self.log = LogFile(self._tree.source(path))
+            self.log = LogFile(self._tree.source(path), self._tree.headers(path))
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
         """The batch of an offset, through the index."""

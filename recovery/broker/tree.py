@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.source import Source
+from kafkalog.recovery.broker.headers import HeaderTables
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderTable
 
 __all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join"]
 
@@ -176,16 +181,23 @@ class Tree:
     exist at all.
     """
 
-    def __init__(self, files: dict[str, int], directories: Iterable[str], origin: Callable[[str], Source]) -> None:
+    def __init__(
+        self,
+        files: dict[str, int],
+        directories: Iterable[str],
+        origin: Callable[[str], Source],
+        tables: HeaderTables | None = None,
+    ) -> None:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = set(directories)
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
+        self._tables = tables
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        piece = Tree({}, (), self._origin)
+        piece = Tree({}, (), self._origin, self._tables)
         for parent in ("", *directories):
             for name in self.files.names(parent):
                 path = f"{parent}/{name}" if parent else name
@@ -195,7 +207,7 @@ class Tree:
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
-        other = Tree({}, self.directories, self._origin)
+        other = Tree({}, self.directories, self._origin, self._tables)
         other.files.update(self.files)
         other.renamed_directories = list(self.renamed_directories)
         return other
@@ -203,6 +215,14 @@ class Tree:
     def source(self, path: str) -> ContentSource:
         """A reader of the file as it is now."""
         return ContentSource(self.files[path], self._origin)
+
+    def headers(self, path: str) -> HeaderTable | None:
+        """The sound batches at the start of a log that is an original file or the beginning of one, if that helps."""
+        match self.files[path].parts:
+            case (Slice(origin=origin, start=0, length=size),) if self._tables is not None:
+                whole = join([Slice(origin, 0, size)])
+                return self._tables.of(origin, size, lambda: ContentSource(whole, self._origin))
+        return None
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""

@@ -1,0 +1,227 @@
+"""The headers of a log's sound batches as columns, kept for those who look at them again as long as there is room.
+
+A `HeaderTable` holds what a walk with checksums proved: every batch from the start of a source up to the first byte
+that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What stands behind is for the readable walks.
+Needs numba and numpy; `fast.choice` knows when that is worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.fast.runs import BatchRun
+from kafkalog.codec.fast.walk_kernel import FIELDS, walk
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
+from kafkalog.codec.model import (
+    BATCH,
+    LOG_OVERHEAD,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    AnyHeader,
+    BatchHeader,
+    LegacyHeader,
+    RecordBatch,
+)
+from kafkalog.codec.scan import MAGIC_POSITION, Scanner
+from kafkalog.codec.source import BufferSource, Source
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["HeaderRun", "HeaderTable", "Room"]
+
+_WINDOW = 512 * KIB
+"""Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
+_BATCHES_OF_A_RUN = 16 * KIB
+_LAST_MAGIC = 2
+_SIZE = LOG_OVERHEAD.reader("size")
+
+
+class Room:
+    """How many bytes of columns may still be kept, over all tables that share it."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def take(self, size: int) -> bool:
+        """Whether there was so much left; it is taken then."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+class HeaderRun(BatchRun):
+    """Consecutive sound batches without their bytes, of any version.
+
+    Columns are those of a v2 header; an older message has its offset as base offset, its timestamp as largest one, and
+    in the other fields what Kafka says where a version does not know them.
+    """
+
+    def __init__(self, table: npt.NDArray[np.int64]) -> None:
+        super().__init__(table, b"", 0)
+
+    @property
+    def table(self) -> npt.NDArray[np.int64]:
+        """All columns, a row each in the order of `FIELDS`, and behind them the positions in the file."""
+        return self._table
+
+    def part(self, start: int, end: int) -> HeaderRun:
+        """The batches from number `start` up to, not including, `end`."""
+        return HeaderRun(self._table[:, start:end])
+
+    def before(self, end: int) -> HeaderRun:
+        """The batches that end at or before a position."""
+        return self if self.end <= end else self.part(0, int((self.positions + self.sizes <= end).sum()))
+
+    def number_at(self, position: int) -> int | None:
+        """Number of the batch that begins at a position, if one does."""
+        number = int(self.positions.searchsorted(position))
+        return number if number < len(self) and int(self.positions[number]) == position else None
+
+    def has_producers(self, first: int, end: int) -> bool:
+        """Some of the batches from number `first` up to `end` are of an idempotent or transactional producer."""
+        return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())
+
+    def last_v2(self, first: int, end: int) -> int | None:
+        """Number of the last batch of version 2 among those from number `first` up to `end`."""
+        numbers = (self["magic"][first:end] == _LAST_MAGIC).nonzero()[0]
+        return first + int(numbers[-1]) if len(numbers) else None
+
+    def v2_header(self, number: int) -> BatchHeader:
+        """The header of one of them, as if it were of version 2."""
+        return BatchHeader(*self._table[:-1, number].tolist())
+
+    def header(self, number: int) -> AnyHeader:
+        """The header of one of them, with what its version knows."""
+        if self["magic"][number] == _LAST_MAGIC:
+            return self.v2_header(number)
+        fields = dict(zip(FIELDS, self._table[:, number].tolist(), strict=False))
+        return LegacyHeader(
+            fields["base_offset"], fields["batch_length"], fields["crc"], fields["magic"], fields["attributes"],
+            fields["max_timestamp"],
+        )  # fmt: skip
+
+    def batch(self, number: int) -> RecordBatch:
+        """One of them; its bytes were not kept."""
+        return RecordBatch(self.header(number), int(self.positions[number]), b"")
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        for number in range(len(self)):
+            yield self.batch(number)
+
+
+class HeaderTable:
+    """The sound batches at the start of a source of at least `size` bytes; about 100 bytes each where they are kept."""
+
+    def __init__(self, source: Source, room: Room) -> None:
+        self._source = source
+        self._room = room
+        self._kept: list[HeaderRun] = []
+        self._kept_end = 0
+        self._is_complete = False
+        self._has_room = True
+        self.size = source.size
+
+    def runs(self, end: int) -> Iterator[HeaderRun]:
+        """The batches that lie before position `end` entirely, in order; what was not kept is read again."""
+        number = 0
+        position = 0
+        while number < len(self._kept):
+            run = self._kept[number].before(end)
+            if len(run):
+                yield run
+            if len(run) < len(self._kept[number]):
+                return
+            number, position = number + 1, run.end
+        if self._is_complete or position >= end:
+            return
+        for found in self._walk(position):
+            self._keep(found)
+            run = found.before(end)
+            if len(run):
+                yield run
+            if len(run) < len(found):
+                return
+        self._is_complete = self._has_room
+
+    def _keep(self, run: HeaderRun) -> None:
+        if self._has_room and int(run.positions[0]) == self._kept_end:
+            self._has_room = self._room.take(run.table.nbytes)
+            if self._has_room:
+                self._kept.append(run)
+                self._kept_end = run.end
+
+    def _walk(self, position: int) -> Iterator[HeaderRun]:
+        pieces: list[npt.NDArray[np.int64]] = []
+        count = 0
+        scratch = np.empty((len(FIELDS) + 1, _WINDOW // BATCH.size), np.int64)
+        window, start = memoryview(b""), position
+        while position < self.size:
+            piece = _piece(window[position - start :], scratch)
+            if piece is None and position == start and len(window):
+                break
+            if piece is None:
+                window, start = self._window(position), position
+                continue
+            piece[-1] += position
+            pieces.append(piece)
+            position = HeaderRun(piece).end
+            count += piece.shape[1]
+            if count >= _BATCHES_OF_A_RUN:
+                yield HeaderRun(np.concatenate(pieces, axis=1))
+                pieces, count = [], 0
+        if pieces:
+            yield HeaderRun(np.concatenate(pieces, axis=1))
+
+    def _window(self, position: int) -> memoryview:
+        """The bytes from a position on; at least one whole batch, if there is one."""
+        left = self.size - position
+        window = memoryview(self._source.read(position, min(_WINDOW, left)))
+        if len(window) > MAGIC_POSITION:
+            size = _SIZE(window, 0) + LOG_OVERHEAD.size
+            if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
+                window = memoryview(self._source.read(position, size))
+        return window
+
+
+def _piece(window: memoryview, scratch: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """The sound batches at the start of a window: one stretch of version 2, or one of older messages."""
+    if len(window) <= MAGIC_POSITION:
+        return None
+    if window[MAGIC_POSITION] == _LAST_MAGIC:
+        address = np.frombuffer(window, np.uint8).ctypes.data
+        found = walk(address, len(window), DEFAULT_LIMITS.batch_bytes, True, scratch)
+        return scratch[:, :found].copy() if found else None
+    if window[MAGIC_POSITION] > _LAST_MAGIC:
+        return None
+    rows: list[tuple[int, ...]] = []
+    for batch in Scanner(BufferSource(window)):
+        if not isinstance(batch.header, LegacyHeader):
+            break
+        rows.append(_legacy_row(batch.header, batch.position))
+    return np.array(rows, np.int64).T.copy() if rows else None
+
+
+def _legacy_row(header: LegacyHeader, position: int) -> tuple[int, ...]:
+    known = {
+        "base_offset": header.offset,
+        "batch_length": header.batch_length,
+        "partition_leader_epoch": NO_PARTITION_LEADER_EPOCH,
+        "magic": header.magic,
+        "crc": header.crc,
+        "attributes": header.attributes,
+        "last_offset_delta": 0,
+        "base_timestamp": header.timestamp,
+        "max_timestamp": header.max_timestamp,
+        "producer_id": NO_PRODUCER_ID,
+        "producer_epoch": NO_PRODUCER_EPOCH,
+        "base_sequence": NO_SEQUENCE,
+        "records_count": 1,
+    }
+    return (*(known[name] for name in FIELDS), position)

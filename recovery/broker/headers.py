@@ -1,0 +1,47 @@
+"""Tables of what a walk with checksums proved, one for each log file and shared by everything that looks at it.
+
+The model of the broker, the search for what is sound and verification look at the same segments several times.  With a
+table the file is read once; where its columns find no room they are read again.  Small work does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.fast.choice import kernel_is_worth_it
+from kafkalog.codec.limits import KIB, MIB
+from kafkalog.codec.source import Source
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderTable
+
+__all__ = ["HeaderTables"]
+
+_SMALLEST_FILE = 64 * KIB
+"""Below, columns cost more than they save."""
+_KEPT_BYTES = 48 * MIB
+"""Of columns, over all files: those of 400,000 batches."""
+
+
+class HeaderTables:
+    """The tables of the files of one log directory, by any name that tells files apart."""
+
+    def __init__(self, work_bytes: int) -> None:
+        self._is_worthwhile = kernel_is_worth_it(work_bytes)
+        self._tables: dict[str, HeaderTable] = {}
+        if self._is_worthwhile:
+            from kafkalog.codec.fast.header_runs import Room
+
+            self._room = Room(_KEPT_BYTES)
+
+    def of(self, name: str, size: int, source: Callable[[], Source]) -> HeaderTable | None:
+        """The table of the first `size` bytes of a file or of more; None where there had better be none."""
+        if not self._is_worthwhile or size < _SMALLEST_FILE:
+            return None
+        from kafkalog.codec.fast.header_runs import HeaderTable
+
+        table = self._tables.get(name)
+        if table is None or table.size < size:
+            table = self._tables[name] = HeaderTable(source(), self._room)
+        return table if table.size >= size else None

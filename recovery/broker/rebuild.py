@@ -1,0 +1,183 @@
+"""The walk of `LogSegment.recover`: index entries, leader epochs and producers from all batches up to a bad one.
+
+Stretches of sound batches are taken in as columns where there are any, everything else batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.recovery.broker.epochs import LeaderEpochCache
+from kafkalog.recovery.broker.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
+from kafkalog.recovery.broker.java import OffsetOverflowError, int64
+from kafkalog.recovery.broker.log_file import LogBatch, LogFile
+from kafkalog.recovery.broker.producer_runs import ProducerError, StretchEnd, take_producers
+from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerStateManager
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun
+    from kafkalog.codec.fast.rebuild import IndexRoom, Progress, Taken
+
+__all__ = ["Rebuild"]
+
+_V2 = 2
+
+
+class _Appends:
+    """Producer state that follows every batch at once, and the transaction index."""
+
+    def __init__(self, producers: ProducerStateManager, index: TransactionIndex) -> None:
+        self._producers = producers
+        self._index = index
+
+    def open_since(self, producer_id: int) -> int | None:
+        """First offset of the transaction that a producer has open."""
+        state = self._producers.producers.get(producer_id)
+        return None if state is None else state.current_txn_first_offset
+
+    def stretch(self, ends: Sequence[StretchEnd]) -> None:
+        """Take in a stretch; its transactions begin in the order in which they stand in the log."""
+        began: list[tuple[int, int, int]] = []
+        for header, number, transactional_from in ends:
+            append = self._producers.prepare(header.producer_id)
+            append.stretch(header, transactional_from)
+            began += [(number, offset, header.producer_id) for offset in append.started]
+            self._producers.update(append)
+        for _number, offset, producer_id in sorted(began):
+            self._producers.begin(offset, producer_id)
+
+    def batch(self, batch: LogBatch) -> None:
+        """Take in one batch of a producer."""
+        append = self._producers.prepare(batch.header.producer_id)
+        completed = append.append(batch)
+        self._producers.update(append)
+        if completed is not None:
+            self._complete(completed)
+
+    def _complete(self, completed: CompletedTransaction) -> None:
+        stable = self._producers.last_stable_offset(completed)
+        if completed.is_aborted:
+            first, last = completed.first_offset, completed.last_offset
+            self._index.append(AbortedTransaction(0, completed.producer_id, first, last, stable))
+        self._producers.complete(completed)
+
+
+class Rebuild:
+    """What one segment's walk has taken in; the indexes, epochs and producers that it is given follow."""
+
+    def __init__(
+        self,
+        segment: object,
+        log: LogFile,
+        indexes: tuple[OffsetIndex, TimeIndex, TransactionIndex],
+        interval_bytes: int,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochCache,
+    ) -> None:
+        self._segment = segment
+        self._log = log
+        self._offsets, self._times, transactions = indexes
+        self._base_offset = self._offsets.base_offset
+        self._interval = interval_bytes
+        self._producers = producers
+        self._epochs = epochs
+        self._appends = _Appends(producers, transactions)
+        self._last_indexed = 0
+        self.valid_bytes = 0
+        self.position = 0
+        """of the batch that is looked at"""
+        self.largest = self._times.last_entry
+        """the largest timestamp so far"""
+
+    def walk(self) -> None:
+        """Take in batches until one of them throws, or the log ends."""
+        for run, first in self._log.runs():
+            self._run(run, first)
+        for batch in self._log.batches(self.valid_bytes):
+            self._batch(batch)
+
+    # -- one by one --------------------------------------------------------------------------------------------------
+
+    def _batch(self, batch: LogBatch) -> None:
+        self.position = batch.position
+        batch.ensure_valid()
+        last_offset = batch.last_offset
+        if not 0 <= int64(last_offset - self._base_offset) <= MAX_RELATIVE_OFFSET:
+            raise OffsetOverflowError(self._segment, last_offset)
+        if batch.header.max_timestamp > self.largest.timestamp:
+            self.largest = TimestampOffset(batch.header.max_timestamp, last_offset)
+        if self.valid_bytes - self._last_indexed > self._interval:
+            self._offsets.append(last_offset, self.valid_bytes)
+            self._times.maybe_append(*self.largest)
+            self._last_indexed = self.valid_bytes
+        self.valid_bytes += batch.size
+        if batch.magic >= _V2:
+            epoch = batch.header.partition_leader_epoch
+            if epoch > self._latest_epoch:
+                self._epochs.assign(epoch, batch.offset)
+            if batch.header.has_producer_id:
+                self._appends.batch(batch)
+            self._producers.set_map_end(int64(batch.last_offset + 1))
+
+    @property
+    def _latest_epoch(self) -> int:
+        latest = self._epochs.latest_epoch
+        return NO_PARTITION_LEADER_EPOCH if latest is None else latest
+
+    # -- as columns --------------------------------------------------------------------------------------------------
+
+    def _run(self, run: HeaderRun, first: int) -> None:
+        from kafkalog.codec.fast.rebuild import take_in
+
+        while first < len(run):
+            before, room = self._progress(), self._room()
+            taken = take_in(run, first, len(run), before, room)
+            try:
+                take_producers(run, first, taken.stopped, lambda number: self._log.batch(run, number), self._appends)
+            except ProducerError as error:  # the batch itself counts, but for what its producer would have changed
+                self._commit(take_in(run, first, error.number + 1, before, room))
+                self._set_map_end(run, first, error.number)
+                self.position = int(run.positions[error.number])
+                raise error.error from error.__cause__
+            self._commit(taken)
+            self._set_map_end(run, first, taken.stopped)
+            first = taken.stopped
+            if first < len(run):
+                self._batch(self._log.batch(run, first))
+                first += 1
+
+    def _room(self) -> IndexRoom:
+        from kafkalog.codec.fast.rebuild import IndexRoom
+
+        return IndexRoom(self._base_offset, self._interval, self._offsets.max_entries, self._times.max_entries)
+
+    def _progress(self) -> Progress:
+        from kafkalog.codec.fast.rebuild import Progress
+
+        return Progress(
+            self.valid_bytes,
+            self._last_indexed,
+            *self.largest,
+            self._offsets.entries,
+            self._offsets.last_offset,
+            self._times.entries,
+            *self._times.last_entry,
+            self._latest_epoch,
+        )
+
+    def _commit(self, taken: Taken) -> None:
+        after = taken.progress
+        self._offsets.extend(taken.offset_entries, after.last_offset)
+        self._times.extend(taken.time_entries, TimestampOffset(after.last_timestamp, after.last_timestamp_offset))
+        self.largest = TimestampOffset(after.timestamp, after.timestamp_offset)
+        self.valid_bytes, self._last_indexed = after.valid_bytes, after.last_indexed
+        for epoch, offset in taken.epochs:
+            self._epochs.assign(epoch, offset)
+
+    def _set_map_end(self, run: HeaderRun, first: int, end: int) -> None:
+        number = run.last_v2(first, end)
+        if number is not None:
+            self._producers.set_map_end(int64(int(run.last_offsets[number]) + 1))
