@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.fast.stretch_kernel import places
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
 
@@ -36,14 +37,12 @@ def unpack(run: BatchRun, codec: int, limits: Limits, budget: int) -> Unpacked:
     All batches of the run have the same codec, and hold a record.
     """
     window = run.window
-    base = np.frombuffer(window, np.uint8).ctypes.data
-    sizes = run.sizes - BATCH.size
     if codec == Codec.NONE:
-        wanted = int(np.searchsorted(np.cumsum(sizes), budget, side="right"))
-        fits = sizes <= limits.decompressed_batch_bytes
-        whole = len(run) if fits.all() else int(np.argmin(fits))
-        taken = min(max(wanted, 1), whole)
-        return Unpacked(run.starts[:taken] + (base + BATCH.size), np.ascontiguousarray(sizes[:taken]), window)
+        found = np.empty((2, len(run)), np.int64)
+        base = np.frombuffer(window, np.uint8).ctypes.data
+        count = places(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
+        return Unpacked(found[0, :count], found[1, :count], window)
+    sizes = run.sizes - BATCH.size
     view = memoryview(window)
     pieces: list[bytes] = []
     total = 0
