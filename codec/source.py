@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["BufferSource", "Source", "Window"]
+__all__ = ["BufferSource", "ReadsInto", "Source", "Window"]
 
 Bytes = bytes | memoryview
 
@@ -18,6 +18,14 @@ class Source(Protocol):
 
     def read(self, position: int, length: int) -> Bytes:
         """`length` bytes from `position`; fewer only where the source ends."""
+
+
+@runtime_checkable
+class ReadsInto(Protocol):
+    """A source that can also fill memory that is there already."""
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        """As `read`, as many bytes as `target` has; how many there were."""
 
 
 class BufferSource:

@@ -110,15 +110,33 @@ class FileSource:
             try:
                 piece = os.pread(self._descriptor, length, position)
             except OSError as error:
-                raise StorageError(
-                    error.errno, f"cannot read at byte {position}: {error.strerror}", self.path
-                ) from error
+                raise self._unreadable(error, position) from error
             if not piece:
                 break
             pieces.append(piece)
             position += len(piece)
             length -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        """Fill `target` with the bytes from `position`; how many there were, fewer only where the file ends."""
+        if self._remote is not None or not hasattr(os, "preadv"):
+            piece = self.read(position, len(target))
+            target[: len(piece)] = piece
+            return len(piece)
+        done = 0
+        while done < len(target):
+            try:
+                count = os.preadv(self._descriptor, [target[done:]], position + done)
+            except OSError as error:
+                raise self._unreadable(error, position + done) from error
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def _unreadable(self, error: OSError, position: int) -> StorageError:
+        return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
 
     def close(self) -> None:
         """Close the file; a second time does nothing."""

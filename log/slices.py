@@ -134,31 +134,24 @@ class SliceReader:
 
     def _run(self, run: BatchRun) -> Iterator[pa.RecordBatch | Damage]:
         """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
+        import numpy as np
+
+        from kafkalog.codec.fast.stretch_kernel import ordinary
+
         end = self._slice.end_offset
+        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
+        lows = np.empty(len(run), np.int64)
         first = True
         while len(run) and (first or self.next_offset < end):
-            ordinary = self._ordinary(run) if self.next_offset < end else 0
             first = False
-            if ordinary == 0:
+            count = ordinary(run.table, self.next_offset, self._slice.base_offset, end, flags, lows)
+            if count == 0:
                 yield from self._batch(run.batch(0))
                 run = run.part(1, len(run))
                 continue
-            part, run = run.part(0, ordinary), run.part(ordinary, len(run))
-            low = part.last_offsets + 1
-            low[1:], first_low, last = low[:-1].copy(), self.next_offset, int(low[-1])
-            low[0], self.next_offset = first_low, last
-            yield from self._faults(self._assembler.add_run(part, low, end))
-
-    def _ordinary(self, run: BatchRun) -> int:
-        """How many batches from the first on are in order, wanted, and need no look at transactions or markers."""
-        first, last = run["base_offset"], run.last_offsets
-        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
-        fine = (first >= 0) & (first <= last) & (last - self._slice.base_offset <= MAX_RELATIVE_OFFSET)
-        fine &= run["attributes"] & flags == 0
-        fine[0] &= bool(last[0] >= self.next_offset)
-        fine[1:] &= (last[1:] > last[:-1]) & (last[:-1] < self._slice.end_offset - 1)
-        fine &= first < self._slice.end_offset
-        return len(run) if fine.all() else int(fine.argmin())
+            part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
+            self.next_offset = int(part.last_offsets[-1]) + 1
+            yield from self._faults(self._assembler.add_run(part, lows[:count], end))
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""

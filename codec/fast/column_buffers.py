@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.decode_kernel import COUNTERS, SINKS, SMALLEST_HEADER, decode
 from kafkalog.codec.fast.schema import TYPES
 from kafkalog.codec.limits import Limits
@@ -15,6 +16,8 @@ from kafkalog.codec.model import TIMESTAMP_TYPE_FLAG
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from kafkalog.codec.fast.runs import BatchRun
 
     Int64s = npt.NDArray[np.int64]
 
@@ -34,6 +37,10 @@ _ROW_SINKS = (
 )  # fmt: skip
 _ELEMENT_SINKS = ("header_key_ends", "header_value_ends", "header_value_valid")
 _DATA_SINKS = ("key", "value", "header_key", "header_value")
+_MOSTLY = ("key", "value")
+"""What most of the record bytes are."""
+_ROWS, _HEADERS = COUNTERS.index("rows"), COUNTERS.index("headers")
+_DATA_COUNTERS = {name: COUNTERS.index(name) for name in _DATA_SINKS}
 WANTED: dict[str, tuple[str, ...]] = {
     "offset": ("offset",),
     "timestamp": ("timestamp", "timestamp_valid"),
@@ -58,7 +65,9 @@ class ColumnBuffers:
 
     def __init__(self, columns: Sequence[str], rows: int, most_bytes: int) -> None:
         self._wanted = [name for column in columns for name in WANTED.get(column, ())]
-        self._buffers: dict[str, Any] = {}
+        self._blocks: dict[str, Block] = {}
+        self._of_rows = [name for name in self._wanted if name in _ROW_SINKS]
+        self._of_data = [name for name in self._wanted if name in _DATA_SINKS]
         self.sinks = np.zeros(len(SINKS), np.int64)
         self.counters = np.zeros(len(COUNTERS), np.int64)
         self._room_rows = self._room_elements = 0
@@ -69,50 +78,58 @@ class ColumnBuffers:
         """How much is filled, see `COUNTERS`."""
         return int(self.counters[COUNTERS.index(name)])
 
-    def __getitem__(self, name: str) -> Any:
-        return self._buffers[name]
+    def address(self, name: str) -> int:
+        """Where a buffer begins."""
+        return self._blocks[name].address
+
+    def view(self, name: str, kind: Any, count: int) -> npt.NDArray[Any]:
+        """The first numbers of a buffer."""
+        return self._blocks[name].view(kind, count)
+
+    def buffer(self, name: str) -> pa.Buffer:
+        """A buffer as Arrow's."""
+        return pa.py_buffer(self._blocks[name].buffer)
 
     def ensure(self, rows: int, record_bytes: int) -> None:
         """Room for so many more rows, and for all that so many more record bytes can hold."""
-        need = self.count("rows") + rows
+        counters = self.counters.tolist()
+        need = counters[_ROWS] + rows
         if need > self._room_rows or not self._room_rows:
             self._room_rows = max(need, 2 * self._room_rows, self._first_rows)
-            self._resize([name for name in self._wanted if name in _ROW_SINKS], self._room_rows + 1)
-        # what all rows would take if they went on like these: growing means copying
-        foreseen = min(record_bytes * self._room_rows // max(rows, 1), self._most_bytes)
-        for name in self._wanted:
-            if name in _DATA_SINKS:
-                self._data(name, self.count(name) + record_bytes, foreseen)
+            self._resize(self._of_rows, counters[_ROWS], self._room_rows)
+        for name, counter in _DATA_COUNTERS.items():
+            if name in self._of_data:
+                block = self._blocks.get(name)
+                least = counters[counter] + record_bytes
+                if block is None or block.size < least:
+                    foreseen = 1
+                    if block is not None:
+                        foreseen = 2 * block.size
+                    elif name in _MOSTLY:  # what all rows would take if they went on like these: growing means copying
+                        foreseen = min(record_bytes * self._room_rows // max(rows, 1), self._most_bytes)
+                    self._put(name, max(least, foreseen), counters[counter])
         if "header_ends" in self._wanted:
-            elements = self.count("headers") + record_bytes // SMALLEST_HEADER
+            elements = counters[_HEADERS] + record_bytes // SMALLEST_HEADER
             if elements > self._room_elements or not self._room_elements:
                 self._room_elements = max(elements, 2 * self._room_elements)
-                self._resize(_ELEMENT_SINKS, self._room_elements + 1)
+                self._resize(_ELEMENT_SINKS, counters[_HEADERS], self._room_elements)
 
-    def _data(self, name: str, need: int, foreseen: int) -> None:
-        buffer = self._buffers.get(name)
-        if buffer is None:
-            self._put(name, max(need, foreseen, 1))
-        elif buffer.size < need:
-            self._put(name, max(need, 2 * buffer.size))
-
-    def _resize(self, names: Sequence[str], items: int) -> None:
+    def _resize(self, names: Sequence[str], used: int, items: int) -> None:
+        """Room for `items`, and one more because there are more ends than rows."""
         for name in names:
-            is_new = name not in self._buffers
-            self._put(name, items * _WIDTHS[name])
+            is_new = name not in self._blocks
+            self._put(name, (items + 1) * _WIDTHS[name], (used + 1) * _WIDTHS[name])
             if is_new and name.endswith("_ends"):
-                np.frombuffer(self._buffers[name], np.int32, 1)[0] = 0
+                self.view(name, np.int32, 1)[0] = 0
 
-    def _put(self, name: str, size: int) -> None:
-        if name in self._buffers:
-            self._buffers[name].resize(size)
-        else:
-            self._buffers[name] = pa.allocate_buffer(size, resizable=True)
-        self.sinks[SINKS.index(name)] = self._buffers[name].address
+    def _put(self, name: str, size: int, used: int) -> None:
+        block = self._blocks.get(name)
+        self._blocks[name] = block = Block(size) if block is None else block.grown(size, used)
+        self.sinks[SINKS.index(name)] = block.address
 
     def reset(self) -> None:
         """Let go of everything: what was filled belongs to Arrow arrays now."""
-        self._buffers = {}
+        self._blocks = {}
         self.sinks[:] = 0
         self.counters[:] = 0
         self._room_rows = self._room_elements = 0
@@ -125,8 +142,10 @@ class ColumnFiller:
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
     ) -> None:
         self._schema = schema
-        self._constants = {"topic": pa.repeat(pa.scalar(topic, pa.string()), rows),
-                           "partition": pa.repeat(pa.scalar(partition, pa.int32()), rows)}  # fmt: skip
+        self._scalars = {"topic": pa.scalar(topic, pa.string()), "partition": pa.scalar(partition, pa.int32()),
+                         "headers": pa.scalar(None, TYPES["headers"])}  # fmt: skip
+        self._repeated: dict[str, pa.Array] = {}
+        self._rows_foreseen = rows
         self._largest_headers = limits.headers_per_record
         self.buffers = ColumnBuffers(schema.names, rows, most_bytes)
         self._kept: list[Int64s] = []
@@ -137,21 +156,20 @@ class ColumnFiller:
         """Rows so far."""
         return self.buffers.count("rows")
 
-    def fill(self, addresses: Int64s, sizes: Int64s, headers: Any, low: Int64s, high: int) -> int:
-        """Take batches, `headers` their `BatchRun`; how many were taken before one that holds a fault."""
-        counts = headers["records_count"]
-        self.buffers.ensure(int(np.minimum(counts, sizes // 7 + 1).sum()), int(sizes.sum()))
-        batches = np.empty((8, len(addresses)), np.int64)
-        batches[0], batches[1], batches[2] = counts, headers["base_offset"], headers["base_timestamp"]
-        batches[3], batches[4] = headers["max_timestamp"], headers["attributes"] & TIMESTAMP_TYPE_FLAG
-        batches[5], batches[6], batches[7] = headers["base_sequence"], low, high
-        kept = np.zeros(len(addresses), np.int64)
+    def fill(self, addresses: Int64s, sizes: Int64s, run: BatchRun, start: int, lows: Int64s, high: int) -> int:
+        """Take batches of a run from number `start` on; how many were taken before one that holds a fault.
+
+        There must be room for them, see `ColumnBuffers.ensure`.  `lows` begins with that of the first one.
+        """
+        kept = np.empty(len(addresses), np.int64)
+        buffers = self.buffers
         done: int = decode(
-            addresses, sizes, batches, self._largest_headers, self.buffers.sinks, self.buffers.counters, kept
+            addresses, sizes, run.table, start, lows, high, self._largest_headers, buffers.sinks, buffers.counters, kept
         )
-        self._kept.append(kept[:done])
-        for name, values in self._of_batch.items():
-            values.append(headers[_OF_BATCH[name][0]][:done].copy())
+        if self._of_batch:
+            self._kept.append(kept[:done])
+            for name, values in self._of_batch.items():
+                values.append(run[_OF_BATCH[name][0]][start : start + done].copy())
         return done
 
     def take(self) -> pa.RecordBatch:
@@ -177,10 +195,8 @@ class ColumnFiller:
 
     def _column(self, name: str) -> pa.Array:
         buffers, rows = self.buffers, self.rows
-        if name in self._constants:
-            if rows > len(self._constants[name]):
-                self._constants[name] = pa.repeat(self._constants[name][0], rows)
-            return self._constants[name][:rows]
+        if name in ("topic", "partition") or (name == "headers" and buffers.count("headers") == 0):
+            return self._same(name, rows)
         if name in _OF_BATCH:
             return pa.array(self.of_rows(name))
         if name in ("key", "value"):
@@ -190,20 +206,27 @@ class ColumnFiller:
         nulls, bits = 0, None
         if name == "timestamp":
             nulls = buffers.count("timestamp_nulls")
-            bits = validity(buffers["timestamp_valid"], rows) if nulls else None
-        return pa.Array.from_buffers(TYPES[name], rows, [bits, buffers[name]], nulls)
+            bits = validity(buffers.view("timestamp_valid", np.uint8, rows)) if nulls else None
+        return pa.Array.from_buffers(TYPES[name], rows, [bits, buffers.buffer(name)], nulls)
+
+    def _same(self, name: str, rows: int) -> pa.Array:
+        """The same value for each row."""
+        known = self._repeated.get(name)
+        if known is None or len(known) < rows:
+            self._repeated[name] = known = pa.repeat(self._scalars[name], max(rows, self._rows_foreseen))
+        return known[:rows]
 
 
-def validity(valid: Any, rows: int) -> pa.Buffer:
+def validity(valid: npt.NDArray[Any]) -> pa.Buffer:
     """A byte for each row as a bit for each row."""
-    return pa.py_buffer(np.packbits(np.frombuffer(valid, np.uint8, rows), bitorder="little"))
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def binary(buffers: ColumnBuffers, name: str, rows: int, kind: pa.DataType) -> pa.Array:
     """A column of bytes."""
     nulls = buffers.count(f"{name}_nulls") if f"{name}_nulls" in COUNTERS else 0
-    bits = validity(buffers[f"{name}_valid"], rows) if nulls else None
-    return pa.Array.from_buffers(kind, rows, [bits, buffers[f"{name}_ends"], buffers[name]], nulls)
+    bits = validity(buffers.view(f"{name}_valid", np.uint8, rows)) if nulls else None
+    return pa.Array.from_buffers(kind, rows, [bits, buffers.buffer(f"{name}_ends"), buffers.buffer(name)], nulls)
 
 
 def _header_keys(buffers: ColumnBuffers, elements: int) -> pa.Array:
@@ -220,13 +243,11 @@ def _headers(buffers: ColumnBuffers, rows: int) -> pa.Array:
     """A list of key and value for each record, null where it has none."""
     elements = buffers.count("headers")
     kind = TYPES["headers"]
-    if elements == 0:
-        return pa.nulls(rows, kind)
     fields = list(kind.value_type)
     columns = [_header_keys(buffers, elements), binary(buffers, "header_value", elements, pa.binary())]
     pairs = pa.StructArray.from_arrays(columns, fields=fields)
-    ends = np.frombuffer(buffers["header_ends"], np.int32, rows + 1)
+    ends = buffers.view("header_ends", np.int32, rows + 1)
     some = np.diff(ends) > 0
     nulls = rows - int(np.count_nonzero(some))
-    bits = pa.py_buffer(np.packbits(some, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(kind, rows, [bits, buffers["header_ends"]], nulls, children=[pairs])
+    bits = validity(some) if nulls else None
+    return pa.Array.from_buffers(kind, rows, [bits, buffers.buffer("header_ends")], nulls, children=[pairs])

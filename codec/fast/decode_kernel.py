@@ -15,7 +15,9 @@ from kafkalog.codec import derive
 from kafkalog.codec.derive import OpKind
 from kafkalog.codec.fast.fields_kernel import read_bytes, read_number, read_varint
 from kafkalog.codec.fast.machine import compiled, copy, store
+from kafkalog.codec.fast.walk_kernel import FIELDS
 from kafkalog.codec.layout import record_batch
+from kafkalog.codec.model import TIMESTAMP_TYPE_FLAG
 
 __all__ = ["COUNTERS", "SINKS", "SMALLEST_HEADER", "decode"]
 
@@ -46,7 +48,12 @@ _VARLONG, _BYTES, _STRING = int(OpKind.VARLONG), int(OpKind.BYTES), int(OpKind.S
 _LARGEST_MS = (2**63 - 1) // 1000
 _MAX_SEQUENCE = numba.int32(2**31 - 1)
 _store8, _store32, _store64 = store[8], store[32], store[64]
-_DECLARED = (_RECORD, SINKS, COUNTERS)
+_BASE_OFFSET, _BASE_TIMESTAMP, _MAX_TIMESTAMP, _ATTRIBUTES, _BASE_SEQUENCE, _COUNT = (
+    FIELDS.index(name)
+    for name in ("base_offset", "base_timestamp", "max_timestamp", "attributes", "base_sequence", "records_count")
+)
+_APPEND_TIME = int(TIMESTAMP_TYPE_FLAG)
+_DECLARED = (_RECORD, SINKS, COUNTERS, FIELDS, _APPEND_TIME)
 
 
 @compiled(inline=True, declared=_DECLARED)
@@ -104,19 +111,19 @@ def _take_headers(cursor: int, end: int, count: int, sinks: Any, counters: Any) 
 
 @compiled(declared=_DECLARED)
 def _batch(  # noqa: C901 - one record after the other, field by field: calls would cost what the kernel is for
-    first: int, end: int, batch: Any, number: int, largest: int, sinks: Any, counters: Any
+    first: int, end: int, table: Any, number: int, low: int, high: int, largest: int, sinks: Any, counters: Any
 ) -> bool:
     """One batch of records; False if there is anything wrong with it, and then the counters say too much."""
-    base_offset, base_timestamp, append_time = batch[1, number], batch[2, number], batch[3, number]
-    appended, base_sequence = batch[4, number] != 0, batch[5, number]
-    low, high = batch[6, number], batch[7, number]
+    base_offset, base_timestamp = table[_BASE_OFFSET, number], table[_BASE_TIMESTAMP, number]
+    append_time, appended = table[_MAX_TIMESTAMP, number], table[_ATTRIBUTES, number] & _APPEND_TIME != 0
+    base_sequence = table[_BASE_SEQUENCE, number]
     offsets, timestamps, moments_valid = sinks[_OFFSET], sinks[_TIMESTAMP], sinks[_TIMESTAMP_VALID]
     sequences, header_ends = sinks[_SEQUENCE], sinks[_HEADER_ENDS]
     key_ends, keys, key_valid = sinks[_KEY_ENDS], sinks[_KEY], sinks[_KEY_VALID]
     value_ends, values, value_valid = sinks[_VALUE_ENDS], sinks[_VALUE], sinks[_VALUE_VALID]
     row, key_bytes, value_bytes = counters[0], counters[1], counters[2]
     cursor = first
-    for _ in range(batch[0, number]):
+    for _ in range(table[_COUNT, number]):
         length, cursor, fault = read_varint(cursor, end)
         if fault != 0 or length < 1 or length > end - cursor:
             return False
@@ -189,20 +196,27 @@ def _batch(  # noqa: C901 - one record after the other, field by field: calls wo
     return True
 
 
-@compiled("int64(int64[::1], int64[::1], int64[:,::1], int64, int64[::1], int64[::1], int64[::1])", declared=_DECLARED)
-def decode(addresses: Any, sizes: Any, batches: Any, largest: int, sinks: Any, counters: Any, kept: Any) -> int:
+@compiled(
+    "int64(int64[::1], int64[::1], int64[:,:], int64, int64[::1], int64, int64, int64[::1], int64[::1], int64[::1])",
+    declared=_DECLARED,
+)
+def decode(
+    addresses: Any, sizes: Any, table: Any, start: int, lows: Any, high: int, largest: int, sinks: Any, counters: Any,
+    kept: Any,
+) -> int:  # fmt: skip
     """Append the records of batches to the buffers at `sinks`; how many batches could be taken before a faulty one.
 
-    `addresses` and `sizes` tell where the record bytes are; the rows of `batches` are count of records, base offset,
-    base timestamp and append time (ms), whether that counts, base sequence, and the offsets wanted, from and up to.
-    `largest` caps the headers of a record.  The buffers need room for all that the bytes can hold; `kept` gets the rows
-    of each batch.
+    `addresses` and `sizes` tell where the record bytes are; `table` has the headers of the batches from column `start`
+    on, see `walk_kernel`.  Wanted are the offsets from `lows`, of each batch, up to, not including, `high`.  `largest`
+    caps the headers of a record.  The buffers need room for all that the bytes can hold; `kept` gets the rows of each
+    batch.
     """
     before = counters.copy()
     for number in range(addresses.shape[0]):
         before[:] = counters
         first = addresses[number]
-        if not _batch(first, first + sizes[number], batches, number, largest, sinks, counters):
+        end = first + sizes[number]
+        if not _batch(first, end, table, start + number, lows[number], high, largest, sinks, counters):
             counters[:] = before
             return number
         kept[number] = counters[0] - before[0]

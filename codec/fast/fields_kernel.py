@@ -62,11 +62,15 @@ def _zigzag(value: Any) -> int:
 
 @compiled(inline=True)
 def read_varint(position: int, end: int) -> tuple[int, int, int]:
-    """A zig-zag 32-bit integer."""
+    """A zig-zag 32-bit integer; most are of one byte or two."""
     if position < end:
         byte = _load8(position)
         if byte < numba.uint64(0x80):
             return _zigzag(byte), position + 1, 0
+        if position + 1 < end:
+            second = _load8(position + 1)
+            if second < numba.uint64(0x80):
+                return _zigzag(byte & numba.uint64(0x7F) | second << numba.uint64(7)), position + 2, 0
     value, after, fault = _unsigned(position, end, 5)
     return _zigzag(value & numba.uint64(0xFFFFFFFF)), after, fault
 

@@ -73,7 +73,7 @@ class JsonLines:
         room = rows * line + data * _LONGEST_ESCAPE + buffers.count("headers") * _OF_A_HEADER
         if len(self._target) < room:
             self._target = np.empty(room, np.uint8)
-        columns = np.array([buffers[name].address for name in _SINKS], np.int64)
+        columns = np.array([buffers.address(name) for name in _SINKS], np.int64)
         appended = np.ascontiguousarray(filler.of_rows("timestampType"), np.uint8)
         epochs = filler.of_rows("leaderEpoch").astype(np.int64)
         prefix = np.array([self._prefix.ctypes.data, len(self._prefix)], np.int64)

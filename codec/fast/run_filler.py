@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from kafkalog.codec.fast.column_buffers import MOST_BYTES, ColumnFiller
 from kafkalog.codec.fast.runs import BatchRun
+from kafkalog.codec.fast.stretch_kernel import ODD, alike, fitting
 from kafkalog.codec.fast.unpacking import unpack
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import CODEC_MASK, Codec
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     Int64s = npt.NDArray[np.int64]
@@ -59,20 +59,18 @@ class RunFiller:
 
     def take_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""
-        counts, codecs = run["records_count"], run["attributes"] & CODEC_MASK
-        odd = (counts < 0) | (counts > self._limits.records_per_batch) | (codecs > Codec.ZSTD)
-        odd |= run.sizes > self._limits.decompressed_batch_bytes
-        odd |= run.sizes > MOST_BYTES // 2
-        kind = np.where(odd, -1, np.where(counts == 0, -2, codecs))
-        edges = np.flatnonzero(np.diff(kind)) + 1
-        for start, end in zip([0, *edges.tolist()], [*edges.tolist(), len(run)], strict=True):
-            codec = int(kind[start])
-            if codec >= 0:
-                yield from self._stretch(run, low, high, start, end, codec)
-            elif codec == -1:
+        start, table = 0, run.table
+        most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
+        while start < len(run):
+            kind, end = alike(table, start, self._limits.records_per_batch, most_bytes)
+            if kind >= 0:
+                yield from self._stretch(run, low, high, start, end, kind)
+            elif kind == ODD:
                 yield from range(start, end)
+            start = end
 
     def _stretch(self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int) -> Iterator[int | None]:
+        filler, table = self.filler, run.table
         while start < end:
             opened = unpack(run.part(start, end), codec, self._limits, min(self.bytes_bound, _MOST_AT_ONCE))
             count = len(opened.addresses)
@@ -81,31 +79,19 @@ class RunFiller:
                 start += 1
             done = 0
             while done < count:
-                part = run.part(start + done, start + count)
-                fitting = self._fitting(part["records_count"], opened.sizes[done:])
-                if fitting == 0:
-                    self.reached = start + done
+                rows, size = self.rows_bound - filler.rows, self.bytes_bound - self._bytes
+                fits, room, total = fitting(table, start, opened.sizes[done:], int(self.is_empty), rows, size)
+                if fits == 0:
+                    self.reached = start
                     yield None
                     continue
-                these = slice(done, done + fitting)
-                taken = self.filler.fill(
-                    opened.addresses[these],
-                    opened.sizes[these],
-                    part.part(0, fitting),
-                    low[start + done : start + done + fitting],
-                    high,
-                )
-                self._bytes += int(opened.sizes[done : done + taken].sum())
+                filler.buffers.ensure(room, total)
+                these = slice(done, done + fits)
+                taken = filler.fill(opened.addresses[these], opened.sizes[these], run, start, low[start:], high)
+                self._bytes += total if taken == fits else int(opened.sizes[done : done + taken].sum())
                 done += taken
-                if taken < fitting:
-                    yield start + done
+                start += taken
+                if taken < fits:
+                    yield start
                     done += 1
-            start += count
-
-    def _fitting(self, counts: Int64s, sizes: Int64s) -> int:
-        """How many of the batches are within the bounds together with what is there; one at least when empty."""
-        rows = self.filler.rows + np.cumsum(counts)
-        total = self._bytes + np.cumsum(sizes)
-        within = (rows <= self.rows_bound) & (total <= self.bytes_bound)
-        number = len(within) if within.all() else int(np.argmin(within))
-        return max(number, 1) if self.is_empty else number
+                    start += 1

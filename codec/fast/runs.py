@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.walk_kernel import FIELDS, walk
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.source import ReadsInto, Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,7 +26,9 @@ __all__ = ["BatchRun", "RunScanner"]
 
 _ROWS = {name: number for number, name in enumerate(FIELDS)}
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 64 * MIB
-_BATCHES_OF_A_RUN = 32 * KIB
+_BATCHES_OF_A_RUN = 8 * KIB
+_UNALIKE = 40
+"""More columns than that, so that the rows of the table do not all fall into the same lines of the cache."""
 _SIZE = LOG_OVERHEAD.reader("size")
 
 
@@ -43,6 +46,11 @@ class BatchRun:
     def __getitem__(self, name: str) -> npt.NDArray[np.int64]:
         column: npt.NDArray[np.int64] = self._table[_ROWS[name]]
         return column
+
+    @property
+    def table(self) -> npt.NDArray[np.int64]:
+        """A row for each of `walk_kernel.FIELDS`, and one of where batches begin in `window`; not contiguous."""
+        return self._table
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
@@ -108,10 +116,12 @@ class RunScanner:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._source = source
+        self._reads_into = source if isinstance(source, ReadsInto) else None
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
         self._window_bytes = _SMALLEST_WINDOW
+        self._table: Any = np.empty((len(FIELDS) + 1, _BATCHES_OF_A_RUN + _UNALIKE), np.int64)
         self.valid_bytes = position
         self.stop: StopReason | None = None
         self.findings: list[Finding] = []
@@ -123,7 +133,7 @@ class RunScanner:
             position = self.valid_bytes
             at = position - start
             if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
-                window, start = self._source.read(position, min(self._window_bytes, self._end - position)), position
+                window, start = self._read(position), position
             run = self._run(window, start, position)
             if run is not None:
                 self.valid_bytes = run.end
@@ -141,6 +151,13 @@ class RunScanner:
             self.stop = one.stop
             self.findings += one.findings
 
+    def _read(self, position: int) -> bytes | memoryview:
+        size = min(self._window_bytes, self._end - position)
+        if self._reads_into is None:
+            return self._source.read(position, size)
+        target = Block(size).buffer[:size]
+        return target[: self._reads_into.read_into(position, target)]
+
     def _wanted(self, window: bytes | memoryview, at: int) -> int:
         """Bytes that the batch at `at` of the window takes, if the window shows that."""
         if len(window) - at < BATCH.size:
@@ -151,9 +168,8 @@ class RunScanner:
         size = min(len(window), self._end - start) - (position - start)
         if size < BATCH.size:
             return None
-        table: Any = np.empty((len(FIELDS) + 1, min(size // BATCH.size, _BATCHES_OF_A_RUN)), np.int64)
         address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
-        found = walk(address, size, self._limits.batch_bytes, self._check_crc, table)
+        found = walk(address, size, self._limits.batch_bytes, self._check_crc, self._table)
         if found == 0:
             return None
-        return BatchRun(table[:, :found], memoryview(window)[position - start :], position)
+        return BatchRun(self._table[:, :found].copy(), memoryview(window)[position - start :], position)
