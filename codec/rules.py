@@ -28,6 +28,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""
 MAGICS = frozenset({0, 1, 2})
 _LAST_LEGACY_CODEC = Codec.LZ4
+_BATCH_MAGIC = 2
 
 
 def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
@@ -63,7 +64,8 @@ class Continuity:
         """
         first, last = run["base_offset"], run.last_offsets
         deltas, counts, epochs = run["last_offset_delta"], run["records_count"], run["partition_leader_epoch"]
-        fine = (run["attributes"] & CODEC_MASK <= Codec.ZSTD) & (first >= 0) & (deltas >= 0)
+        fine = (run["magic"] == _BATCH_MAGIC) & (run["attributes"] & CODEC_MASK <= Codec.ZSTD)
+        fine &= (first >= 0) & (deltas >= 0)
         fine &= (counts >= 0) & (counts <= deltas + 1) & (last >= first)
         if self._base is not None:
             fine &= (first >= self._base) & (last - self._base <= MAX_RELATIVE_OFFSET)

@@ -7,10 +7,14 @@ here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.model import RecordBatch
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun
 
 __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
@@ -21,37 +25,47 @@ class _EntryCheck:
     def __init__(self, file: str, base_offset: int, data: bytes, entry_size: int) -> None:
         self.file = file
         self._base = base_offset
-        self.findings: list[Finding] = []
+        self._of_entries: list[Finding] = []
+        self._of_end: list[Finding] = []
         self._mismatches = 0
         if len(data) % entry_size:
-            self._found(FindingCode.INDEX_SIZE_INVALID, len(data), f"{len(data)} bytes, not a multiple of {entry_size}")
+            detail = f"{len(data)} bytes, not a multiple of {entry_size}"
+            self._of_entries.append(self._finding(FindingCode.INDEX_SIZE_INVALID, len(data), detail))
         self._data = memoryview(data)[: len(data) - len(data) % entry_size]
         self._size = entry_size
         self._slot = 0
 
-    def _found(
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found so far; entries first, then how they end."""
+        return self._of_entries + self._of_end
+
+    def _finding(
         self,
         code: FindingCode,
         position: int,
         detail: str,
         offset: int | None = None,
         severity: Severity = Severity.WARNING,
-    ) -> None:
-        self.findings.append(Finding(code, severity, position, offset, detail, self.file))
+    ) -> Finding:
+        return Finding(code, severity, position, offset, detail, self.file)
 
     def _end_of_entries(self, slot: int) -> None:
         """Entry `slot` does not increase: zeros of a preallocated file, or nonsense."""
         rest = self._data[slot * self._size :]
         if rest.nbytes and bytes(rest).count(0) == rest.nbytes:
             detail = f"{rest.nbytes} zero bytes behind {slot} entries: the broker did not close it"
-            self._found(FindingCode.INDEX_PREALLOCATED, slot * self._size, detail, severity=Severity.INFO)
+            found = self._finding(FindingCode.INDEX_PREALLOCATED, slot * self._size, detail, severity=Severity.INFO)
         else:
-            self._found(FindingCode.INDEX_NOT_INCREASING, slot * self._size, f"entry {slot} does not increase")
+            detail = f"entry {slot} does not increase"
+            found = self._finding(FindingCode.INDEX_NOT_INCREASING, slot * self._size, detail)
+        self._of_end.append(found)
 
     def _mismatch(self, slot: int, offset: int, detail: str) -> None:
         self._mismatches += 1
         if self._mismatches == 1:
-            self._found(FindingCode.INDEX_ENTRY_MISMATCH, slot * self._size, detail, offset)
+            found = self._finding(FindingCode.INDEX_ENTRY_MISMATCH, slot * self._size, detail, offset)
+            self._of_entries.append(found)
 
 
 class OffsetIndexCheck(_EntryCheck):
@@ -74,12 +88,37 @@ class OffsetIndexCheck(_EntryCheck):
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """The walk has come to a batch."""
         while self._next is not None and self._next[2] <= batch.position:
-            slot, key, position = self._next
-            if position < batch.position:
-                self._mismatch(slot, key, f"offset {key} at position {position}, where no batch begins")
-            elif key <= last_offset_before:
-                self._mismatch(slot, key, f"offset {key} at position {position}, but {last_offset_before} is before it")
+            if self._next[2] < batch.position:
+                self._no_batch(*self._next)
+            elif self._next[1] <= last_offset_before:
+                self._wrong_key(*self._next, last_offset_before)
             self._next = next(self._entries, None)
+
+    def run(self, run: HeaderRun, last_offset_before: int) -> None:
+        """The walk has come to many batches, their offsets increasing."""
+        from kafkalog.codec.fast.index_agreement import first_wrong_position
+
+        entries: list[tuple[int, int, int]] = []
+        last_position = int(run.positions[-1])
+        while self._next is not None and self._next[2] <= last_position:
+            entries.append(self._next)
+            self._next = next(self._entries, None)
+        if not entries:
+            return
+        keys, positions = [entry[1] for entry in entries], [entry[2] for entry in entries]
+        wrong = first_wrong_position(run, last_offset_before, keys, positions)
+        if wrong is not None:
+            number, before = wrong
+            if before is None:
+                self._no_batch(*entries[number])
+            else:
+                self._wrong_key(*entries[number], before)
+
+    def _no_batch(self, slot: int, key: int, position: int) -> None:
+        self._mismatch(slot, key, f"offset {key} at position {position}, where no batch begins")
+
+    def _wrong_key(self, slot: int, key: int, position: int, before: int) -> None:
+        self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""
@@ -111,11 +150,33 @@ class TimeIndexCheck(_EntryCheck):
         """The walk has come to a batch."""
         while self._next is not None and self._next[2] <= last_offset_before:
             self._next = next(self._entries, None)
-        if self._next is not None and batch.last_offset <= self._next[2]:
-            slot, timestamp, offset = self._next
-            if batch.header.max_timestamp > timestamp:
-                detail = f"timestamp {timestamp} up to offset {offset}, but offset {batch.last_offset} is later"
-                self._mismatch(slot, offset, detail)
+        if self._next is None or batch.last_offset > self._next[2]:
+            return
+        if batch.header.max_timestamp > self._next[1]:
+            self._later(*self._next, batch.last_offset)
+
+    def run(self, run: HeaderRun, last_offset_before: int) -> None:
+        """The walk has come to many batches, their offsets increasing."""
+        from kafkalog.codec.fast.index_agreement import first_later_batch
+
+        entries: list[tuple[int, int, int]] = []
+        before_last = max(last_offset_before, int(run.last_offsets[-2]) if len(run) > 1 else last_offset_before)
+        while self._next is not None and self._next[2] <= before_last:
+            entries.append(self._next)
+            self._next = next(self._entries, None)
+        if self._next is not None:
+            entries.append(self._next)
+        if not entries:
+            return
+        timestamps, offsets = [entry[1] for entry in entries], [entry[2] for entry in entries]
+        later = first_later_batch(run, last_offset_before, timestamps, offsets)
+        if later is not None:
+            number, batch = later
+            self._later(*entries[number], int(run.last_offsets[batch]))
+
+    def _later(self, slot: int, timestamp: int, offset: int, last_offset: int) -> None:
+        detail = f"timestamp {timestamp} up to offset {offset}, but offset {last_offset} is later"
+        self._mismatch(slot, offset, detail)
 
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""

@@ -109,11 +109,12 @@ class _Walk:
             self._two_before = base - 1
         position = 0
         table = self._tree.headers(path)
-        for run in () if table is None else table.runs(self._tree.files[path].size):
+        source = self._tree.source(path)
+        for run in () if table is None else table.runs(source, source.size):
             if not self._run(path, run, base):
                 return False
             position = run.end
-        scanner = Scanner(self._tree.source(path), position=position)
+        scanner = Scanner(source, position=position)
         for batch in scanner:
             if not self._batch(path, batch.position, batch.header, base):
                 return False

@@ -50,7 +50,7 @@ class Survey:
     on_read: OnRead | None = None
     """told the path and the end of every read"""
     tables: HeaderTables | None = None
-    """of the logs; made when the first tree is"""
+    """of logs that are read here or were read before; made when the first tree is"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
 
     def tree(self) -> Tree:
@@ -58,7 +58,10 @@ class Survey:
         sizes = {path: facts.size for path, facts in self.files.items()}
         if self.tables is None:
             self.tables = HeaderTables(sum(size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)))
-        return Tree(sizes, self.directories, self.source, self.tables)
+        tables = self.tables
+        return Tree(
+            sizes, self.directories, self.source, lambda path, size: tables.of(os.path.join(self.root, path), size)
+        )
 
     def source(self, path: str) -> FileSource:
         """The opened file; a bounded number stay open."""
@@ -102,16 +105,23 @@ def facts_of(status: os.stat_result) -> FileFacts:
     return FileFacts(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink)
 
 
-def survey(root: str, *, only: frozenset[str] | None = None, on_read: OnRead | None = None) -> Survey:
+def survey(
+    root: str,
+    *,
+    only: frozenset[str] | None = None,
+    on_read: OnRead | None = None,
+    tables: HeaderTables | None = None,
+) -> Survey:
     """List a log directory and its partition directories; `only` limits it to some of the latter.
 
+    `tables` are those of logs that were read a moment ago, by their real paths.
     Raises `UsageError` if `root` is no directory, `StorageError` if it cannot be read.
     """
     if not os.path.lexists(root):
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
-    found = Survey(os.path.realpath(root), {}, {}, {}, on_read)
+    found = Survey(os.path.realpath(root), {}, {}, {}, on_read, tables)
     files: dict[str, FileFacts] = {}
     directories: dict[str, int] = {}
     special: dict[str, str] = {}

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -20,12 +20,19 @@ from kafkalog.codec.model import BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log import Inventory, LogDir, Partition, Segment, open_all, read_small
+from kafkalog.log.files import real
+from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.survey import survey
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun
 
 __all__ = [
     "PartitionReport",
@@ -38,6 +45,12 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+
+_BATCH_MAGIC = 2
+_FEW, _MANY = 16, 1 << 16
+"""Batches that are judged at a time behind one with a finding, and at most."""
+_LARGE_OFFSET = 2**62
+"""Segments from here on are looked at batch by batch: sums with their offsets may not fit into 64 bits."""
 
 
 @dataclass(slots=True)
@@ -98,11 +111,20 @@ class VerifyReport:
 class _PartitionVerifier:
     """Walks one partition and keeps what it finds."""
 
-    def __init__(self, partition: Partition, deep: bool, limits: Limits, on_read: Callable[[int], None] | None) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        deep: bool,
+        limits: Limits,
+        on_read: Callable[[int], None] | None,
+        tables: HeaderTables,
+    ) -> None:
         self.partition = partition
         self.deep = deep
         self.limits = limits
         self.on_read = on_read
+        self._tables = tables
+        self._has_markers = False
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))
         self.report.findings.extend(partition.findings)
@@ -136,16 +158,18 @@ class _PartitionVerifier:
         checks = list(self._index_checks(segment))
         continuity = Continuity(segment.base_offset, next_segment=next_base)
         last_offset = segment.base_offset - 1
-        with segment.scanner(limits=self.limits) as scanner:
+        with segment.open() as source:
+            position = 0
+            for part in self._parts(segment, source, continuity):
+                if isinstance(part, RecordBatch):
+                    last_offset = self._walked(part, segment.path, continuity, checks, last_offset)
+                    position = part.position + part.size
+                else:
+                    last_offset = self._walked_run(part, segment.path, checks, last_offset)
+                    position = part.end
+            scanner = Scanner(source, position=position, limits=self.limits)
             for batch in scanner:
-                report.batches += 1
-                if self.on_read is not None:
-                    self.on_read(batch.size)
-                report.findings += [finding.in_file(segment.path) for finding in continuity.check(batch)]
-                for check in checks:
-                    check.batch(batch, last_offset)
-                self._batch(batch, segment.path)
-                last_offset = max(last_offset, batch.last_offset)
+                last_offset = self._walked(batch, segment.path, continuity, checks, last_offset)
             report.findings += [finding.in_file(segment.path) for finding in scanner.findings]
             report.valid_bytes += scanner.valid_bytes
             if scanner.stop is not StopReason.END and next_base is not None:
@@ -156,6 +180,63 @@ class _PartitionVerifier:
             report.findings += check.findings
         report.log_bytes += segment.size
         report.log_end_offset = max(report.log_end_offset, last_offset + 1)
+
+    def _walked(
+        self,
+        batch: RecordBatch,
+        file: str,
+        continuity: Continuity,
+        checks: Sequence[OffsetIndexCheck | TimeIndexCheck],
+        last_offset: int,
+    ) -> int:
+        """The walk has come to a batch; gives the largest offset up to there."""
+        self.report.batches += 1
+        if self.on_read is not None:
+            self.on_read(batch.size)
+        self.report.findings += [finding.in_file(file) for finding in continuity.check(batch)]
+        for check in checks:
+            check.batch(batch, last_offset)
+        self._batch(batch, file)
+        return max(last_offset, batch.last_offset)
+
+    def _parts(self, segment: Segment, source: Source, continuity: Continuity) -> Iterator[HeaderRun | RecordBatch]:
+        """Stretches of batches of which only headers matter and that continue each other, and what lies between."""
+        table = None
+        if not self.deep and self.limits == DEFAULT_LIMITS and segment.base_offset < _LARGE_OFFSET:
+            table = self._tables.of(real(segment.path), source.size)
+        for run in () if table is None else table.runs(source, source.size):
+            number, size = 0, _MANY
+            while number < len(run):
+                if run["magic"][number] != _BATCH_MAGIC:
+                    yield run.batch(number)
+                    number += 1
+                    continue
+                part = run.part(number, min(number + size, len(run)))
+                count = continuity.sound_prefix(part, gaps=False)
+                if count:
+                    yield part.part(0, count)
+                if count < len(part):
+                    yield part.batch(count)
+                number, size = number + count + (count < len(part)), (_FEW if count < len(part) else _MANY)
+
+    def _walked_run(
+        self, run: HeaderRun, file: str, checks: Sequence[OffsetIndexCheck | TimeIndexCheck], last_offset: int
+    ) -> int:
+        """The walk has come to batches that continue each other; gives the largest offset up to there."""
+        self.report.batches += len(run)
+        if self.on_read is not None:
+            self.on_read(run.end - int(run.positions[0]))
+        for check in checks:
+            check.run(run, last_offset)
+        last_offsets = run.last_offsets
+        deleted = int((last_offsets < self.partition.log_start_offset).sum())
+        if deleted:
+            self._deleted = self._deleted or (file, int(last_offsets[0]))
+            self._deleted_batches += deleted
+        self._has_markers = self._has_markers or run.has_markers
+        for number in self._epochs.disagreeing(run):
+            self._epoch(run.v2_header(number), int(run.positions[number]), file)
+        return max(last_offset, int(last_offsets[-1]))
 
     def _index_checks(self, segment: Segment) -> Iterator[OffsetIndexCheck | TimeIndexCheck]:
         offset_index = segment.files.get(FileKind.OFFSET_INDEX)
@@ -183,6 +264,7 @@ class _PartitionVerifier:
             self._deleted_batches += 1
         if isinstance(header, BatchHeader):
             self._epoch(header, batch.position, file)
+            self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
         if not self.deep:
             return
         decoded = decode_batch(batch, limits=self.limits)
@@ -218,7 +300,7 @@ class _PartitionVerifier:
             for segment in self.partition.segments
             if FileKind.TRANSACTION_INDEX in segment.files
         }
-        derived = self.partition.transactions(limits=self.limits).aborted
+        derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         bases = [segment.base_offset for segment in self.partition.segments]
         expected: dict[int, set[tuple[int, int, int]]] = {base: set() for base in bases}
         for entry in derived:
@@ -263,6 +345,17 @@ class _Epochs:
         found = bisect.bisect_right(self._starts, offset) - 1
         return None if found < 0 else self._entries[found].epoch
 
+    def disagreeing(self, run: HeaderRun) -> Iterator[int]:
+        """Numbers of batches, their offsets increasing, that have a leader epoch which is neither that nor unknown."""
+        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
+        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
+        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
+        for number in range(first, behind):
+            begin = int(offsets.searchsorted(self._starts[number]))
+            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
+            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
+            yield from (wrong.nonzero()[0] + begin).tolist()
+
 
 def checkpoint_findings(
     partition: Partition, report: PartitionReport, log_start: int, high_watermark: int | None
@@ -291,11 +384,11 @@ def _last_end(partition: Partition, report: PartitionReport) -> int:
     return max(report.log_end_offset, partition.segments[-1].base_offset)
 
 
-def broker_findings(log_dir: LogDir) -> Iterator[Finding]:
-    """Whether a broker would start on the directory, with default settings."""
+def broker_findings(log_dir: LogDir, tables: HeaderTables | None = None) -> Iterator[Finding]:
+    """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read."""
     try:
         settings = LogSettings()
-        with survey(log_dir.path) as found:
+        with survey(log_dir.path, tables=tables) as found:
             result = load_log_directory(
                 found.tree(), settings=lambda topic: settings, now_ms=time.time_ns() // 1_000_000
             )
@@ -324,9 +417,10 @@ def verify_partition(
     deep: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
+    tables: HeaderTables | None = None,
 ) -> PartitionReport:
-    """What is wrong with one partition, its log directory left aside."""
-    return _PartitionVerifier(partition, deep, limits, on_read).run()
+    """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
+    return _PartitionVerifier(partition, deep, limits, on_read, tables or HeaderTables(partition.size)).run()
 
 
 def verify(
@@ -341,13 +435,14 @@ def verify(
     hold nothing of Kafka's and `StorageError` for I/O.
     """
     inventory = open_all(*paths, limits=limits)
+    tables = HeaderTables(sum(partition.size for partition in inventory.partitions))
     reports = {
-        partition.path: verify_partition(partition, deep=deep, limits=limits, on_read=on_read)
+        partition.path: verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
         for partition in inventory.partitions
     }
     found = [finding for log_dir in inventory.log_dirs for finding in log_dir.findings]
     found.extend(duplicate_findings(inventory))
     for log_dir in inventory.log_dirs:
         found.extend(_log_dir_findings(log_dir, reports))
-        found.extend(broker_findings(log_dir))
+        found.extend(broker_findings(log_dir, tables))
     return VerifyReport(inventory.paths, list(reports.values()), found)

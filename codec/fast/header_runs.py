@@ -17,6 +17,7 @@ from kafkalog.codec.fast.walk_kernel import FIELDS, walk
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import (
     BATCH,
+    CONTROL_FLAG,
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -66,11 +67,6 @@ class HeaderRun(BatchRun):
     def __init__(self, table: npt.NDArray[np.int64]) -> None:
         super().__init__(table, b"", 0)
 
-    @property
-    def table(self) -> npt.NDArray[np.int64]:
-        """All columns, a row each in the order of `FIELDS`, and behind them the positions in the file."""
-        return self._table
-
     def part(self, start: int, end: int) -> HeaderRun:
         """The batches from number `start` up to, not including, `end`."""
         return HeaderRun(self._table[:, start:end])
@@ -87,6 +83,12 @@ class HeaderRun(BatchRun):
     def has_producers(self, first: int, end: int) -> bool:
         """Some of the batches from number `first` up to `end` are of an idempotent or transactional producer."""
         return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())
+
+    @property
+    def has_markers(self) -> bool:
+        """There is a control batch with a producer, which ends a transaction."""
+        control = self["attributes"] & CONTROL_FLAG != 0
+        return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
 
     def last_v2(self, first: int, end: int) -> int | None:
         """Number of the last batch of version 2 among those from number `first` up to `end`."""
@@ -117,19 +119,18 @@ class HeaderRun(BatchRun):
 
 
 class HeaderTable:
-    """The sound batches at the start of a source of at least `size` bytes; about 100 bytes each where they are kept."""
+    """The sound batches in the first `size` bytes of a file; about 100 bytes each where they are kept."""
 
-    def __init__(self, source: Source, room: Room) -> None:
-        self._source = source
+    def __init__(self, size: int, room: Room) -> None:
         self._room = room
         self._kept: list[HeaderRun] = []
         self._kept_end = 0
         self._is_complete = False
         self._has_room = True
-        self.size = source.size
+        self.size = size
 
-    def runs(self, end: int) -> Iterator[HeaderRun]:
-        """The batches that lie before position `end` entirely, in order; what was not kept is read again."""
+    def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
+        """The batches that lie before position `end` entirely, in order; what was not kept is read from `source`."""
         number = 0
         position = 0
         while number < len(self._kept):
@@ -141,7 +142,7 @@ class HeaderTable:
             number, position = number + 1, run.end
         if self._is_complete or position >= end:
             return
-        for found in self._walk(position):
+        for found in self._walk(source, position):
             self._keep(found)
             run = found.before(end)
             if len(run):
@@ -157,17 +158,18 @@ class HeaderTable:
                 self._kept.append(run)
                 self._kept_end = run.end
 
-    def _walk(self, position: int) -> Iterator[HeaderRun]:
+    def _walk(self, source: Source, position: int) -> Iterator[HeaderRun]:
         pieces: list[npt.NDArray[np.int64]] = []
         count = 0
         scratch = np.empty((len(FIELDS) + 1, _WINDOW // BATCH.size), np.int64)
         window, start = memoryview(b""), position
-        while position < self.size:
+        size = min(self.size, source.size)
+        while position < size:
             piece = _piece(window[position - start :], scratch)
             if piece is None and position == start and len(window):
                 break
             if piece is None:
-                window, start = self._window(position), position
+                window, start = _window(source, position, size), position
                 continue
             piece[-1] += position
             pieces.append(piece)
@@ -179,15 +181,16 @@ class HeaderTable:
         if pieces:
             yield HeaderRun(np.concatenate(pieces, axis=1))
 
-    def _window(self, position: int) -> memoryview:
-        """The bytes from a position on; at least one whole batch, if there is one."""
-        left = self.size - position
-        window = memoryview(self._source.read(position, min(_WINDOW, left)))
-        if len(window) > MAGIC_POSITION:
-            size = _SIZE(window, 0) + LOG_OVERHEAD.size
-            if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
-                window = memoryview(self._source.read(position, size))
-        return window
+
+def _window(source: Source, position: int, end: int) -> memoryview:
+    """The bytes from a position on; at least one whole batch, if there is one."""
+    left = end - position
+    window = memoryview(source.read(position, min(_WINDOW, left)))
+    if len(window) > MAGIC_POSITION:
+        size = _SIZE(window, 0) + LOG_OVERHEAD.size
+        if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
+            window = memoryview(source.read(position, size))
+    return window
 
 
 def _piece(window: memoryview, scratch: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:

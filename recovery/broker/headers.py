@@ -6,12 +6,10 @@ table the file is read once; where its columns find no room they are read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.limits import KIB, MIB
-from kafkalog.codec.source import Source
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
@@ -25,7 +23,7 @@ _KEPT_BYTES = 48 * MIB
 
 
 class HeaderTables:
-    """The tables of the files of one log directory, by any name that tells files apart."""
+    """The tables of log files, by their paths."""
 
     def __init__(self, work_bytes: int) -> None:
         self._is_worthwhile = kernel_is_worth_it(work_bytes)
@@ -35,13 +33,13 @@ class HeaderTables:
 
             self._room = Room(_KEPT_BYTES)
 
-    def of(self, name: str, size: int, source: Callable[[], Source]) -> HeaderTable | None:
+    def of(self, path: str, size: int) -> HeaderTable | None:
         """The table of the first `size` bytes of a file or of more; None where there had better be none."""
         if not self._is_worthwhile or size < _SMALLEST_FILE:
             return None
         from kafkalog.codec.fast.header_runs import HeaderTable
 
-        table = self._tables.get(name)
+        table = self._tables.get(path)
         if table is None or table.size < size:
-            table = self._tables[name] = HeaderTable(source(), self._room)
-        return table if table.size >= size else None
+            table = self._tables[path] = HeaderTable(size, self._room)
+        return table

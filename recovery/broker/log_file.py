@@ -172,7 +172,7 @@ class LogFile:
         """
         if self._headers is None:
             return
-        for run in self._headers.runs(self.size if end is None else min(end, self.size)):
+        for run in self._headers.runs(self._source, self.size if end is None else min(end, self.size)):
             first = run.number_at(start)
             if first is not None:
                 yield run, first

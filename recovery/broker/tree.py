@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.source import Source
-from kafkalog.recovery.broker.headers import HeaderTables
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
@@ -186,18 +185,18 @@ class Tree:
         files: dict[str, int],
         directories: Iterable[str],
         origin: Callable[[str], Source],
-        tables: HeaderTables | None = None,
+        headers: Callable[[str, int], HeaderTable | None] | None = None,
     ) -> None:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = set(directories)
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
-        self._tables = tables
+        self._headers = headers
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        piece = Tree({}, (), self._origin, self._tables)
+        piece = Tree({}, (), self._origin, self._headers)
         for parent in ("", *directories):
             for name in self.files.names(parent):
                 path = f"{parent}/{name}" if parent else name
@@ -207,7 +206,7 @@ class Tree:
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
-        other = Tree({}, self.directories, self._origin, self._tables)
+        other = Tree({}, self.directories, self._origin, self._headers)
         other.files.update(self.files)
         other.renamed_directories = list(self.renamed_directories)
         return other
@@ -219,9 +218,8 @@ class Tree:
     def headers(self, path: str) -> HeaderTable | None:
         """The sound batches at the start of a log that is an original file or the beginning of one, if that helps."""
         match self.files[path].parts:
-            case (Slice(origin=origin, start=0, length=size),) if self._tables is not None:
-                whole = join([Slice(origin, 0, size)])
-                return self._tables.of(origin, size, lambda: ContentSource(whole, self._origin))
+            case (Slice(origin=origin, start=0, length=size),) if self._headers is not None:
+                return self._headers(origin, size)
         return None
 
     def read(self, path: str) -> bytes:
