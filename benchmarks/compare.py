@@ -143,9 +143,9 @@ class Suite:
             runs["Java"] = lambda: self.java.run("shallow", log)
         return Row(f"kafkalog.verify(deep=False), {title}", runs, log.stat().st_size, "batches", {"Java": 2})
 
-    def recover(self) -> Row:
+    def recover(self, title: str, shape: Shape) -> Row:
         """A whole recovery of a directory whose indexes are gone; copying it is not measured.  Counts batches."""
-        directory, log = self.corpus(Shape())
+        directory, log = self.corpus(shape)
         batches = sum(1 for _ in open_partition(directory).batches())
 
         def ours() -> tuple[float, int]:
@@ -160,7 +160,7 @@ class Suite:
         runs: dict[str, Run] = {OURS: ours}
         if self.java.why_not is None:
             runs["Java"] = lambda: self.java.run("recover", log)
-        return Row("recover a segment, indexes rebuilt", runs, log.stat().st_size, "batches", {"Java": 1.5})
+        return Row(f"recover a segment, indexes rebuilt, {title}", runs, log.stat().st_size, "batches", {"Java": 1.5})
 
     def recover_small(self) -> Row:
         """The command on a directory of one small partition, process start included; goal 0.5 s."""
@@ -230,7 +230,9 @@ class Suite:
         yield self.walk("16 KiB batches", Shape())
         yield self.walk("256 B batches", Shape(records=1, value_bytes=170))
         yield self.verify("16 KiB batches", Shape())
-        yield self.recover()
+        yield self.verify("256 B batches", Shape(records=1, value_bytes=170))
+        yield self.recover("16 KiB batches", Shape())
+        yield self.recover("256 B batches", Shape(records=1, value_bytes=170))
         yield self.recover_small()
         yield self.dump()
         yield self.build()

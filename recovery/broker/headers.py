@@ -18,8 +18,8 @@ __all__ = ["HeaderTables"]
 
 _SMALLEST_FILE = 64 * KIB
 """Below, columns cost more than they save."""
-_KEPT_BYTES = 48 * MIB
-"""Of columns, over all files: those of 400,000 batches."""
+_KEPT_BYTES = 32 * MIB
+"""Of columns, over all files: those of 300,000 batches."""
 
 
 class HeaderTables:
