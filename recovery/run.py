@@ -101,6 +101,7 @@ class UndoResult:
         return {"path": self.root, "run_id": self.run_id, "restored_files": self.files, "changed": True}
 
 
+@cache
 def _tool_version() -> str:
     try:
         return version("kafkalog")

@@ -40,6 +40,7 @@ _WINDOW = 512 * KIB
 """Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
 _BATCHES_OF_A_RUN = 16 * KIB
 _LAST_MAGIC = 2
+_POSITION, _LENGTH = len(FIELDS), FIELDS.index("batch_length")
 _SIZE = LOG_OVERHEAD.reader("size")
 
 
@@ -144,12 +145,13 @@ class HeaderTable:
             return
         for found in self._walk(source, position):
             self._keep(found)
+            position = found.end
             run = found.before(end)
             if len(run):
                 yield run
             if len(run) < len(found):
                 return
-        self._is_complete = self._has_room
+        self._is_complete = self._kept_end == position
 
     def _keep(self, run: HeaderRun) -> None:
         if self._has_room and int(run.positions[0]) == self._kept_end:
@@ -162,18 +164,19 @@ class HeaderTable:
         pieces: list[npt.NDArray[np.int64]] = []
         count = 0
         scratch = np.empty((len(FIELDS) + 1, _WINDOW // BATCH.size), np.int64)
-        window, start = memoryview(b""), position
         size = min(self.size, source.size)
+        window, start, address = _window(source, position, size)
         while position < size:
-            piece = _piece(window[position - start :], scratch)
-            if piece is None and position == start and len(window):
+            piece = _piece(window, position - start, address, scratch)
+            if piece is None and position == start:
                 break
             if piece is None:
-                window, start = _window(source, position, size), position
+                window, start, address = _window(source, position, size)
                 continue
-            piece[-1] += position
+            behind = int(piece[_POSITION, -1] + piece[_LENGTH, -1]) + LOG_OVERHEAD.size
+            piece[_POSITION] += position
             pieces.append(piece)
-            position = HeaderRun(piece).end
+            position += behind
             count += piece.shape[1]
             if count >= _BATCHES_OF_A_RUN:
                 yield HeaderRun(np.concatenate(pieces, axis=1))
@@ -182,29 +185,32 @@ class HeaderTable:
             yield HeaderRun(np.concatenate(pieces, axis=1))
 
 
-def _window(source: Source, position: int, end: int) -> memoryview:
-    """The bytes from a position on; at least one whole batch, if there is one."""
+def _window(source: Source, position: int, end: int) -> tuple[memoryview, int, int]:
+    """The bytes from a position on, at least one whole batch if there is one; the position, and their address."""
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
     if len(window) > MAGIC_POSITION:
         size = _SIZE(window, 0) + LOG_OVERHEAD.size
         if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
             window = memoryview(source.read(position, size))
-    return window
+    return window, position, np.frombuffer(window, np.uint8).ctypes.data
 
 
-def _piece(window: memoryview, scratch: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """The sound batches at the start of a window: one stretch of version 2, or one of older messages."""
-    if len(window) <= MAGIC_POSITION:
+def _piece(
+    window: memoryview, start: int, address: int, scratch: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64] | None:
+    """The sound batches from the start of one in a window: one stretch of version 2, or one of older messages."""
+    left = len(window) - start
+    if left <= MAGIC_POSITION or _SIZE(window, start) + LOG_OVERHEAD.size > left:
         return None
-    if window[MAGIC_POSITION] == _LAST_MAGIC:
-        address = np.frombuffer(window, np.uint8).ctypes.data
-        found = walk(address, len(window), DEFAULT_LIMITS.batch_bytes, True, scratch)
+    magic = window[start + MAGIC_POSITION]
+    if magic == _LAST_MAGIC:
+        found = walk(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
         return scratch[:, :found].copy() if found else None
-    if window[MAGIC_POSITION] > _LAST_MAGIC:
+    if magic > _LAST_MAGIC:
         return None
     rows: list[tuple[int, ...]] = []
-    for batch in Scanner(BufferSource(window)):
+    for batch in Scanner(BufferSource(window[start:])):
         if not isinstance(batch.header, LegacyHeader):
             break
         rows.append(_legacy_row(batch.header, batch.position))

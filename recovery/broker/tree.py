@@ -116,6 +116,7 @@ class ContentSource:
         self._content = content
         self._origin = origin
         self._size = content.size
+        self._only = content.parts[0] if len(content.parts) == 1 else None
 
     @property
     def size(self) -> int:
@@ -124,6 +125,9 @@ class ContentSource:
 
     def read(self, position: int, length: int) -> bytes | memoryview:
         """Bytes from `position`; fewer only where the file ends (or an original became shorter)."""
+        if isinstance(self._only, Slice) and position < self._size:
+            length = min(length, self._size - position)
+            return self._origin(self._only.origin).read(self._only.start + position, length)
         wanted = (
             self._content.slice(position, min(position + length, self._size)).parts if position < self._size else ()
         )
