@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -204,9 +204,14 @@ class Partition:
         tracker = TransactionTracker(limits)
         end = self.segments[0].base_offset if self.segments else 0
         reader = self.batches(limits=limits)
-        for batch in reader:
-            tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
-            end = max(end, batch.header.next_offset)
+        for found in reader.by_run():
+            file = reader.segment.path if reader.segment is not None else None
+            if isinstance(found, RecordBatch):
+                tracker.feed(found, file)
+                end = max(end, found.header.next_offset)
+            else:
+                tracker.feed_run(found, file)
+                end = max(end, int(found.last_offsets[-1]) + 1)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end, tuple(tracker.findings))

@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BatchHeader, RecordBatch, TimestampType, codec_label
+from kafkalog.codec.model import (
+    CODEC_MASK,
+    DELETE_HORIZON_FLAG,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    Codec,
+    RecordBatch,
+    TimestampType,
+    codec_label,
+)
 from kafkalog.codec.rules import Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.files import FileSource
 from kafkalog.log.segment import Segment
+from kafkalog.log.walk import sound_parts
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.runs import BatchRun, RunScanner
 
 __all__ = ["SegmentSummary", "summarize"]
 
@@ -71,37 +88,90 @@ def summarize(
     on_bytes: Callable[[int], None] | None = None,
 ) -> SegmentSummary:
     """Walk a whole segment; `next_segment` is the base offset of the one behind it.  Raises `StorageError` only."""
+    facts = _Facts(limits)
     continuity = Continuity(segment.base_offset, next_segment=next_segment)
-    findings: list[Finding] = []
-    codecs: Counter[str] = Counter()
-    magics: Counter[int] = Counter()
-    first = last = first_time = last_time = None
-    with segment.scanner(limits=limits) as scanner:
-        for batch in scanner:
-            header = batch.header
-            findings.extend(finding.in_file(segment.path) for finding in continuity.check(batch))
-            codecs[codec_label(header.codec)] += 1
-            magics[header.magic] += 1
-            if first is None:
-                first = _first_offset(batch, limits)
-            last = header.last_offset if last is None else max(last, header.last_offset)
-            if header.max_timestamp >= 0:
-                begin = _first_timestamp(batch)
-                first_time = begin if first_time is None else min(first_time, begin)
-                last_time = header.max_timestamp if last_time is None else max(last_time, header.max_timestamp)
-            if on_bytes is not None:
-                on_bytes(batch.size)
-    findings.extend(finding.in_file(segment.path) for finding in scanner.findings)
+    with segment.open() as source:
+        scanner = _scanner(source, limits)
+        for found in scanner:
+            for each in [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=False):
+                if isinstance(each, RecordBatch):
+                    facts.findings.extend(finding.in_file(segment.path) for finding in continuity.check(each))
+                    facts.batch(each)
+                    size = each.size
+                else:
+                    facts.run(each)
+                    size = each.end - int(each.positions[0])
+                if on_bytes is not None:
+                    on_bytes(size)
+    facts.findings.extend(finding.in_file(segment.path) for finding in scanner.findings)
     return SegmentSummary(
         segment=segment,
-        batches=magics.total(),
-        first_offset=first,
-        last_offset=last,
-        first_timestamp=first_time,
-        last_timestamp=last_time,
-        codecs=dict(sorted(codecs.items())),
-        magics=dict(sorted(magics.items())),
+        batches=facts.magics.total(),
+        first_offset=facts.first,
+        last_offset=facts.last,
+        first_timestamp=facts.first_time,
+        last_timestamp=facts.last_time,
+        codecs=dict(sorted(facts.codecs.items())),
+        magics=dict(sorted(facts.magics.items())),
         valid_bytes=scanner.valid_bytes,
         stop=scanner.stop or StopReason.END,
-        findings=tuple(findings),
+        findings=tuple(facts.findings),
     )
+
+
+def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
+    if not kernel_is_worth_it(source.size):
+        return Scanner(source, limits=limits)
+    from kafkalog.codec.fast.runs import RunScanner
+
+    return RunScanner(source, limits=limits)
+
+
+class _Facts:
+    """What the batches of a segment say, one after the other or many at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.findings: list[Finding] = []
+        self.codecs: Counter[str] = Counter()
+        self.magics: Counter[int] = Counter()
+        self.first: int | None = None
+        self.last: int | None = None
+        self.first_time: int | None = None
+        self.last_time: int | None = None
+
+    def batch(self, batch: RecordBatch) -> None:
+        """Take note of one batch."""
+        header = batch.header
+        self.codecs[codec_label(header.codec)] += 1
+        self.magics[header.magic] += 1
+        if self.first is None:
+            self.first = _first_offset(batch, self._limits)
+        self._seen(header.last_offset)
+        if header.max_timestamp >= 0:
+            self._times(_first_timestamp(batch), header.max_timestamp)
+
+    def run(self, run: BatchRun) -> None:
+        """Take note of many v2 batches, their offsets increasing."""
+        attributes, largest = run["attributes"], run["max_timestamp"]
+        for codec in Codec:
+            count = int((attributes & CODEC_MASK == codec).sum())
+            if count:
+                self.codecs[codec.label] += count
+        self.magics[int(run["magic"][0])] += len(run)
+        if self.first is None:
+            self.first = int(run["base_offset"][0])
+        self._seen(int(run.last_offsets[-1]))
+        begin = largest.copy()
+        plain = (attributes & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (run["base_timestamp"] >= 0)
+        begin[plain] = run["base_timestamp"][plain]
+        known = largest >= 0
+        if known.any():
+            self._times(int(begin[known].min()), int(largest[known].max()))
+
+    def _seen(self, last: int) -> None:
+        self.last = last if self.last is None else max(self.last, last)
+
+    def _times(self, first: int, last: int) -> None:
+        self.first_time = first if self.first_time is None else min(self.first_time, first)
+        self.last_time = last if self.last_time is None else max(self.last_time, last)

@@ -23,10 +23,13 @@ from kafkalog.log.time_lookup import position_for_timestamp
 if TYPE_CHECKING:
     from kafkalog.codec.fast.runs import BatchRun, RunScanner
 
-__all__ = ["STOPPING", "BatchReader"]
+__all__ = ["STOPPING", "BatchReader", "sound_parts"]
 
 STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
 """What a batch with a valid checksum can have wrong that no consumer reads past."""
+_BATCH_MAGIC = 2
+_FEW, _MANY = 16, 1 << 16
+"""Batches that are judged at a time behind one with a finding, and at most."""
 
 
 class BatchReader:
@@ -97,7 +100,7 @@ class BatchReader:
                 position = max(position, newer)
             scanner = self._scanner(source, position, runs)
             for found in scanner:
-                for each in [found] if isinstance(found, RecordBatch) else _sound_parts(found, continuity):
+                for each in [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True):
                     if isinstance(each, RecordBatch):
                         if self._stops(each, continuity, segment, later):
                             return
@@ -150,12 +153,22 @@ class BatchReader:
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
 
 
-def _sound_parts(run: BatchRun, continuity: Continuity) -> Iterator[BatchRun | RecordBatch]:
-    """The run in pieces without findings; what stands between them is still to be checked."""
-    while len(run):
-        count = continuity.sound_prefix(run, gaps=True)
+def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
+    """The run in pieces without findings; what stands between them is still to be checked.
+
+    With `gaps` offsets may be missing inside of a piece, or before it.
+    """
+    number, size = 0, _MANY
+    while number < len(run):
+        if run["magic"][number] != _BATCH_MAGIC:
+            yield run.batch(number)
+            number += 1
+            continue
+        part = run.part(number, min(number + size, len(run)))
+        count = continuity.sound_prefix(part, gaps=gaps)
         if count:
-            yield run.part(0, count)
-        if count < len(run):
-            yield run.batch(count)
-        run = run.part(min(count + 1, len(run)), len(run))
+            yield part.part(0, count)
+        if count < len(part):
+            yield part.batch(count)
+        number += count + (count < len(part))
+        size = _FEW if count < len(part) else _MANY

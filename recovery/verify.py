@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -25,6 +25,7 @@ from kafkalog.codec.source import Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log import Inventory, LogDir, Partition, Segment, open_all, read_small
 from kafkalog.log.files import real
+from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
@@ -46,9 +47,6 @@ __all__ = [
 
 PathLike = str | os.PathLike[str]
 
-_BATCH_MAGIC = 2
-_FEW, _MANY = 16, 1 << 16
-"""Batches that are judged at a time behind one with a finding, and at most."""
 _LARGE_OFFSET = 2**62
 """Segments from here on are looked at batch by batch: sums with their offsets may not fit into 64 bits."""
 
@@ -205,19 +203,8 @@ class _PartitionVerifier:
         if not self.deep and self.limits == DEFAULT_LIMITS and segment.base_offset < _LARGE_OFFSET:
             table = self._tables.of(real(segment.path), source.size)
         for run in () if table is None else table.runs(source, source.size):
-            number, size = 0, _MANY
-            while number < len(run):
-                if run["magic"][number] != _BATCH_MAGIC:
-                    yield run.batch(number)
-                    number += 1
-                    continue
-                part = run.part(number, min(number + size, len(run)))
-                count = continuity.sound_prefix(part, gaps=False)
-                if count:
-                    yield part.part(0, count)
-                if count < len(part):
-                    yield part.batch(count)
-                number, size = number + count + (count < len(part)), (_FEW if count < len(part) else _MANY)
+            for part in sound_parts(run, continuity, gaps=False):
+                yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
 
     def _walked_run(
         self, run: HeaderRun, file: str, checks: Sequence[OffsetIndexCheck | TimeIndexCheck], last_offset: int
