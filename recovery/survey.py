@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.log.files import FileSource, scan_directory
-from kafkalog.recovery.broker.headers import HeaderTables
+from kafkalog.recovery.broker.headers import HeaderTables, first_batch_bytes
 from kafkalog.recovery.broker.tree import Tree
 
 __all__ = ["FileFacts", "Survey", "survey"]
@@ -57,7 +57,9 @@ class Survey:
         """A virtual copy of all of it."""
         sizes = {path: facts.size for path, facts in self.files.items()}
         if self.tables is None:
-            self.tables = HeaderTables(sum(size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)))
+            logs = {path: size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)}
+            largest = max(logs, key=logs.__getitem__, default="")
+            self.tables = HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: self.source(largest)))
         tables = self.tables
         return Tree(
             sizes, self.directories, self.source, lambda path, size: tables.of(os.path.join(self.root, path), size)

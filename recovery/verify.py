@@ -9,6 +9,7 @@ import bisect
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +27,7 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log import Inventory, LogDir, Partition, Segment, open_all, read_small
 from kafkalog.log.files import real
 from kafkalog.log.walk import sound_parts
-from kafkalog.recovery.broker.headers import HeaderTables
+from kafkalog.recovery.broker.headers import HeaderTables, first_batch_bytes
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
@@ -407,7 +408,18 @@ def verify_partition(
     tables: HeaderTables | None = None,
 ) -> PartitionReport:
     """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
-    return _PartitionVerifier(partition, deep, limits, on_read, tables or HeaderTables(partition.size)).run()
+    return _PartitionVerifier(partition, deep, limits, on_read, tables or _tables([partition])).run()
+
+
+def _tables(partitions: Sequence[Partition]) -> HeaderTables:
+    segments = [segment for partition in partitions for segment in partition.segments]
+
+    def batch_bytes() -> int:
+        with ExitStack() as stack:
+            largest = max(segments, key=lambda segment: segment.size)
+            return first_batch_bytes(lambda: stack.enter_context(largest.open()))
+
+    return HeaderTables(sum(segment.size for segment in segments), batch_bytes)
 
 
 def verify(
@@ -422,7 +434,7 @@ def verify(
     hold nothing of Kafka's and `StorageError` for I/O.
     """
     inventory = open_all(*paths, limits=limits)
-    tables = HeaderTables(sum(partition.size for partition in inventory.partitions))
+    tables = _tables(inventory.partitions)
     reports = {
         partition.path: verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
         for partition in inventory.partitions

@@ -6,6 +6,7 @@ that time.  Nothing here imports numba before the answer is yes, nor pyarrow bef
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -15,14 +16,19 @@ from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.limits import MIB, Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from kafkalog.codec.fast.group import ColumnDecoder
 
-__all__ = ["ENOUGH_BYTES", "column_decoders", "kernel_is_worth_it"]
+__all__ = ["ENOUGH_BYTES", "column_decoders", "headers_are_worth_it", "kernel_is_worth_it"]
 
 ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
+ENOUGH_BATCHES = 10_000
+"""Batches from which on it is used where records are not looked at; plain Python takes up to 0.1 ms for each."""
+_WALK = "kafkalog.codec.fast.walk_kernel"
 
 
 @lru_cache(maxsize=1)
@@ -33,6 +39,16 @@ def _numba_is_there() -> bool:
 def kernel_is_worth_it(work_bytes: int) -> bool:
     """Whether so many log bytes are worth loading the compiled execution for, and there is one."""
     return work_bytes >= ENOUGH_BYTES and _numba_is_there()
+
+
+def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:
+    """The same where records are not looked at; `batch_bytes` tells about how large a batch is.
+
+    What is loaded already costs nothing.
+    """
+    if not kernel_is_worth_it(work_bytes):
+        return False
+    return _WALK in sys.modules or work_bytes >= ENOUGH_BATCHES * batch_bytes()
 
 
 def column_decoders(

@@ -160,7 +160,7 @@ CONFIGS = st.builds(
 
 
 def tree_of(files: Mapping[str, bytes]) -> Tree:
-    tables = HeaderTables(1)
+    tables = HeaderTables(1, lambda: 0)
     sizes = {path: len(data) for path, data in files.items()}
     return Tree(sizes, {DIRECTORY}, lambda path: BufferSource(files[path]), tables.of)
 
