@@ -27,9 +27,10 @@ __all__ = ["STOPPING", "BatchReader", "sound_parts"]
 
 STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
 """What a batch with a valid checksum can have wrong that no consumer reads past."""
-_BATCH_MAGIC = 2
 _FEW, _MANY = 16, 1 << 16
 """Batches that are judged at a time behind one with a finding, and at most."""
+_SINGLY = 256
+"""Batches that are given one by one, at most, before several are judged again."""
 
 
 class BatchReader:
@@ -156,19 +157,20 @@ class BatchReader:
 def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
     """The run in pieces without findings; what stands between them is still to be checked.
 
-    With `gaps` offsets may be missing inside of a piece, or before it.
+    With `gaps` offsets may be missing inside of a piece, or before it.  Where one batch after the other has findings,
+    batches are given one by one for a while.
     """
-    number, size = 0, _MANY
+    number, size, singly = 0, _MANY, 1
     while number < len(run):
-        if run["magic"][number] != _BATCH_MAGIC:
-            yield run.batch(number)
-            number += 1
-            continue
         part = run.part(number, min(number + size, len(run)))
         count = continuity.sound_prefix(part, gaps=gaps)
         if count:
             yield part.part(0, count)
-        if count < len(part):
-            yield part.batch(count)
-        number += count + (count < len(part))
-        size = _FEW if count < len(part) else _MANY
+        number += count
+        if count == len(part):
+            size, singly = _MANY, 1
+            continue
+        singly = 1 if count >= _FEW // 2 else min(2 * singly, _SINGLY)
+        for number in range(number, min(number + singly, len(run))):  # noqa: B020 - goes on from where it was
+            yield run.batch(number)
+        number, size = number + 1, _FEW

@@ -68,6 +68,11 @@ class HeaderRun(BatchRun):
     def __init__(self, table: npt.NDArray[np.int64]) -> None:
         super().__init__(table, b"", 0)
 
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Where batches begin in the file, bytes."""
+        return self.starts
+
     def part(self, start: int, end: int) -> HeaderRun:
         """The batches from number `start` up to, not including, `end`."""
         return HeaderRun(self._table[:, start:end])
