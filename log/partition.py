@@ -158,7 +158,7 @@ class Partition:
         end_timestamp: int | None = None,
         isolation_level: str = READ_UNCOMMITTED,
         batch_rows: int = 65_536,
-        batch_bytes: int = 32 * MIB,
+        batch_bytes: int = 16 * MIB,
         findings: list[Finding] | None = None,
         threads: int = 1,
         limits: Limits = DEFAULT_LIMITS,
