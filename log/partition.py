@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -204,9 +204,11 @@ class Partition:
         tracker = TransactionTracker(limits)
         end = self.segments[0].base_offset if self.segments else 0
         reader = self.batches(limits=limits)
-        for batch in reader:
-            tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
-            end = max(end, batch.header.next_offset)
+        for found in reader.by_run():
+            path = reader.segment.path if reader.segment is not None else None
+            for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
+                tracker.feed(batch, path)
+            end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end, tuple(tracker.findings))

@@ -117,7 +117,7 @@ class RecordReader:
         end = self._end_offset
         if self._committed:
             transactions = self._partition.transactions(limits=self._limits)
-            self._aborted = AbortedFilter(transactions.aborted)
+            self._aborted = AbortedFilter(transactions.aborted) if transactions.aborted else None
             self.findings.extend(transactions.findings)
             # not the last stable offset, which is at damage where there is some: reading has to meet it
             undecided = transactions.open_first_offsets.values()

@@ -88,7 +88,7 @@ class SliceReader:
     ) -> None:
         self._slice = wanted
         self._assembler = assembler
-        self._aborted = None if aborted is None else AbortedFilter(aborted)
+        self._aborted = AbortedFilter(aborted) if aborted else None
         self._tolerant = tolerant
         self._limits = limits
         self.next_offset = wanted.start_offset

@@ -15,7 +15,7 @@ from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.walk_kernel import FIELDS, walk
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, CONTROL_FLAG, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import ReadsInto, Source
 
@@ -82,6 +82,22 @@ class BatchRun:
     def end(self) -> int:
         """Position behind the last batch, in the file."""
         return int(self.positions[-1] + self.sizes[-1])
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the largest one."""
+        return int(self.last_offsets.max()) + 1
+
+    def of_transactions(self) -> Iterator[RecordBatch]:
+        """Markers, and where a producer writes in a transaction; not again while it is the only one that does."""
+        control = self["attributes"] & CONTROL_FLAG != 0
+        wanted = control | ((self["attributes"] & TRANSACTIONAL_FLAG != 0) & (self["records_count"] != 0))
+        numbers = np.flatnonzero(wanted)
+        producers, data = self["producer_id"][numbers], ~control[numbers]
+        again = np.zeros(len(numbers), np.bool_)
+        again[1:] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
+        for number in numbers[~again].tolist():
+            yield self.batch(number)
 
     def part(self, start: int, end: int) -> BatchRun:
         """The batches from number `start` up to, not including, `end`."""
