@@ -39,7 +39,7 @@ def transactions(directory: Path, enough: int) -> Transactions:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(-1, 3)), max_size=30), st.integers(1, 30))
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 3)), max_size=30), st.integers(1, 30))
 def test_any_history(tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int]], cut: int) -> None:
     directory = tmp_path_factory.getbasetemp() / "history" / "t-0"
     directory.mkdir(parents=True, exist_ok=True)
