@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
 
 if TYPE_CHECKING:
+    from kafkalog.codec.fast.legacy_runs import MessageRun
     from kafkalog.codec.fast.runs import BatchRun, RunScanner
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
@@ -105,7 +106,7 @@ class SliceReader:
         with FileSource(wanted.path) as source:
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
-                for found in scanner:
+                for found in scanner if isinstance(scanner, Scanner) else scanner.all_runs():
                     yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
                     if self.next_offset >= wanted.end_offset:
                         break
@@ -132,19 +133,16 @@ class SliceReader:
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
 
-    def _run(self, run: BatchRun) -> Iterator[pa.RecordBatch | Damage]:
+    def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
         """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
         import numpy as np
 
-        from kafkalog.codec.fast.stretch_kernel import ordinary
-
         end = self._slice.end_offset
-        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
         lows = np.empty(len(run), np.int64)
         first = True
         while len(run) and (first or self.next_offset < end):
             first = False
-            count = ordinary(run.table, self.next_offset, self._slice.base_offset, end, flags, lows)
+            count = self._ordinary(run, lows)
             if count == 0:
                 yield from self._batch(run.batch(0))
                 run = run.part(1, len(run))
@@ -152,6 +150,20 @@ class SliceReader:
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
             yield from self._faults(self._assembler.add_run(part, lows[:count], end))
+
+    def _ordinary(self, run: BatchRun | MessageRun, lows: Any) -> int:
+        """How many batches from the first on need no look at each, and what is wanted of them; see `ordinary`."""
+        from kafkalog.codec.fast.runs import BatchRun
+
+        expected, base, end = self.next_offset, self._slice.base_offset, self._slice.end_offset
+        if isinstance(run, BatchRun):
+            from kafkalog.codec.fast.stretch_kernel import ordinary
+
+            flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
+            return ordinary(run.table, expected, base, end, flags, lows)
+        from kafkalog.codec.fast import legacy_kernel
+
+        return legacy_kernel.ordinary(run.table, expected, base, end, lows)
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""

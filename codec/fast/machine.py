@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 HAS_CRC_INSTRUCTION = bool(binding.get_host_cpu_features().get("sse4.2", False))
 """Whether the processor computes CRC-32C by itself in the way that kernels know (x86-64 with SSE 4.2)."""
 
-_SHARED = ("machine", "fields_kernel", "crc_kernel")
+_SHARED = ("machine", "fields_kernel", "crc_kernel", "crc_ieee_kernel")
 """Modules whose functions end up inside those of others, where the cache does not see them change."""
 
 
