@@ -7,19 +7,17 @@ handed back, entry by entry.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.fast.column_buffers import MOST_BYTES
 from kafkalog.codec.fast.legacy_columns import MessageColumns
-from kafkalog.codec.fast.legacy_kernel import survey, values_of
+from kafkalog.codec.fast.legacy_kernel import survey
 from kafkalog.codec.fast.legacy_runs import MessageRun
-from kafkalog.codec.limits import MIB, Limits
-from kafkalog.codec.model import CODEC_MASK, Codec
+from kafkalog.codec.fast.legacy_sets import Opened, open_entries
+from kafkalog.codec.limits import Limits
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,53 +25,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 __all__ = ["MessageFiller"]
-
-_MOST_AT_ONCE = 4 * MIB
-"""Sets that are decompressed before they are decoded, bytes: what a processor's cache may still hold."""
-
-
-class _Opened(NamedTuple):
-    """Where the messages of the first entries of a run lie, size -1 where they cannot be had; `keep` keeps them."""
-
-    addresses: Int64s
-    sizes: Int64s
-    keep: object
-
-
-def _open(run: MessageRun, limits: Limits) -> _Opened:
-    """As many entries from the first one on as hold about `_MOST_AT_ONCE` bytes in wrappers."""
-    base = np.frombuffer(run.window, np.uint8).ctypes.data
-    addresses, sizes = run["position"] + base, run.sizes
-    sizes[sizes > MOST_BYTES // 2] = -1
-    wrappers = np.flatnonzero(run["attributes"] & CODEC_MASK != Codec.NONE)
-    if len(wrappers) == 0:
-        return _Opened(addresses, sizes, run.window)
-    places = np.empty((2, len(run)), np.int64)
-    values_of(base, run.table, places)
-    window = memoryview(run.window)
-    pieces: list[bytes] = []
-    left = _MOST_AT_ONCE
-    fields = (wrappers, *places[:, wrappers], run["attributes"][wrappers] & CODEC_MASK, run["magic"][wrappers])
-    for number, start, size, codec, magic in zip(*(field.tolist() for field in fields), strict=True):
-        if left <= 0:
-            return _Opened(addresses[:number], sizes[:number], (run.window, pieces))
-        piece = None if size < 0 else _set_of(codec, magic, window[start : start + size], limits)
-        if piece is None:
-            sizes[number] = -1
-            continue
-        pieces.append(piece)
-        addresses[number], sizes[number] = pa.py_buffer(piece).address, len(piece)
-        left -= len(piece)
-    return _Opened(addresses, sizes, (run.window, pieces))
-
-
-def _set_of(codec: int, magic: int, value: memoryview, limits: Limits) -> bytes | None:
-    """What a wrapper holds, decompressed; None if it cannot be, or is more than goes into one Arrow batch."""
-    try:
-        piece = decompress(codec, value, limits, magic=magic)
-    except FormatError:
-        return None
-    return piece if len(piece) <= MOST_BYTES // 2 else None
 
 
 class MessageFiller:
@@ -106,13 +57,13 @@ class MessageFiller:
         start = 0
         while start < len(run):
             rest = run.part(start, len(run))
-            opened = _open(rest, self._limits)
+            opened = open_entries(rest, self._limits)
             count = len(opened.addresses)
             for number in self._take(rest.part(0, count), opened, low[start:], high):
                 yield None if number is None else start + number
             start += count
 
-    def _take(self, run: MessageRun, opened: _Opened, low: Int64s, high: int) -> Iterator[int | None]:
+    def _take(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[int | None]:
         found = np.empty((2, len(run)), np.int64)
         survey(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
         faults = [*np.flatnonzero(found[0] < 0).tolist(), len(run)]

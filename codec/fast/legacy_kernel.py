@@ -115,42 +115,6 @@ def _content(here: int, end: int, magic: int) -> tuple[int, int, int, int, bool]
     return key, key_size, value, value_size, True
 
 
-@compiled(inline=True, declared=_DECLARED)
-def _append(
-    offset: int, moment: int, key: int, key_size: int, value: int, value_size: int, sinks: Any, counters: Any
-) -> None:
-    """One row behind those that are there."""
-    row = counters[_ROWS]
-    if sinks[_KEY] != 0:
-        filled = counters[_KEY_BYTES]
-        if key_size >= 0:
-            copy(sinks[_KEY] + filled, key, key_size)
-            filled += key_size
-            counters[_KEY_BYTES] = filled
-        else:
-            counters[_KEY_NULLS] += 1
-        _store8(sinks[_KEY_VALID] + row, key_size >= 0)
-        _store32(sinks[_KEY_ENDS] + 4 * row + 4, filled)
-    if sinks[_VALUE] != 0:
-        filled = counters[_VALUE_BYTES]
-        if value_size >= 0:
-            copy(sinks[_VALUE] + filled, value, value_size)
-            filled += value_size
-            counters[_VALUE_BYTES] = filled
-        else:
-            counters[_VALUE_NULLS] += 1
-        _store8(sinks[_VALUE_VALID] + row, value_size >= 0)
-        _store32(sinks[_VALUE_ENDS] + 4 * row + 4, filled)
-    if sinks[_OFFSETS] != 0:
-        _store64(sinks[_OFFSETS] + 8 * row, offset)
-    if sinks[_TIMESTAMPS] != 0:
-        absurd = moment > _LARGEST_MS or moment < -_LARGEST_MS
-        _store64(sinks[_TIMESTAMPS] + 8 * row, moment * MICROSECONDS)
-        _store8(sinks[_TIMESTAMP_VALID] + row, not absurd)
-        counters[_TIMESTAMP_NULLS] += absurd
-    counters[_ROWS] = row + 1
-
-
 @compiled("void(int64, int64[:,:], int64[:,::1])", declared=_DECLARED)
 def values_of(address: int, table: Any, places: Any) -> None:
     """Where the values of entries lie, from `address` on, and their sizes: the rows of `places`; -1 where none is."""
@@ -203,11 +167,16 @@ def survey(addresses: Any, sizes: Any, table: Any, most: int, found: Any) -> Non
         found[0, number] = count if count != 0 else -1
 
 
-@compiled(declared=_DECLARED)
+@compiled(inline=True, declared=_DECLARED)
 def _set(
     cursor: int, count: int, base: int, append_time: int, appended: bool, low: int, high: int, sinks: Any, counters: Any
 ) -> bool:
-    """The messages of a set that `survey` found sound; False if fields of one leave it, and then counters are off."""
+    """The messages of a set that `survey` found sound; False if fields of one leave it, and then nothing is counted."""
+    offsets, timestamps, moments_valid = sinks[_OFFSETS], sinks[_TIMESTAMPS], sinks[_TIMESTAMP_VALID]
+    key_ends, keys, key_valid = sinks[_KEY_ENDS], sinks[_KEY], sinks[_KEY_VALID]
+    value_ends, values, value_valid = sinks[_VALUE_ENDS], sinks[_VALUE], sinks[_VALUE_VALID]
+    row, key_bytes, value_bytes = counters[_ROWS], counters[_KEY_BYTES], counters[_VALUE_BYTES]
+    key_nulls = value_nulls = timestamp_nulls = 0
     for _ in range(count):
         behind = cursor + _OVERHEAD + _load32(cursor + _SIZE_AT)
         magic = _load8(cursor + _MAGIC_AT)
@@ -216,11 +185,38 @@ def _set(
             return False
         offset = base + _load64(cursor + _OFFSET_AT)
         if low <= offset < high:
-            moment = append_time
-            if not appended:
-                moment = _load64(cursor + _TIMESTAMP_AT) if magic == 1 else NO_TIMESTAMP
-            _append(offset, moment, key, key_size, value, value_size, sinks, counters)
+            if keys != 0:
+                _store8(key_valid + row, key_size >= 0)
+                if key_size >= 0:
+                    copy(keys + key_bytes, key, key_size)
+                    key_bytes += key_size
+                else:
+                    key_nulls += 1
+                _store32(key_ends + 4 * row + 4, key_bytes)
+            if values != 0:
+                _store8(value_valid + row, value_size >= 0)
+                if value_size >= 0:
+                    copy(values + value_bytes, value, value_size)
+                    value_bytes += value_size
+                else:
+                    value_nulls += 1
+                _store32(value_ends + 4 * row + 4, value_bytes)
+            if offsets != 0:
+                _store64(offsets + 8 * row, offset)
+            if timestamps != 0:
+                moment = append_time
+                if not appended:
+                    moment = _load64(cursor + _TIMESTAMP_AT) if magic == 1 else NO_TIMESTAMP
+                absurd = moment > _LARGEST_MS or moment < -_LARGEST_MS
+                _store64(timestamps + 8 * row, moment * MICROSECONDS)
+                _store8(moments_valid + row, not absurd)
+                timestamp_nulls += absurd
+            row += 1
         cursor = behind
+    counters[_ROWS], counters[_KEY_BYTES], counters[_VALUE_BYTES] = row, key_bytes, value_bytes
+    counters[_KEY_NULLS] += key_nulls
+    counters[_VALUE_NULLS] += value_nulls
+    counters[_TIMESTAMP_NULLS] += timestamp_nulls
     return True
 
 
@@ -233,16 +229,14 @@ def take_sets(addresses: Any, table: Any, found: Any, low: Any, high: int, sinks
     `addresses`, `table` and `found` are those of `survey`, and no count may be -1.  Offsets from `low` (one for each
     entry) up to, not including, `high` are wanted, and `kept` gets the rows of each entry.  The buffers need the room.
     """
-    before = counters.copy()
     for number in range(len(addresses)):
-        before[:] = counters
+        before = counters[_ROWS]
         # the type of the wrapper counts, and magic 0 has none
         appended = table[_MAGIC, number] == 1 and table[_ATTRIBUTES, number] & TIMESTAMP_TYPE_FLAG != 0
         if not _set(
             addresses[number], found[0, number], found[1, number], table[_TIMESTAMP, number], appended,
             low[number], high, sinks, counters,
         ):  # fmt: skip
-            counters[:] = before
             return number
-        kept[number] = counters[_ROWS] - before[_ROWS]
+        kept[number] = counters[_ROWS] - before
     return len(addresses)

@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, fix_crc, message, simple
+from batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
 from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from kafkalog.codec.compression import compress
 from kafkalog.codec.fast import choice
 from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
-from kafkalog.codec.fast.crc_ieee_kernel import checksum_ieee
+from kafkalog.codec.fast.crc_ieee_kernel import checksum_ieee_by_folding, checksum_ieee_by_tables
 from kafkalog.codec.fast.legacy_runs import MessageRun
+from kafkalog.codec.fast.machine import HAS_CARRYLESS_MULTIPLICATION
 from kafkalog.codec.fast.runs import BatchRun, RunScanner
 from kafkalog.codec.fast.schema import TYPES, record_schema
 from kafkalog.codec.findings import Finding
@@ -73,12 +74,15 @@ def flat(data: bytes, *, check_crc: bool = True) -> tuple[list[RecordBatch], lis
     return found, [scanner.valid_bytes, scanner.stop, scanner.findings]
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1000, 100_003])
-def test_the_checksum_is_that_of_zlib(size: int) -> None:
+@pytest.mark.parametrize("size", [0, 1, 3, 7, 8, 11, 15, 16, 31, 33, 64, 127, 128, 129, 191, 192, 255, 1009, 100_003])
+def test_every_way_to_a_checksum_gives_that_of_zlib(size: int) -> None:
     data = random.Random(size).randbytes(size + 3)
     for start in range(3):
         address = np.frombuffer(data, np.uint8).ctypes.data + start
-        assert int(checksum_ieee(address, size)) == zlib.crc32(data[start : start + size])
+        expected = zlib.crc32(data[start : start + size])
+        assert int(checksum_ieee_by_tables(address, size)) == expected
+        if HAS_CARRYLESS_MULTIPLICATION:
+            assert int(checksum_ieee_by_folding(address, size)) == expected
 
 
 _BYTES = st.none() | st.binary(max_size=50)
@@ -228,6 +232,34 @@ def test_damage_behind_a_checksum_that_was_made_right(tmp_path: Path) -> None:
                 assert read(path, kernel=True) == plain, (codec, position)
 
 
+@pytest.mark.parametrize("codec", [*CODECS, ZSTD])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_many_wrappers_of_one_kind_and_an_odd_one_among_them(codec: int, magic: int, tmp_path: Path) -> None:
+    path = tmp_path / "alike.log"
+    values = [
+        b"".join(message(each + (0 if magic else 3 * n), value=bytes(40 * n), magic=magic) for each in range(3))
+        for n in range(12)
+    ]
+    odd: list[bytes | None] = [
+        None,
+        b"",
+        compress(codec, b""),
+        compress(codec, values[0])[:-3],
+        compress(codec, message(7)[:-2]),
+    ]
+    odd.append(compress(SNAPPY if codec == LZ4 else LZ4, values[1], magic=magic))
+    made = 2 if codec == ZSTD else magic
+    for place in (0, 5, 11):
+        for other in odd:
+            sets: list[bytes | None] = [compress(codec, value, magic=made) for value in values]
+            sets[place] = other
+            path.write_bytes(b"".join(message(3 * n + 2, None, value, magic=magic, attributes=codec)
+                                      for n, value in enumerate(sets)))  # fmt: skip
+            plain = read(path, kernel=False, tolerant=True)
+            assert len(plain[0]) == (0 if codec == ZSTD else 33)
+            assert read(path, kernel=True, tolerant=True) == plain
+
+
 def old_logs(case: BrokerCase) -> list[Path]:
     found = open_all(*brokers(case.id)).readable(replica="longest")
     return [Path(segment.path) for partition in found for segment in partition.segments if segment.size]
@@ -237,6 +269,8 @@ def old_logs(case: BrokerCase) -> list[Path]:
 def test_what_brokers_wrote_is_read_alike(case: BrokerCase) -> None:
     runs = 0
     for path in old_logs(case):
+        if path.stat().st_size > 200_000:  # long ones are of magic 2
+            continue
         data = path.read_bytes()
         one = Scanner(BufferSource(data))
         assert flat(data) == (list(one), [one.valid_bytes, one.stop, one.findings])
@@ -333,9 +367,7 @@ def test_the_kernel_never_leaves_its_buffer(tmp_path: Path) -> None:
             lines.append(bytes(damaged).hex())
     path = tmp_path / "entries"
     path.write_text("\n".join(lines), encoding="ascii")
-    result = subprocess.run(
-        [sys.executable, "-c", _GUARDED, str(path)], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([sys.executable, "-c", _GUARDED, str(path)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, (result.returncode, result.stderr)
     assert int(result.stdout) == 2 * len(lines)
 
