@@ -160,6 +160,7 @@ class Partition:
         batch_rows: int = 65_536,
         batch_bytes: int = 32 * MIB,
         findings: list[Finding] | None = None,
+        threads: int = 1,
         limits: Limits = DEFAULT_LIMITS,
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
@@ -168,6 +169,9 @@ class Partition:
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
         one.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended there
         and ends the stream, as it ends a consumer's reading.
+
+        `threads` read large logs at once, in the same order and to the same rows, though not to the same Arrow
+        batches; each holds a few batches in memory.
         """
         from kafkalog.log.to_arrow import partition_to_arrow
 
@@ -182,6 +186,7 @@ class Partition:
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             findings=findings,
+            threads=threads,
             limits=limits,
         )
 
