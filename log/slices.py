@@ -24,6 +24,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
 from kafkalog.codec.scan import Scanner
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import next_batch
 from kafkalog.log.transactions import AbortedFilter
@@ -74,7 +75,8 @@ class Damage:
 class SliceReader:
     """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
 
-    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.
+    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.  Of
+    batches that `batches` does not accept, only the checksums are looked at.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -85,9 +87,11 @@ class SliceReader:
         *,
         aborted: Sequence[AbortedTransaction] | None = None,
         tolerant: bool = False,
+        batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._slice = wanted
+        self._filter = batches
         self._assembler = assembler
         self._aborted = None if aborted is None else AbortedFilter(aborted)
         self._tolerant = tolerant
@@ -149,7 +153,12 @@ class SliceReader:
                 continue
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
-            yield from self._faults(self._assembler.add_run(part, lows[:count], end))
+            low = lows[:count]
+            if self._filter is not None:
+                chosen = self._filter.chosen(part)
+                part, low = part.where(chosen), low[chosen]
+            if len(part):
+                yield from self._faults(self._assembler.add_run(part, low, end))
 
     def _ordinary(self, run: BatchRun | MessageRun, lows: Any) -> int:
         """How many batches from the first on need no look at each, and what is wanted of them; see `ordinary`."""
@@ -201,6 +210,8 @@ class SliceReader:
             return ()
         low, self.next_offset = self.next_offset, last + 1
         if header.is_control or (self._aborted is not None and self._aborted.rejects(batch)):
+            return ()
+        if self._filter is not None and not self._filter.accepts(header):
             return ()
         pieces = self._assembler.add(batch, low, end)
         return list(self._faults(pieces)) if pieces else ()

@@ -16,6 +16,7 @@ from kafkalog.codec.fast.schema import record_schema
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.records import ISOLATION_LEVELS, READ_COMMITTED
 from kafkalog.log.segment import Segment
@@ -40,6 +41,7 @@ def partition_to_arrow(
     start_timestamp: int | None = None,
     end_timestamp: int | None = None,
     isolation_level: str,
+    batches: BatchFilter | None = None,
     batch_rows: int = 65_536,
     batch_bytes: int = 32 * MIB,
     findings: list[Finding] | None = None,
@@ -76,7 +78,7 @@ def partition_to_arrow(
             work_bytes=work_bytes,
         )
 
-    reading = _Reading(assembler, aborted, limits)
+    reading = _Reading(assembler, aborted, batches, limits)
     if threads > 1 and kernel_is_worth_it(work_bytes):
         pieces = reading.in_threads(_parts(_slices(wanted, low, high, limits), limits), threads)
     else:
@@ -131,16 +133,18 @@ class _Reading:
         self,
         assembler: Callable[[], ArrowAssembler],
         aborted: Sequence[AbortedTransaction] | None,
+        batches: BatchFilter | None,
         limits: Limits,
     ) -> None:
         self._assembler = assembler
         self._aborted = aborted
+        self._batches = batches
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
 
     def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
         part = replace(part, start_offset=max(part.start_offset, next_offset))
-        return SliceReader(part, assembler, aborted=self._aborted, limits=self._limits)
+        return SliceReader(part, assembler, aborted=self._aborted, batches=self._batches, limits=self._limits)
 
     def _part(self, part: Slice, next_offset: int = -1) -> Iterator[pa.RecordBatch | Damage | int]:
         """Its pieces, at last the offset behind them."""
