@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import shutil
 import statistics
@@ -18,12 +16,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
-import pyarrow as pa
 from support import peers
 from support.corpora import START_MS, Shape, partition
+from support.machine import machine
 
 import kafkalog
 from kafkalog.codec import Codec
@@ -234,17 +231,6 @@ class Suite:
         yield self.recover_small()
         yield self.dump()
         yield self.build()
-
-
-def machine() -> str:
-    """One line about where this ran."""
-    model = ""
-    if sys.platform == "linux":
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return (f"{os.cpu_count()} cores {model or platform.machine()}, {platform.system()}, "
-            f"Python {platform.python_version()}, numba {version('numba')}, pyarrow {pa.__version__}; "
-            f"{peers.versions()}; load {os.getloadavg()[0]:.1f}")  # fmt: skip
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -20,3 +20,14 @@ def test_the_comparison_runs(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert results.read_text().count("\n| ") >= 16
+
+
+@pytest.mark.interop
+def test_the_scaling_runs(tmp_path: Path) -> None:
+    results = tmp_path / "scaling.md"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "scaling.py"), "--quick", "--results", str(results)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert results.read_text().count("\n## ") == 12  # groups
