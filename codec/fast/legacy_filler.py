@@ -54,14 +54,10 @@ class MessageFiller:
 
         Yields None where `take` must be called, and the number of an entry that somebody else must read.
         """
-        start = 0
-        while start < len(run):
-            rest = run.part(start, len(run))
-            opened = open_entries(rest, self._limits)
-            count = len(opened.addresses)
-            for number in self._take(rest.part(0, count), opened, low[start:], high):
+        for opened in open_entries(run, self._limits):
+            start, end = opened.start, opened.start + len(opened.sizes)
+            for number in self._take(run.part(start, end), opened, low[start:end], high):
                 yield None if number is None else start + number
-            start += count
 
     def _take(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[int | None]:
         found = np.empty((2, len(run)), np.int64)

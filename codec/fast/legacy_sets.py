@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,33 +36,38 @@ _BY_PIECES = -1
 
 
 class Opened(NamedTuple):
-    """Addresses and sizes of the first entries of a run or of what they hold, size -1 where that cannot be had.
+    """Addresses and sizes of some entries of a run or of what they hold, size -1 where that cannot be had.
 
-    `keep` keeps them there.
+    `start` is the number of the first one; `keep` keeps the bytes there.
     """
 
+    start: int
     addresses: Int64s
     sizes: Int64s
     keep: object
 
 
-def open_entries(run: MessageRun, limits: Limits) -> Opened:
-    """As many entries from the first one on as hold about `_AT_ONCE` bytes in wrappers, at least one."""
+def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
+    """All entries of a run in order, as many at a time as hold about `_AT_ONCE` bytes in wrappers."""
     base = np.frombuffer(run.window, np.uint8).ctypes.data
     addresses, sizes = run["position"] + base, run.sizes
     sizes[sizes > _LARGEST] = -1
     wrappers = np.flatnonzero(run["attributes"] & CODEC_MASK != Codec.NONE)
     if len(wrappers) == 0:
-        return Opened(addresses, sizes, run.window)
+        yield Opened(0, addresses, sizes, run.window)
+        return
     values = _Values(run, wrappers, base, limits)
-    done = 0
-    while done < len(wrappers) and values.opened_bytes < _AT_ONCE:
-        found = values.open_from(done)
-        chosen = wrappers[done : done + len(found.sizes)]
-        addresses[chosen], sizes[chosen] = found.addresses, found.sizes
-        done += len(chosen)
-    count = len(run) if done == len(wrappers) else int(wrappers[done])
-    return Opened(addresses[:count], sizes[:count], (run.window, values.keep))
+    start = done = 0
+    while start < len(run):
+        values.keep, values.opened_bytes = [], 0
+        while done < len(wrappers) and values.opened_bytes < _AT_ONCE:
+            found_addresses, found_sizes = values.open_from(done)
+            chosen = wrappers[done : done + len(found_sizes)]
+            addresses[chosen], sizes[chosen] = found_addresses, found_sizes
+            done += len(chosen)
+        end = len(run) if done == len(wrappers) else int(wrappers[done])
+        yield Opened(start, addresses[start:end], sizes[start:end], (run.window, values.keep))
+        start = end
 
 
 class _Values:
@@ -82,8 +88,8 @@ class _Values:
         self.keep: list[object] = []
         self.opened_bytes = 0
 
-    def open_from(self, number: int) -> Opened:
-        """The set of this wrapper, or those of several from it on."""
+    def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
+        """Addresses and sizes of the set of this wrapper, or of those of several from it on."""
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
         kind = int(self._kinds[number])
         if kind != _BY_PIECES and edge - number >= _WORTH_A_CALL:
@@ -94,15 +100,14 @@ class _Values:
             if opened is not None and len(opened.sizes):
                 self.keep.append(opened.keep)
                 self.opened_bytes += int(opened.sizes.sum())
-                return Opened(*opened)
+                return opened.addresses, opened.sizes
             self._kinds[number:edge] = _BY_PIECES
         piece = self._piece(number)
         if piece is None:
-            return Opened(np.zeros(1, np.int64), np.full(1, -1, np.int64), None)
+            return 0, [-1]
         self.keep.append(piece)
         self.opened_bytes += len(piece)
-        address = pa.py_buffer(piece).address
-        return Opened(np.array([address], np.int64), np.array([len(piece)], np.int64), piece)
+        return int(pa.py_buffer(piece).address), [len(piece)]
 
     def _piece(self, number: int) -> bytes | None:
         """What a wrapper holds; None if that cannot be had, or is too much."""
