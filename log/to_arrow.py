@@ -16,12 +16,13 @@ from kafkalog.codec.fast.schema import record_schema
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction
+from kafkalog.codec.scan import MAGIC_POSITION
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.records import ISOLATION_LEVELS, READ_COMMITTED
 from kafkalog.log.segment import Segment
 from kafkalog.log.slices import Damage, Slice, SliceReader
-from kafkalog.log.spans import spans
+from kafkalog.log.spans import BATCH_MAGIC, Span, spans
 
 if TYPE_CHECKING:
     from kafkalog.log.partition import Partition
@@ -121,9 +122,18 @@ def _parts(slices: Iterable[tuple[Segment, Slice]], limits: Limits) -> list[Slic
         )
         for segment, whole in slices
         if segment.base_offset < whole.end_offset
-        for span in spans(segment, _PART_BYTES, limits=limits)
+        for span in _spans(segment, limits)
         if span.end > whole.start and span.first_offset < whole.end_offset
     ]
+
+
+def _spans(segment: Segment, limits: Limits) -> list[Span]:
+    with segment.open() as source:
+        head = source.read(0, MAGIC_POSITION + 1)
+    if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
+        # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading them
+        return [Span(0, segment.size, segment.base_offset, segment.base_offset)]
+    return spans(segment, _PART_BYTES, limits=limits)
 
 
 class _Reading:

@@ -29,7 +29,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
-from kafkalog.log import open_all
+from kafkalog.log import open_all, open_partition
 from kafkalog.log.slices import Damage, Slice, SliceReader
 
 SCHEMA = record_schema(TYPES)
@@ -323,6 +323,24 @@ def test_projection_gives_the_same_columns(tmp_path: Path) -> None:
             tables.append(pa.Table.from_batches([each for each in pieces if not isinstance(each, Damage)]))
         assert tables[0].equals(tables[1])
         assert tables[0].num_rows > 8
+
+
+def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    for base in (0, 100, 200):
+        entries = [message(base + number, magic=number % 2, value=bytes(number)) for number in range(90)]
+        entries.append(message(base + 92, None, compress(LZ4, message(0) + message(2)), attributes=LZ4))
+        entries.append(simple(3, base + 95))
+        (directory / f"{base:020}.log").write_bytes(b"".join(entries))
+    partition = open_partition(directory)
+    whole = partition.to_arrow(list(TYPES)).read_all()
+    assert whole.num_rows == 3 * (90 + 2 + 3)
+    assert partition.to_arrow(list(TYPES), threads=2).read_all().equals(whole)
+    expected = [record.offset for record in partition.records(start_offset=50, end_offset=250)]
+    part = partition.to_arrow(["offset"], start_offset=50, end_offset=250, threads=2).read_all()
+    assert part["offset"].to_pylist() == expected
 
 
 # Each run ends where a page begins that must not be touched, and then begins where such a page ends.
