@@ -180,7 +180,7 @@ class Partition:
         codecs: Codecs = None,
         transactional: bool | None = None,
         batch_rows: int = 65_536,
-        batch_bytes: int = 32 * MIB,
+        batch_bytes: int = 16 * MIB,
         findings: list[Finding] | None = None,
         threads: int = 1,
         limits: Limits = DEFAULT_LIMITS,

@@ -44,7 +44,7 @@ def partition_to_arrow(
     isolation_level: str,
     batches: BatchFilter | None = None,
     batch_rows: int = 65_536,
-    batch_bytes: int = 32 * MIB,
+    batch_bytes: int = 16 * MIB,
     findings: list[Finding] | None = None,
     threads: int = 1,
     limits: Limits = DEFAULT_LIMITS,

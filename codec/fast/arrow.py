@@ -33,6 +33,8 @@ __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 
 NO_END = 2**63 - 1
 """An end offset above all."""
+_ABOUT = 1.25
+"""How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class ArrowAssembler:
     def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The piece itself, or slices of it where it is above the bounds."""
         start = 0
-        ends = None if piece.nbytes <= self._bounds.bytes else _byte_ends(piece)
+        ends = None if piece.nbytes <= _ABOUT * self._bounds.bytes else _byte_ends(piece)
         while start < piece.num_rows:
             end = min(start + self._rows_bound, piece.num_rows)
             if ends is not None:
