@@ -15,6 +15,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordBatch
 from kafkalog.codec.records import decode_batch
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import BatchReader
@@ -47,7 +48,8 @@ class RecordReader:
     """Iterates over records; afterwards `findings` and `stop` tell whether that was all.
 
     `start_offset` is inclusive, `end_offset` exclusive.  `all_records` gives everything in the files: control records,
-    what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.
+    what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.  What
+    `batches` does not accept is not opened.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class RecordReader:
         isolation_level: str = READ_UNCOMMITTED,
         include_control: bool = False,
         all_records: bool = False,
+        batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
@@ -75,6 +78,7 @@ class RecordReader:
             self._next_offset = max(partition.log_start_offset, start_offset or 0)
         self._start_offset = self._next_offset
         self._aborted: AbortedFilter | None = None
+        self._filter = batches
         self._ended = False
         self._batches = BatchReader(
             partition.segments,
@@ -146,6 +150,9 @@ class RecordReader:
             part, run = run.part(0, count), run.part(count, len(run))
             low = part.last_offsets + 1
             low[1:], low[0], following = low[:-1].copy(), self._next_offset or 0, int(low[-1])
+            if self._filter is not None:
+                chosen = self._filter.chosen(part)
+                part, low = part.where(chosen), low[chosen]
             for made in take(part, low, NO_END if end is None else end):
                 if not isinstance(made, range):
                     yield made
@@ -181,7 +188,8 @@ class RecordReader:
         records: Sequence[Record] = ()
         finding = None
         unwanted = batch.header.is_control and not self._control
-        if not unwanted and not (self._aborted is not None and self._aborted.rejects(batch)):
+        unwanted = unwanted or (self._aborted is not None and self._aborted.rejects(batch))
+        if not unwanted and (self._filter is None or self._filter.accepts(batch.header)):
             decoded = decode_batch(batch, limits=self._limits)
             finding = decoded.finding
             records = self._wanted(decoded.records, end)
