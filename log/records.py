@@ -141,19 +141,26 @@ class RecordReader:
     def _run(
         self, run: BatchRun, end: int | None, take: TakeRun[T]
     ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
+        import numpy as np
+
+        from kafkalog.codec.fast.stretch_kernel import ordinary
+
+        flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
+        high = NO_END if end is None else end
+        lows = np.empty(len(run), np.int64)
         while len(run) and not self._is_over():
-            count = self._ordinary(run, end)
+            first = int(run["base_offset"][0])
+            count = 0 if self._all else ordinary(run.table, self._next_offset or 0, first, high, flags, lows)
             if count == 0:
                 yield from self._one(run.batch(0), end)
                 run = run.part(1, len(run))
                 continue
             part, run = run.part(0, count), run.part(count, len(run))
-            low = part.last_offsets + 1
-            low[1:], low[0], following = low[:-1].copy(), self._next_offset or 0, int(low[-1])
+            low, following = lows[:count].copy(), part.next_offset
             if self._filter is not None:
                 chosen = self._filter.chosen(part)
                 part, low = part.where(chosen), low[chosen]
-            for made in take(part, low, NO_END if end is None else end):
+            for made in take(part, low, high):
                 if not isinstance(made, range):
                     yield made
                     continue
@@ -163,22 +170,10 @@ class RecordReader:
                     if self._is_over():
                         return
             self._next_offset = following
+            self._ended = following >= high
 
     def _is_over(self) -> bool:
         return self._ended
-
-    def _ordinary(self, run: BatchRun, end: int | None) -> int:
-        """How many batches from the first on are wanted as a whole, but for what lies below the next offset."""
-        if self._all:
-            return 0
-        last = run.last_offsets
-        flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
-        fine = (run["attributes"] & flags == 0) & (run["base_offset"] <= last)
-        if end is not None:
-            fine &= last < end - 1
-        fine[0] &= bool(last[0] >= (self._next_offset or 0))
-        fine[1:] &= last[1:] > last[:-1]
-        return len(run) if fine.all() else int(fine.argmin())
 
     def _one(self, batch: RecordBatch, end: int | None) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
         first = batch.header.base_offset if isinstance(batch.header, BatchHeader) else None
