@@ -16,11 +16,13 @@ from kafkalog.codec.fast.schema import record_schema
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction
+from kafkalog.codec.scan import MAGIC_POSITION
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.records import ISOLATION_LEVELS, READ_COMMITTED
 from kafkalog.log.segment import Segment
 from kafkalog.log.slices import Damage, Slice, SliceReader
-from kafkalog.log.spans import spans
+from kafkalog.log.spans import BATCH_MAGIC, Span, spans
 
 if TYPE_CHECKING:
     from kafkalog.log.partition import Partition
@@ -40,8 +42,9 @@ def partition_to_arrow(
     start_timestamp: int | None = None,
     end_timestamp: int | None = None,
     isolation_level: str,
+    batches: BatchFilter | None = None,
     batch_rows: int = 65_536,
-    batch_bytes: int = 32 * MIB,
+    batch_bytes: int = 16 * MIB,
     findings: list[Finding] | None = None,
     threads: int = 1,
     limits: Limits = DEFAULT_LIMITS,
@@ -76,7 +79,7 @@ def partition_to_arrow(
             work_bytes=work_bytes,
         )
 
-    reading = _Reading(assembler, aborted, limits)
+    reading = _Reading(assembler, aborted, batches, limits)
     if threads > 1 and kernel_is_worth_it(work_bytes):
         pieces = reading.in_threads(_parts(_slices(wanted, low, high, limits), limits), threads)
     else:
@@ -119,9 +122,18 @@ def _parts(slices: Iterable[tuple[Segment, Slice]], limits: Limits) -> list[Slic
         )
         for segment, whole in slices
         if segment.base_offset < whole.end_offset
-        for span in spans(segment, _PART_BYTES, limits=limits)
+        for span in _spans(segment, limits)
         if span.end > whole.start and span.first_offset < whole.end_offset
     ]
+
+
+def _spans(segment: Segment, limits: Limits) -> list[Span]:
+    with segment.open() as source:
+        head = source.read(0, MAGIC_POSITION + 1)
+    if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
+        # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading them
+        return [Span(0, segment.size, segment.base_offset, segment.base_offset)]
+    return spans(segment, _PART_BYTES, limits=limits)
 
 
 class _Reading:
@@ -131,16 +143,18 @@ class _Reading:
         self,
         assembler: Callable[[], ArrowAssembler],
         aborted: Sequence[AbortedTransaction] | None,
+        batches: BatchFilter | None,
         limits: Limits,
     ) -> None:
         self._assembler = assembler
         self._aborted = aborted
+        self._batches = batches
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
 
     def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
         part = replace(part, start_offset=max(part.start_offset, next_offset))
-        return SliceReader(part, assembler, aborted=self._aborted, limits=self._limits)
+        return SliceReader(part, assembler, aborted=self._aborted, batches=self._batches, limits=self._limits)
 
     def _part(self, part: Slice, next_offset: int = -1) -> Iterator[pa.RecordBatch | Damage | int]:
         """Its pieces, at last the offset behind them."""

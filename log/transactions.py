@@ -11,31 +11,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import (
-    CONTROL_FLAG,
-    NO_PRODUCER_ID,
-    TRANSACTIONAL_FLAG,
-    AbortedTransaction,
-    BatchHeader,
-    ControlType,
-    EndTransactionMarker,
-    RecordBatch,
-)
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.records import decode_batch
-
-if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun
 
 __all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "marker_of"]
 
 _VERSION = 0
-_OF_TRANSACTIONS = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> EndTransactionMarker | None:
@@ -102,12 +88,6 @@ class TransactionTracker:
             last = header.base_offset
             stable = self._earliest_open(last + 1)
             self.aborted.append(AbortedTransaction(_VERSION, header.producer_id, first, last, stable))
-
-    def feed_run(self, run: BatchRun, file: str | None = None) -> None:
-        """Take note of many batches."""
-        matters = (run["producer_id"] > NO_PRODUCER_ID) & (run["attributes"] & _OF_TRANSACTIONS != 0)
-        for number in matters.nonzero()[0].tolist():
-            self.feed(run.batch(number), file)
 
     def _earliest_open(self, default: int) -> int:
         while self._earliest:

@@ -40,6 +40,7 @@ _DATA_SINKS = ("key", "value", "header_key", "header_value")
 _MOSTLY = ("key", "value")
 """What most of the record bytes are."""
 _A_LITTLE_MORE = 1.05
+_LAST_ASCII = 0x7F
 _OF_HEADERS = (*_ELEMENT_SINKS, "header_key", "header_value")
 _ROWS, _HEADERS = COUNTERS.index("rows"), COUNTERS.index("headers")
 _DATA_COUNTERS = {name: COUNTERS.index(name) for name in _DATA_SINKS}
@@ -245,6 +246,8 @@ def binary(buffers: ColumnBuffers, name: str, rows: int, kind: pa.DataType) -> p
 def _header_keys(buffers: ColumnBuffers, elements: int) -> pa.Array:
     """As text; bytes that are no UTF-8 become U+FFFD."""
     keys = binary(buffers, "header_key", elements, pa.string())
+    if not (buffers.view("header_key", np.uint8, buffers.count("header_key")) > _LAST_ASCII).any():
+        return keys
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid:
