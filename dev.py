@@ -34,7 +34,7 @@ ROOMS = ("codec", "log", "recovery", "cluster", "spark")
 TYPED_PROGRAMS = (
     "dev.py", "fixtures/check.py", "examples/*.py", "tests/conftest.py", "tests/test_*.py", "tests/support/*.py",
     "tests/[!s]*/test_*.py", "tests/sweep/*.py", "tests/spark/test_s*.py", "tests/spark/test_[!rs]*.py",
-    "tests/spark_without_java/*.py", "tests/interop/differences.py", "tests/interop/spark_kafka/*.py",
+    "tests/spark_without_java/test_*.py", "tests/interop/differences.py", "tests/interop/spark_kafka/*.py",
 )  # fmt: skip
 
 _REFRESH_SECONDS = 1.0

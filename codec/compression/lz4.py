@@ -15,7 +15,7 @@ import lz4.block as _block
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["compress", "decompress", "xxh32"]
+__all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress", "xxh32"]
 
 MAGIC = b"\x04\x22\x4d\x18"
 VERSION_FLAG = 0x40
@@ -64,6 +64,10 @@ def xxh32(data: bytes) -> int:
 @lru_cache(maxsize=256)
 def _header_checksum(descriptor: bytes) -> int:
     return xxh32(descriptor) >> 8 & 0xFF
+
+
+WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes([_WRITER_FLG, _WRITER_BD]))])
+"""The header of every frame that Kafka writes for magic 1 and 2."""
 
 
 def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool]:

@@ -13,13 +13,13 @@ import snappy as _snappy
 from kafkalog.codec.compression._errors import bad_stream, check_size
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["compress", "decompress"]
+__all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "compress", "decompress"]
 
 MAGIC = b"\x82SNAPPY\x00"
 HEADER = MAGIC + struct.pack(">ii", 1, 1)
 BLOCK_SIZE = 32 * 1024
 _LENGTH = struct.Struct(">i")
-_NEXT_HEADER = _LENGTH.unpack(MAGIC[: _LENGTH.size])[0]
+NEXT_HEADER = _LENGTH.unpack(MAGIC[: _LENGTH.size])[0]
 _MAX_PREAMBLE = 5
 
 
@@ -51,7 +51,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
     position = len(HEADER)
     while position + _LENGTH.size <= len(data):
         (length,) = _LENGTH.unpack_from(data, position)
-        if length == _NEXT_HEADER:
+        if length == NEXT_HEADER:
             if bytes(data[position : position + len(MAGIC)]) != MAGIC or position + len(HEADER) > len(data):
                 raise bad_stream("snappy", "a second header is incomplete")
             position += len(HEADER)

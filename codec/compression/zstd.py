@@ -14,15 +14,15 @@ import zstandard
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["compress", "decompress"]
+__all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress"]
 
-_MAGIC = b"\x28\xb5\x2f\xfd"
+MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MASK = 0xFFFFFFF0
 _SKIPPABLE = 0x184D2A50
-_MAX_BLOCK = 128 * 1024
+MAX_BLOCK = 128 * 1024
 _BLOCK_HEADER = 3
-_RLE, _COMPRESSED, _RESERVED = 1, 2, 3
-_CHECKSUM_SIZE = 4
+RLE, _COMPRESSED, RESERVED = 1, 2, 3
+CHECKSUM_SIZE = 4
 _DEFAULT_LEVEL = 3
 
 
@@ -59,20 +59,20 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
         raise bad_stream("zstd", error) from None
     if parameters.window_size > limits.zstd_window_bytes:
         raise too_large("zstd window", limits)
-    block_max = min(_MAX_BLOCK, max(parameters.window_size, 1024))
+    block_max = min(MAX_BLOCK, max(parameters.window_size, 1024))
     bound = 0
     while True:
         if position + _BLOCK_HEADER > len(data):
             raise bad_stream("zstd", "it ends early")
         word = int.from_bytes(data[position : position + _BLOCK_HEADER], "little")
         last, kind, size = word & 1, word >> 1 & 3, word >> 3
-        if kind == _RESERVED:
+        if kind == RESERVED:
             raise bad_stream("zstd", "a block of a reserved type")
         bound += block_max if kind == _COMPRESSED else size
-        position += _BLOCK_HEADER + (1 if kind == _RLE else size)
+        position += _BLOCK_HEADER + (1 if kind == RLE else size)
         if last:
             break
-    position += _CHECKSUM_SIZE if parameters.has_checksum else 0
+    position += CHECKSUM_SIZE if parameters.has_checksum else 0
     if position > len(data):
         raise bad_stream("zstd", "it ends early")
     return position, bound

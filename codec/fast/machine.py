@@ -17,7 +17,7 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "store"]
+__all__ = ["HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "store"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -141,7 +141,10 @@ load_big = {bits: _big_loader(bits) for bits in (8, 16, 32, 64)}
 store = {bits: _storer(bits) for bits in (8, 16, 32, 64)}
 """bits -> (address, number): its lowest bits, in the machine's order"""
 
-_move1, _move4, _move8, _move16, _move32 = _mover(1), _mover(4), _mover(8), _mover(16), _mover(32)
+move = {size: _mover(size) for size in (1, 4, 8, 16, 32)}
+"""bytes -> (target, source): moves so many"""
+
+_move1, _move4, _move8, _move16, _move32 = move[1], move[4], move[8], move[16], move[32]
 
 
 @compiled(inline=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.fast.arena import Block
+from kafkalog.codec.fast.native import lz4_decompress, zstd
+from kafkalog.codec.fast.snappy_kernel import unpack_snappy
 from kafkalog.codec.fast.stretch_kernel import places
+from kafkalog.codec.fast.unpack_kernel import unpack_lz4, unpack_zstd
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["Unpacked", "unpack"]
+__all__ = ["Unpacked", "by_library", "unpack"]
 
 
 class Unpacked(NamedTuple):
@@ -37,16 +40,47 @@ def unpack(run: BatchRun, codec: int, limits: Limits, budget: int) -> Unpacked:
     All batches of the run have the same codec, and hold a record.
     """
     window = run.window
+    base = np.frombuffer(window, np.uint8).ctypes.data
     if codec == Codec.NONE:
         found = np.empty((2, len(run)), np.int64)
-        base = np.frombuffer(window, np.uint8).ctypes.data
         count = places(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
         return Unpacked(found[0, :count], found[1, :count], window)
+    sources = run.starts + (base + BATCH.size)
     sizes = run.sizes - BATCH.size
-    view = memoryview(window)
+    opened = by_library(codec, sources, sizes, window, limits, budget)
+    if opened is not None and len(opened.addresses):
+        return opened
+    return _by_pieces(codec, run.starts + BATCH.size, sizes, memoryview(window), limits, budget)
+
+
+def by_library(
+    codec: int, sources: Int64s, compressed: Int64s, window: object, limits: Limits, budget: int
+) -> Unpacked | None:
+    """Many batches in one call, where the wheels allow it; none where the first is not of the plain shape."""
+    context = zstd() if codec == Codec.ZSTD else None
+    if context is None and codec != Codec.SNAPPY and (codec != Codec.LZ4 or not lz4_decompress()):
+        return None
+    largest, room = limits.decompressed_batch_bytes, 2 * budget
+    block = Block(room)
+    found = np.empty((2, len(sources)), np.int64)
+    if codec == Codec.SNAPPY:
+        count = unpack_snappy(sources, compressed, block.address, room, largest, budget, found[0], found[1])
+    elif context is None:
+        count = unpack_lz4(
+            lz4_decompress(), sources, compressed, block.address, room, largest, budget, found[0], found[1]
+        )
+    else:
+        count = unpack_zstd(
+            context.decompress, context.context, sources, compressed, block.address, room, largest, budget,
+            limits.zstd_window_bytes, found[0], found[1],
+        )  # fmt: skip
+    return Unpacked(found[0, :count], found[1, :count], (block, window))
+
+
+def _by_pieces(codec: int, starts: Int64s, sizes: Int64s, view: memoryview, limits: Limits, budget: int) -> Unpacked:
     pieces: list[bytes] = []
     total = 0
-    for start, size in zip((run.starts + BATCH.size).tolist(), sizes.tolist(), strict=True):
+    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         try:
             piece = decompress(codec, view[start : start + size], limits)
         except FormatError:
@@ -55,9 +89,5 @@ def unpack(run: BatchRun, codec: int, limits: Limits, budget: int) -> Unpacked:
         total += len(piece)
         if total >= budget:
             break
-    return Unpacked(*_places(pieces), pieces)
-
-
-def _places(pieces: list[bytes]) -> tuple[Any, Any]:
-    addresses = [pa.py_buffer(piece).address for piece in pieces]
-    return np.array(addresses, np.int64), np.array([len(piece) for piece in pieces], np.int64)
+    addresses = [np.frombuffer(piece, np.uint8).ctypes.data if piece else 0 for piece in pieces]
+    return Unpacked(np.array(addresses, np.int64), np.array([len(piece) for piece in pieces], np.int64), pieces)
