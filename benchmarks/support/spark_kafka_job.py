@@ -1,25 +1,33 @@
-"""Runs the queries of `spark_kafka.py` on both sources in turn, in one session; prints JSON.  The argument is JSON."""
+"""Runs the lines of `spark_kafka.py` in one session of the Spark whose Kafka source there is; prints them.
+
+The argument is JSON: `jars`, `bootstrap`, `path` of the broker's log directory, `rounds`, `rows` of the topics, and
+`root`, the process above all that work.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from spark_table import OURS, Work, measured, place
 
-QUERIES = {
+KAFKA = "Kafka source"
+GOAL = 3.0
+Query = Callable[[DataFrame], object]
+QUERIES: dict[str, Query] = {
     "count of all columns": lambda frame: frame.count(),
     "sum(length(value))": lambda frame: frame.selectExpr("sum(length(value))").collect(),
     "all columns into noop": lambda frame: frame.write.format("noop").mode("overwrite").save(),
 }
 
 
-def main(job: dict[str, Any]) -> None:
+def session(jars: list[str]) -> SparkSession:
     builder = SparkSession.builder.master("local[2]")
     for name, value in {
-        "spark.jars": ",".join(job["jars"]),
+        "spark.jars": ",".join(jars),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
@@ -28,28 +36,47 @@ def main(job: dict[str, Any]) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
-    def frames() -> dict[str, DataFrame]:
-        kafka = spark.read.format("kafka").option("kafka.bootstrap.servers", job["bootstrap"])
-        ours = spark.read.format("kafkalog")
-        return {
-            "kafkalog": ours.option("subscribe", "bench").load(job["path"]),
-            "kafka": kafka.option("subscribe", "bench").load(),
-        }
 
-    counts = {name: frame.count() for name, frame in frames().items()}
-    if len(set(counts.values())) != 1:
-        raise SystemExit(f"the sources do not give the same rows: {counts}")
-    taken: dict[str, dict[str, list[float]]] = {title: {"kafkalog": [], "kafka": []} for title in QUERIES}
-    for title, query in QUERIES.items():
-        for number in range(job["repeat"] + 1):
-            for name, frame in frames().items():
-                began = time.perf_counter()
-                query(frame)
-                if number:  # the first run of each warms the workers
-                    taken[title][name].append(time.perf_counter() - began)
-    spark.stop()
-    print(json.dumps(taken), flush=True)
+def reading(spark: SparkSession, job: dict[str, Any]) -> list[Work]:
+    """Each query on the large topic by both sources, and on the small one."""
+
+    def frame(name: str, topic: str) -> DataFrame:
+        if name == KAFKA:
+            source = spark.read.format("kafka").option("kafka.bootstrap.servers", job["bootstrap"])
+            return source.option("subscribe", topic).load()
+        return spark.read.format("kafkalog").option("subscribe", topic).load(job["path"])
+
+    def run(query: Query, name: str, topic: str) -> Callable[[], int]:
+        def once() -> int:
+            query(frame(name, topic))
+            return int(job["rows"][topic])
+
+        return once
+
+    for topic, rows in job["rows"].items():
+        counts = {name: frame(name, topic).count() for name in (OURS, KAFKA)}
+        if set(counts.values()) != {rows}:
+            raise SystemExit(f"{topic}: {rows} rows were written, and read were {counts}")
+    return [
+        Work(
+            title,
+            {name: run(query, name, "bench") for name in (OURS, KAFKA)},
+            {KAFKA: GOAL},
+            {name: run(query, name, "little") for name in (OURS, KAFKA)},
+        )
+        for title, query in QUERIES.items()
+    ]
+
+
+def main(job: dict[str, Any]) -> None:
+    spark = session(job["jars"])
+    try:
+        print(f"{place(spark)}; rows {job['rows']}, median of {job['rounds']}", flush=True)
+        measured(reading(spark, job), job["rounds"], root=job["root"])
+    finally:
+        spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a worker has loaded is set aside from the garbage collector once, when a task has ended, and only in a worker."""
+"""What a worker has loaded is set aside from the garbage collector once, after a task, and only in a worker."""
 
 from __future__ import annotations
 
