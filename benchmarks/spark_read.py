@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -152,6 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=6_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="lines whose title this expression finds")
     parser.add_argument("--quick", action="store_true", help="small and for correctness only")
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else arguments.rounds
@@ -172,7 +174,7 @@ def main() -> None:
         try:
             size = sum(path.stat().st_size for path in folder.rglob("*.log"))
             print(f"{place(spark)}; {rows} rows, {size / 1e6:.0f} MB of log, median of {rounds}")
-            measured(works(spark, folder, rows), rounds)
+            measured([work for work in works(spark, folder, rows) if re.search(arguments.only, work.title)], rounds)
         finally:
             spark.stop()
 

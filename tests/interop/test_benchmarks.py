@@ -57,5 +57,11 @@ def test_what_spark_reads_runs_beside_its_own_kafka_source(kafka_of: Callable[[s
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
     lines = lines_of("spark_kafka.py")
-    assert sum("× Kafka source: " in line for line in lines) == 3
-    assert len(lines) == 3
+    assert sum("× Kafka source: " in line for line in lines) == len(lines) == 5
+
+
+@pytest.mark.interop
+@pytest.mark.java
+def test_what_spark_writes_runs_beside_a_sink_that_keeps_nothing() -> None:
+    lines = lines_of("spark_write.py")
+    assert sum("× keeping nothing" in line for line in lines) == len(lines) == 2
