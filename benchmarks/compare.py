@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import shutil
 import statistics
@@ -18,12 +16,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
-import pyarrow as pa
 from support import peers
 from support.corpora import START_MS, Shape, partition
+from support.machine import machine
 
 import kafkalog
 from kafkalog.codec import Codec
@@ -106,8 +103,7 @@ class Suite:
 
     def decode(self, title: str, shape: Shape, least_java: float, least_aiokafka: float | None = None) -> Row:
         """Every record, checksum compared, values copied out."""
-        # plain Python reads the old formats, message by message: less of them
-        directory, log = self.corpus(shape, None if shape.magic == 2 else min(self.size, 16 * MIB))
+        directory, log = self.corpus(shape)
         opened = open_partition(directory)
         runs: dict[str, Run] = {
             OURS: timed(lambda: sum(batch.num_rows for batch in opened.to_arrow(COLUMNS))),
@@ -227,6 +223,7 @@ class Suite:
         yield self.decode("100 B, two headers", Shape(headers=2), 2)
         yield self.decode("100 B, magic 1", Shape(magic=1), 2)
         yield self.decode("100 B, magic 0", Shape(magic=0), 2)
+        yield self.decode("100 B lz4, magic 1", Shape(magic=1, codec=Codec.LZ4), 2)
         yield self.walk("16 KiB batches", Shape())
         yield self.walk("256 B batches", Shape(records=1, value_bytes=170))
         yield self.verify("16 KiB batches", Shape())
@@ -234,17 +231,6 @@ class Suite:
         yield self.recover_small()
         yield self.dump()
         yield self.build()
-
-
-def machine() -> str:
-    """One line about where this ran."""
-    model = ""
-    if sys.platform == "linux":
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return (f"{os.cpu_count()} cores {model or platform.machine()}, {platform.system()}, "
-            f"Python {platform.python_version()}, numba {version('numba')}, pyarrow {pa.__version__}; "
-            f"{peers.versions()}; load {os.getloadavg()[0]:.1f}")  # fmt: skip
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -123,22 +123,20 @@ def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ..
 
 
 def _records(header: BatchHeader, raw: list[RawRecord]) -> Iterator[Record]:
-    timestamp_type = header.timestamp_type
-    append_time = header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None
-    for record in raw:
+    kind = header.timestamp_type
+    base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence
+    append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None
+    epoch = header.partition_leader_epoch
+    for _attributes, timestamp_delta, offset_delta, key, value, headers in raw:
         yield Record(
-            offset=header.base_offset + record.offset_delta,
-            timestamp=header.base_timestamp + record.timestamp_delta if append_time is None else append_time,
-            timestamp_type=timestamp_type,
-            key=record.key,
-            value=record.value,
-            headers=_headers(record.headers) if record.headers else (),
-            sequence=(
-                NO_SEQUENCE
-                if header.base_sequence < 0
-                else increment_sequence(header.base_sequence, record.offset_delta)
-            ),
-            leader_epoch=header.partition_leader_epoch,
+            base_offset + offset_delta,
+            base_timestamp + timestamp_delta if append_time is None else append_time,
+            kind,
+            key,
+            value,
+            _headers(headers) if headers else (),
+            NO_SEQUENCE if base_sequence < 0 else increment_sequence(base_sequence, offset_delta),
+            epoch,
         )
 
 

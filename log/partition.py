@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -35,6 +35,7 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
     decode_partition_metadata,
 )
+from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.files import (
     Entry,
     NotRegularFileError,
@@ -120,10 +121,21 @@ class Partition:
         return max(base, self.checkpointed_log_start_offset or 0)
 
     def batches(
-        self, *, start_offset: int | None = None, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS
+        self,
+        *,
+        start_offset: int | None = None,
+        producer_ids: ProducerIds = None,
+        codecs: Codecs = None,
+        transactional: bool | None = None,
+        control: bool | None = None,
+        through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> BatchReader:
-        """The batches of all segments, from the one that reaches `start_offset`."""
-        return BatchReader(self.segments, start_offset=start_offset, through_damage=through_damage, limits=limits)
+        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions."""
+        wanted = batch_filter(producer_ids, codecs, transactional, control)
+        return BatchReader(
+            self.segments, start_offset=start_offset, through_damage=through_damage, batches=wanted, limits=limits
+        )
 
     def records(
         self,
@@ -133,10 +145,16 @@ class Partition:
         isolation_level: str = READ_UNCOMMITTED,
         include_control: bool = False,
         all: bool = False,
+        producer_ids: ProducerIds = None,
+        codecs: Codecs = None,
+        transactional: bool | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> RecordReader:
-        """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`."""
+        """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`.
+
+        `producer_ids`, `codecs` and `transactional` are as in `to_arrow`.
+        """
         return RecordReader(
             self,
             start_offset=start_offset,
@@ -144,6 +162,7 @@ class Partition:
             isolation_level=isolation_level,
             include_control=include_control,
             all_records=all,
+            batches=batch_filter(producer_ids, codecs, transactional),
             limits=limits,
             on_bytes=on_bytes,
         )
@@ -157,9 +176,13 @@ class Partition:
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         isolation_level: str = READ_UNCOMMITTED,
+        producer_ids: ProducerIds = None,
+        codecs: Codecs = None,
+        transactional: bool | None = None,
         batch_rows: int = 65_536,
-        batch_bytes: int = 32 * MIB,
+        batch_bytes: int = 16 * MIB,
         findings: list[Finding] | None = None,
+        threads: int = 1,
         limits: Limits = DEFAULT_LIMITS,
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
@@ -168,6 +191,13 @@ class Partition:
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
         one.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended there
         and ends the stream, as it ends a consumer's reading.
+
+        `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` choose batches
+        by their headers: others are neither decompressed nor decoded, so what is wrong inside them is not met.  Entries
+        of magic 0 and 1 have no producer and are in no transaction.
+
+        `threads` read large logs at once, in the same order and to the same rows, though not to the same Arrow
+        batches; each holds a few batches in memory.
         """
         from kafkalog.log.to_arrow import partition_to_arrow
 
@@ -179,9 +209,11 @@ class Partition:
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             isolation_level=isolation_level,
+            batches=batch_filter(producer_ids, codecs, transactional),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             findings=findings,
+            threads=threads,
             limits=limits,
         )
 
@@ -199,9 +231,11 @@ class Partition:
         tracker = TransactionTracker(limits)
         end = self.segments[0].base_offset if self.segments else 0
         reader = self.batches(limits=limits)
-        for batch in reader:
-            tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
-            end = max(end, batch.header.next_offset)
+        for found in reader.by_run():
+            path = reader.segment.path if reader.segment is not None else None
+            for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
+                tracker.feed(batch, path)
+            end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end, tuple(tracker.findings))

@@ -15,6 +15,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordBatch
 from kafkalog.codec.records import decode_batch
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import BatchReader
@@ -47,7 +48,8 @@ class RecordReader:
     """Iterates over records; afterwards `findings` and `stop` tell whether that was all.
 
     `start_offset` is inclusive, `end_offset` exclusive.  `all_records` gives everything in the files: control records,
-    what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.
+    what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.  What
+    `batches` does not accept is not opened.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class RecordReader:
         isolation_level: str = READ_UNCOMMITTED,
         include_control: bool = False,
         all_records: bool = False,
+        batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
@@ -75,6 +78,7 @@ class RecordReader:
             self._next_offset = max(partition.log_start_offset, start_offset or 0)
         self._start_offset = self._next_offset
         self._aborted: AbortedFilter | None = None
+        self._filter = batches
         self._ended = False
         self._batches = BatchReader(
             partition.segments,
@@ -117,7 +121,7 @@ class RecordReader:
         end = self._end_offset
         if self._committed:
             transactions = self._partition.transactions(limits=self._limits)
-            self._aborted = AbortedFilter(transactions.aborted)
+            self._aborted = AbortedFilter(transactions.aborted) if transactions.aborted else None
             self.findings.extend(transactions.findings)
             # not the last stable offset, which is at damage where there is some: reading has to meet it
             undecided = transactions.open_first_offsets.values()
@@ -137,16 +141,26 @@ class RecordReader:
     def _run(
         self, run: BatchRun, end: int | None, take: TakeRun[T]
     ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
+        import numpy as np
+
+        from kafkalog.codec.fast.stretch_kernel import ordinary
+
+        flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
+        high = NO_END if end is None else end
+        lows = np.empty(len(run), np.int64)
         while len(run) and not self._is_over():
-            count = self._ordinary(run, end)
+            first = int(run["base_offset"][0])
+            count = 0 if self._all else ordinary(run.table, self._next_offset or 0, first, high, flags, lows)
             if count == 0:
                 yield from self._one(run.batch(0), end)
                 run = run.part(1, len(run))
                 continue
             part, run = run.part(0, count), run.part(count, len(run))
-            low = part.last_offsets + 1
-            low[1:], low[0], following = low[:-1].copy(), self._next_offset or 0, int(low[-1])
-            for made in take(part, low, NO_END if end is None else end):
+            low, following = lows[:count].copy(), part.next_offset
+            if self._filter is not None:
+                chosen = self._filter.chosen(part)
+                part, low = part.where(chosen), low[chosen]
+            for made in take(part, low, high):
                 if not isinstance(made, range):
                     yield made
                     continue
@@ -156,22 +170,10 @@ class RecordReader:
                     if self._is_over():
                         return
             self._next_offset = following
+            self._ended = following >= high
 
     def _is_over(self) -> bool:
         return self._ended
-
-    def _ordinary(self, run: BatchRun, end: int | None) -> int:
-        """How many batches from the first on are wanted as a whole, but for what lies below the next offset."""
-        if self._all:
-            return 0
-        last = run.last_offsets
-        flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
-        fine = (run["attributes"] & flags == 0) & (run["base_offset"] <= last)
-        if end is not None:
-            fine &= last < end - 1
-        fine[0] &= bool(last[0] >= (self._next_offset or 0))
-        fine[1:] &= last[1:] > last[:-1]
-        return len(run) if fine.all() else int(fine.argmin())
 
     def _one(self, batch: RecordBatch, end: int | None) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
         first = batch.header.base_offset if isinstance(batch.header, BatchHeader) else None
@@ -181,7 +183,8 @@ class RecordReader:
         records: Sequence[Record] = ()
         finding = None
         unwanted = batch.header.is_control and not self._control
-        if not unwanted and not (self._aborted is not None and self._aborted.rejects(batch)):
+        unwanted = unwanted or (self._aborted is not None and self._aborted.rejects(batch))
+        if not unwanted and (self._filter is None or self._filter.accepts(batch.header)):
             decoded = decode_batch(batch, limits=self._limits)
             finding = decoded.finding
             records = self._wanted(decoded.records, end)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,12 +24,14 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
 from kafkalog.codec.scan import Scanner
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import next_batch
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
 
 if TYPE_CHECKING:
+    from kafkalog.codec.fast.legacy_runs import MessageRun
     from kafkalog.codec.fast.runs import BatchRun, RunScanner
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
@@ -73,7 +75,8 @@ class Damage:
 class SliceReader:
     """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
 
-    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.
+    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.  Of
+    batches that `batches` does not accept, only the checksums are looked at.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -84,11 +87,13 @@ class SliceReader:
         *,
         aborted: Sequence[AbortedTransaction] | None = None,
         tolerant: bool = False,
+        batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._slice = wanted
+        self._filter = batches
         self._assembler = assembler
-        self._aborted = None if aborted is None else AbortedFilter(aborted)
+        self._aborted = AbortedFilter(aborted) if aborted else None
         self._tolerant = tolerant
         self._limits = limits
         self.next_offset = wanted.start_offset
@@ -105,7 +110,7 @@ class SliceReader:
         with FileSource(wanted.path) as source:
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
-                for found in scanner:
+                for found in scanner if isinstance(scanner, Scanner) else scanner.all_runs():
                     yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
                     if self.next_offset >= wanted.end_offset:
                         break
@@ -132,26 +137,42 @@ class SliceReader:
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
 
-    def _run(self, run: BatchRun) -> Iterator[pa.RecordBatch | Damage]:
+    def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
         """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
         import numpy as np
 
-        from kafkalog.codec.fast.stretch_kernel import ordinary
-
         end = self._slice.end_offset
-        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
         lows = np.empty(len(run), np.int64)
         first = True
         while len(run) and (first or self.next_offset < end):
             first = False
-            count = ordinary(run.table, self.next_offset, self._slice.base_offset, end, flags, lows)
+            count = self._ordinary(run, lows)
             if count == 0:
                 yield from self._batch(run.batch(0))
                 run = run.part(1, len(run))
                 continue
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
-            yield from self._faults(self._assembler.add_run(part, lows[:count], end))
+            low = lows[:count]
+            if self._filter is not None:
+                chosen = self._filter.chosen(part)
+                part, low = part.where(chosen), low[chosen]
+            if len(part):
+                yield from self._faults(self._assembler.add_run(part, low, end))
+
+    def _ordinary(self, run: BatchRun | MessageRun, lows: Any) -> int:
+        """How many batches from the first on need no look at each, and what is wanted of them; see `ordinary`."""
+        from kafkalog.codec.fast.runs import BatchRun
+
+        expected, base, end = self.next_offset, self._slice.base_offset, self._slice.end_offset
+        if isinstance(run, BatchRun):
+            from kafkalog.codec.fast.stretch_kernel import ordinary
+
+            flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
+            return ordinary(run.table, expected, base, end, flags, lows)
+        from kafkalog.codec.fast import legacy_kernel
+
+        return legacy_kernel.ordinary(run.table, expected, base, end, lows)
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
@@ -189,6 +210,8 @@ class SliceReader:
             return ()
         low, self.next_offset = self.next_offset, last + 1
         if header.is_control or (self._aborted is not None and self._aborted.rejects(batch)):
+            return ()
+        if self._filter is not None and not self._filter.accepts(header):
             return ()
         pieces = self._assembler.add(batch, low, end)
         return list(self._faults(pieces)) if pieces else ()

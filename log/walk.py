@@ -16,6 +16,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
+from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
 from kafkalog.log.segment import Segment
 from kafkalog.log.time_lookup import position_for_timestamp
@@ -33,8 +34,9 @@ class BatchReader:
     """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
 
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
-    through the time index.  With `through_damage` the walk goes on behind
-    damage with the next segment.  `on_bytes` is told how many bytes of log were passed.  Raises `StorageError` only.
+    through the time index.  With `through_damage` the walk goes on behind damage with the next segment.  Batches that
+    `batches` does not accept are passed over.  `on_bytes` is told how many bytes of log were passed.  Raises
+    `StorageError` only.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class BatchReader:
         start_offset: int | None = None,
         start_timestamp: int | None = None,
         through_damage: bool = False,
+        batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
@@ -55,6 +58,7 @@ class BatchReader:
         self._start_offset = start_offset
         self._start_timestamp = start_timestamp
         self._through_damage = through_damage
+        self._filter = batches
         self._limits = limits
         self._on_bytes = on_bytes
         self.segment: Segment | None = None
@@ -103,11 +107,14 @@ class BatchReader:
                             return
                         if start_offset is not None and each.last_offset < start_offset:
                             continue
-                        yield each
+                        if self._filter is None or self._filter.accepts(each.header):
+                            yield each
                         size = each.size
                     else:
                         size = each.end - int(each.positions[0])
                         wanted = each.part(int((each.last_offsets < low).sum()), len(each))
+                        if self._filter is not None:
+                            wanted = wanted.where(self._filter.chosen(wanted))
                         if len(wanted):
                             yield wanted
                     if self._on_bytes is not None:

@@ -5,6 +5,7 @@ A block goes back when the last array, Arrow buffer or view over it is gone, whi
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,28 @@ from kafkalog.codec.limits import MIB
 __all__ = ["FREE_BYTES", "Block"]
 
 FREE_BYTES = 64 * MIB
-"""Bytes at most that are kept for the next ones."""
+"""Bytes at most that are kept for a thread's next ones."""
 _LARGE = MIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-_free: list[Bytes] = []  # appending and popping are atomic: no lock
 
 
-def _used_again(size: int) -> Bytes | None:
-    """A free one of at least `size` bytes, and not much more."""
-    for number, memory in enumerate(_free):
-        if size <= memory.size <= 2 * size:
-            try:
-                found = _free.pop(number)
-            except IndexError:  # another thread was faster
-                return None
-            if size <= found.size:
-                return found
+class _OfThread(threading.local):
+    """Free memory goes back to the thread that asked for it: what a core's cache holds serves that core again."""
+
+    def __init__(self) -> None:
+        self.free: list[Bytes] = []  # appending, which other threads do, and popping are atomic: no lock
+
+
+_of_thread = _OfThread()
+
+
+def _used_again(free: list[Bytes], size: int) -> Bytes | None:
+    """A free one of at least `size` bytes, and not much more; the latest that fits."""
+    for number in range(len(free) - 1, -1, -1):
+        if size <= free[number].size <= 2 * size:
+            return free.pop(number)
     return None
 
 
@@ -42,11 +47,12 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
     """
 
     memory: Bytes | None = None
+    home: list[Bytes]
 
     def __del__(self) -> None:
         memory = self.memory
-        if memory is not None and sum(each.size for each in _free) + memory.size <= FREE_BYTES:
-            _free.append(memory)
+        if memory is not None and sum(each.size for each in self.home) + memory.size <= FREE_BYTES:
+            self.home.append(memory)
 
 
 class Block:
@@ -59,11 +65,11 @@ class Block:
             self._lease: Bytes = np.empty(size, np.uint8)
         else:
             size = -(-size // _LARGE) * _LARGE
-            memory = _used_again(size)
+            memory = _used_again(_of_thread.free, size)
             if memory is None:
                 memory = np.empty(size, np.uint8)
             lease = memory.view(_Lease)
-            lease.memory = memory
+            lease.memory, lease.home = memory, _of_thread.free
             self._lease = lease
         self.address = int(self._lease.ctypes.data)
         self.size = self._lease.size

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from kafkalog.codec.fast.legacy_filler import MessageFiller
+    from kafkalog.codec.fast.legacy_runs import MessageRun
     from kafkalog.codec.fast.run_filler import RunFiller
     from kafkalog.codec.fast.runs import BatchRun
 
@@ -31,6 +33,8 @@ __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 
 NO_END = 2**63 - 1
 """An end offset above all."""
+_ABOUT = 1.25
+"""How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +72,51 @@ class ArrowAssembler:
         self._parts: list[Part] = []
         self._decoder: ColumnDecoder = self._v2
         self._rows = self._bytes = 0
-        self._filler: RunFiller | None = None
+        self._to_fill = (schema, topic, partition, limits, bounds.rows, bounds.bytes)
+        self._runs: RunFiller | None = None
+        self._messages: MessageFiller | None = None
+        self._filling: RunFiller | MessageFiller | None = None
+        """the one of them that may hold something"""
         self.takes_runs = kernel_is_worth_it(work_bytes)
         """whether `add_run` may be called, and is worth it"""
-        if self.takes_runs:
-            from kafkalog.codec.fast.run_filler import RunFiller
 
-            self._filler = RunFiller(schema, topic, partition, limits, bounds.rows, bounds.bytes)
-            self._filler.rows_bound = self._rows_bound
-
-    def add_run(self, run: BatchRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
+    def add_run(self, run: BatchRun | MessageRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
         """Take many batches, `low` for each of them, and give what that completes."""
-        filler = self._filler
-        if filler is None:
+        if not self.takes_runs:
             raise TypeError("this assembler takes one batch at a time")
-        if self._parts:
+        from kafkalog.codec.fast.runs import BatchRun
+
+        numbers: Iterator[int | None]
+        filler: RunFiller | MessageFiller
+        if isinstance(run, BatchRun):
+            filler = self._filler_of_runs()
+            numbers = filler.take_run(run, low, high)
+        else:
+            filler = self._filler_of_messages()
+            numbers = filler.take_run(run, low, high)
+        if self._parts or self._filling is not filler:
             yield from self.flush()
-        for number in filler.take_run(run, low, high):
+            self._filling = filler
+            filler.rows_bound = self._rows_bound
+        for number in numbers:
             yield from self.flush()
             if number is not None:
                 yield from self.add(run.batch(number), int(low[number]), high)
                 yield from self.flush()
+
+    def _filler_of_runs(self) -> RunFiller:
+        if self._runs is None:
+            from kafkalog.codec.fast.run_filler import RunFiller
+
+            self._runs = RunFiller(*self._to_fill)
+        return self._runs
+
+    def _filler_of_messages(self) -> MessageFiller:
+        if self._messages is None:
+            from kafkalog.codec.fast.legacy_filler import MessageFiller
+
+            self._messages = MessageFiller(*self._to_fill)
+        return self._messages
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Sequence[Piece]:
         """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes."""
@@ -103,7 +131,7 @@ class ArrowAssembler:
             part = Part(batch, low, high)
             rows, size, decoder = 1, batch.size, self._legacy
         full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
-        full = full or decoder is not self._decoder or (self._filler is not None and not self._filler.is_empty)
+        full = full or decoder is not self._decoder or (self._filling is not None and not self._filling.is_empty)
         done: Sequence[Piece] = list(self.flush()) if full else ()
         self._decoder = decoder
         self._parts.append(part)
@@ -113,11 +141,11 @@ class ArrowAssembler:
 
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
-        if self._filler is not None and not self._filler.is_empty:
-            piece = self._filler.take()
+        if self._filling is not None and not self._filling.is_empty:
+            piece = self._filling.take()
             if piece.num_rows:
                 yield from self._cut(piece)
-            self._filler.rows_bound = self._rows_bound
+            self._filling.rows_bound = self._rows_bound
         parts, self._parts = self._parts, []
         self._rows = self._bytes = 0
         if not parts:
@@ -131,7 +159,7 @@ class ArrowAssembler:
     def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The piece itself, or slices of it where it is above the bounds."""
         start = 0
-        ends = None if piece.nbytes <= self._bounds.bytes else _byte_ends(piece)
+        ends = None if piece.nbytes <= _ABOUT * self._bounds.bytes else _byte_ends(piece)
         while start < piece.num_rows:
             end = min(start + self._rows_bound, piece.num_rows)
             if ends is not None:

@@ -39,6 +39,9 @@ _ELEMENT_SINKS = ("header_key_ends", "header_value_ends", "header_value_valid")
 _DATA_SINKS = ("key", "value", "header_key", "header_value")
 _MOSTLY = ("key", "value")
 """What most of the record bytes are."""
+_A_LITTLE_MORE = 1.05
+_LAST_ASCII = 0x7F
+_OF_HEADERS = (*_ELEMENT_SINKS, "header_key", "header_value")
 _ROWS, _HEADERS = COUNTERS.index("rows"), COUNTERS.index("headers")
 _DATA_COUNTERS = {name: COUNTERS.index(name) for name in _DATA_SINKS}
 WANTED: dict[str, tuple[str, ...]] = {
@@ -70,6 +73,7 @@ class ColumnBuffers:
         self._of_data = [name for name in self._wanted if name in _DATA_SINKS]
         self.sinks = np.zeros(len(SINKS), np.int64)
         self.counters = np.zeros(len(COUNTERS), np.int64)
+        self._bytes_of_row: dict[str, float] = {}
         self._room_rows = self._room_elements = 0
         self._first_rows = rows
         self._most_bytes = most_bytes
@@ -106,7 +110,8 @@ class ColumnBuffers:
                     if block is not None:
                         foreseen = 2 * block.size
                     elif name in _MOSTLY:  # what all rows would take if they went on like these: growing means copying
-                        foreseen = min(record_bytes * self._room_rows // max(rows, 1), self._most_bytes)
+                        of_row = self._bytes_of_row.get(name, record_bytes / max(rows, 1))
+                        foreseen = min(int(of_row * self._room_rows), self._most_bytes)
                     self._put(name, max(least, foreseen), counters[counter])
         if "header_ends" in self._wanted:
             elements = counters[_HEADERS] + record_bytes // SMALLEST_HEADER
@@ -128,11 +133,20 @@ class ColumnBuffers:
         self.sinks[SINKS.index(name)] = block.address
 
     def reset(self) -> None:
-        """Let go of everything: what was filled belongs to Arrow arrays now."""
-        self._blocks = {}
-        self.sinks[:] = 0
+        """Let go of what was filled, which belongs to Arrow arrays now; those of headers stay if there were none."""
+        counters = self.counters.tolist()
+        if counters[_ROWS]:
+            for name in _MOSTLY:
+                self._bytes_of_row[name] = _A_LITTLE_MORE * counters[_DATA_COUNTERS[name]] / counters[_ROWS]
+        kept = _OF_HEADERS if counters[_HEADERS] == 0 else ()
+        self._blocks = {name: block for name, block in self._blocks.items() if name in kept}
+        for number, name in enumerate(SINKS):
+            if name not in kept:
+                self.sinks[number] = 0
         self.counters[:] = 0
-        self._room_rows = self._room_elements = 0
+        self._room_rows = 0
+        if not kept:
+            self._room_elements = 0
 
 
 class ColumnFiller:
@@ -232,6 +246,8 @@ def binary(buffers: ColumnBuffers, name: str, rows: int, kind: pa.DataType) -> p
 def _header_keys(buffers: ColumnBuffers, elements: int) -> pa.Array:
     """As text; bytes that are no UTF-8 become U+FFFD."""
     keys = binary(buffers, "header_key", elements, pa.string())
+    if not (buffers.view("header_key", np.uint8, buffers.count("header_key")) > _LAST_ASCII).any():
+        return keys
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid:

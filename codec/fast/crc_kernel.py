@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from kafkalog.codec.fast.machine import HAS_CRC_INSTRUCTION, compiled, load
 
-__all__ = ["checksum", "checksum_by_instruction", "checksum_by_tables"]
+__all__ = ["byte_tables", "checksum", "checksum_by_instruction", "checksum_by_tables"]
 
 _POLYNOMIAL = 0x82F63B78
 _LONG, _SHORT = 1024, 256
@@ -43,21 +43,21 @@ def _instruction(bits: int) -> Any:
 _crc8, _crc64 = _instruction(8), _instruction(64)
 
 
-def _bytewise() -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """What eight tables of 256 entries say: a byte followed by 0 to 7 zero bytes."""
-    tables = np.zeros((8, 256), np.uint32)
+def byte_tables(polynomial: int, count: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """What `count` tables of 256 entries say: a byte followed by 0, 1, 2... zero bytes; a reflected polynomial."""
+    tables = np.zeros((count, 256), np.uint32)
     for byte in range(256):
         value = byte
         for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
+            value = value >> 1 ^ (polynomial if value & 1 else 0)
         tables[0, byte] = value
-    for number in range(1, 8):
+    for number in range(1, count):
         before = tables[number - 1]
         tables[number] = before >> 8 ^ tables[0, before & 0xFF]
     return tables
 
 
-_TABLES = _bytewise()
+_TABLES = byte_tables(_POLYNOMIAL, 8)
 
 
 def _zeros(count: int) -> np.ndarray[Any, np.dtype[np.uint32]]:

@@ -1,6 +1,7 @@
-"""Reading the leaves of a variable layout in kernels: numbers, and fields of bytes behind their length.
+"""Reading the leaves of a layout in kernels: numbers, and fields of bytes behind their length.
 
-Each function gives the value, the position behind it and a fault (0 none), and reads nothing at or behind `end`.
+Each function for a leaf of variable size gives the value, the position behind it and a fault (0 none), and reads
+nothing at or behind `end`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import Any
 import numba
 
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.fast.machine import compiled, load
+from kafkalog.codec.fast.machine import compiled, load, load_big
 from kafkalog.codec.findings import FindingCode
 
-__all__ = ["BYTES_LIKE", "FAULTS", "read_bytes", "read_number", "read_varint"]
+__all__ = ["BYTES_LIKE", "FAULTS", "read_bytes", "read_fixed", "read_number", "read_varint"]
 
 FAULTS = (
     None,
@@ -33,6 +34,19 @@ _VARINT, _VARLONG, _BYTES = int(OpKind.VARINT), int(OpKind.VARLONG), int(OpKind.
 _STRING = int(OpKind.STRING)
 BYTES_LIKE = (_BYTES, _STRING)
 _load8 = load[8]
+_big8, _big16, _big32, _big64 = load_big[8], load_big[16], load_big[32], load_big[64]
+
+
+@compiled(inline=True)
+def read_fixed(position: int, size: int) -> int:
+    """A signed big-endian number of 1, 2, 4 or 8 bytes."""
+    if size == 8:
+        return _big64(position)  # type: ignore[no-any-return]
+    if size == 4:
+        return _big32(position)  # type: ignore[no-any-return]
+    if size == 2:
+        return _big16(position)  # type: ignore[no-any-return]
+    return _big8(position)  # type: ignore[no-any-return]
 
 
 @compiled(inline=True)

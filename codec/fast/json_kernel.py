@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from kafkalog.codec.fast.machine import compiled, copy, load, store
 
@@ -17,10 +20,11 @@ __all__ = ["PIECES", "write_lines"]
 PIECES = (
     b',"timestamp":', b',"timestampType":"CreateTime","key":', b',"timestampType":"LogAppendTime","key":',
     b',"key_b64":', b',"value":', b',"value_b64":', b',"headers":', b',"headers_b64":', b',"leaderEpoch":', b"null",
+    b',"headers":[],"leaderEpoch":',
 )  # fmt: skip
 """What stands between the values of a line; the caller gives their addresses and sizes."""
 (_TIMESTAMP, _CREATED, _APPENDED, _KEY_64, _VALUE, _VALUE_64, _HEADERS, _HEADERS_64, _EPOCH,
- _NULL) = range(len(PIECES))  # fmt: skip
+ _NULL, _NO_HEADERS) = range(len(PIECES))  # fmt: skip
 _HEX = tuple(b"0123456789abcdef")
 _BASE64 = tuple(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _ESCAPES = {0x22: 0x22, 0x5C: 0x5C, 8: 0x62, 9: 0x74, 10: 0x6E, 12: 0x66, 13: 0x72}
@@ -28,7 +32,43 @@ _SHORT = tuple(_ESCAPES.get(byte, 0) for byte in range(128))
 """The letter behind the backslash where there is a short escape."""
 _QUOTE, _BACKSLASH, _U, _COMMA, _OPEN, _CLOSE = 0x22, 0x5C, 0x75, 0x2C, 0x5B, 0x5D
 _load8, _load32, _load64 = load[8], load[32], load[64]
-_store8 = store[8]
+_store8, _store16, _store64 = store[8], store[16], store[64]
+_PAIRS = tuple(int.from_bytes(b"%02d" % number, "little") for number in range(100))
+_MOST_DIGITS = 20
+
+
+def _in_each_byte(value: int) -> int:
+    return value * 0x0101010101010101
+
+
+_ONES, _HIGH, _BLANKS = _in_each_byte(1), _in_each_byte(0x80), _in_each_byte(0x20)
+_QUOTES, _BACKSLASHES, _DELETES = _in_each_byte(_QUOTE), _in_each_byte(_BACKSLASH), _in_each_byte(0x7F)
+
+
+def _count_zeros_below(_context: Any, word: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), generate
+
+
+_zeros_below: Any = intrinsic(_count_zeros_below)
+"""How many bits below the lowest one that is set are not; 64 if none is."""
+
+
+@compiled(inline=True)
+def _has_zero(word: Any) -> Any:
+    """The high bit of each byte that is zero, and maybe of some above the lowest of them."""
+    return (word - numba.uint64(_ONES)) & ~word & numba.uint64(_HIGH)
+
+
+@compiled(inline=True)
+def _plain_bytes(word: Any) -> int:
+    """How many of eight bytes, from the first on, stand for themselves in a JSON string."""
+    odd = (word | (word - numba.uint64(_BLANKS)) & ~word) & numba.uint64(_HIGH)
+    odd |= _has_zero(word ^ numba.uint64(_QUOTES)) | _has_zero(word ^ numba.uint64(_BACKSLASHES))
+    odd |= _has_zero(word ^ numba.uint64(_DELETES))
+    return _zeros_below(odd) >> 3  # type: ignore[no-any-return]
 
 
 @compiled(inline=True)
@@ -44,14 +84,20 @@ def _number(out: int, value: int) -> int:
         _store8(out, 0x2D)
         out += 1
         left = numba.uint64(0) - left
-    digits = 1
-    rest = left
-    while rest >= numba.uint64(10):
-        rest //= numba.uint64(10)
+    digits, limit = 1, numba.uint64(10)
+    while digits < _MOST_DIGITS and left >= limit:
+        limit *= numba.uint64(10)
         digits += 1
-    for place in range(digits - 1, -1, -1):
-        _store8(out + place, 0x30 + numba.int64(left % numba.uint64(10)))
-        left //= numba.uint64(10)
+    place = digits
+    while left >= numba.uint64(100):
+        rest = left // numba.uint64(100)
+        place -= 2
+        _store16(out + place, _PAIRS[left - rest * numba.uint64(100)])
+        left = rest
+    if left >= numba.uint64(10):
+        _store16(out, _PAIRS[left])
+    else:
+        _store8(out, 0x30 + numba.int64(left))
     return out + digits
 
 
@@ -89,6 +135,14 @@ def _text(out: int, at: int, size: int) -> int:
     out += 1
     end = at + size
     while at < end:
+        if end - at >= 8:  # the room for six times the data has these eight bytes, however many of them count
+            word = _load64(at)
+            plain = _plain_bytes(word)
+            _store64(out, word)
+            out += plain
+            at += plain
+            if plain == 8:
+                continue
         byte = _byte(at)
         if byte >= 0x80:
             point, size = _wide(at, end)
@@ -219,17 +273,20 @@ def write_lines(
         out = _field(out, columns[2], columns[3], columns[4], row, encoded, pieces, _KEY_64)
         out = _piece(out, pieces, _VALUE)
         out = _field(out, columns[5], columns[6], columns[7], row, encoded, pieces, _VALUE_64)
-        out = _piece(out, pieces, _HEADERS)
         first, last = _start(columns[8], row), _start(columns[8], row + 1)
-        after = _pairs(out, first, last, columns[9:], encoded, pieces)
-        if after == -1:
-            return -1
-        if after == -2:
-            out = _piece(_piece(out, pieces, _NULL), pieces, _HEADERS_64)
-            after = _pairs(out, first, last, columns[9:], True, pieces)
-            if after < 0:
+        if first == last:
+            out = _piece(out, pieces, _NO_HEADERS)
+        else:
+            out = _piece(out, pieces, _HEADERS)
+            after = _pairs(out, first, last, columns[9:], encoded, pieces)
+            if after == -1:
                 return -1
-        out = _piece(after, pieces, _EPOCH)
+            if after == -2:
+                out = _piece(_piece(out, pieces, _NULL), pieces, _HEADERS_64)
+                after = _pairs(out, first, last, columns[9:], True, pieces)
+                if after < 0:
+                    return -1
+            out = _piece(after, pieces, _EPOCH)
         out = _piece(out, pieces, _NULL) if epochs[row] < 0 else _number(out, epochs[row])
         _store8(out, 0x7D)
         _store8(out + 1, 0x0A)

@@ -27,7 +27,7 @@ _SINKS = (
 _LONGEST_ESCAPE = 6
 _OF_A_ROW, _OF_A_HEADER = 320, 32
 """Bytes at most of a line, and of a header, besides topic and data."""
-_ROWS, _BYTES = 32 * 1024, 4 * MIB
+_ROWS, _BYTES = 8 * 1024, MIB
 
 
 class JsonLines:

@@ -17,14 +17,18 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "store"]
+__all__ = [
+    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "store",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 HAS_CRC_INSTRUCTION = bool(binding.get_host_cpu_features().get("sse4.2", False))
 """Whether the processor computes CRC-32C by itself in the way that kernels know (x86-64 with SSE 4.2)."""
+HAS_CARRYLESS_MULTIPLICATION = bool(binding.get_host_cpu_features().get("pclmul", False))
+"""Whether it multiplies polynomials in the way that kernels know (x86-64 with PCLMULQDQ)."""
 
-_SHARED = ("machine", "fields_kernel", "crc_kernel")
+_SHARED = ("machine", "fields_kernel", "crc_kernel", "crc_ieee_kernel")
 """Modules whose functions end up inside those of others, where the cache does not see them change."""
 
 
@@ -35,7 +39,7 @@ def _fingerprint_of_shared() -> int:
     return value
 
 
-_FROZEN = (HAS_CRC_INSTRUCTION, _fingerprint_of_shared())
+_FROZEN = (HAS_CRC_INSTRUCTION, HAS_CARRYLESS_MULTIPLICATION, _fingerprint_of_shared())
 _announced = False
 
 

@@ -7,7 +7,7 @@ batches as one `BatchRun`, whose headers are columns.  Needs numba and numpy; `f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.walk_kernel import FIELDS, walk
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.model import BATCH, CONTROL_FLAG, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, RecordBatch
+from kafkalog.codec.scan import MAGIC_POSITION, Scanner
 from kafkalog.codec.source import ReadsInto, Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from kafkalog.codec.fast.legacy_runs import MessageRun
 
 __all__ = ["BatchRun", "RunScanner"]
 
@@ -83,9 +85,29 @@ class BatchRun:
         """Position behind the last batch, in the file."""
         return int(self.positions[-1] + self.sizes[-1])
 
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the largest one."""
+        return int(self.last_offsets.max()) + 1
+
+    def of_transactions(self) -> Iterator[RecordBatch]:
+        """Markers, and where a producer writes in a transaction; not again while it is the only one that does."""
+        control = self["attributes"] & CONTROL_FLAG != 0
+        wanted = control | ((self["attributes"] & TRANSACTIONAL_FLAG != 0) & (self["records_count"] != 0))
+        numbers = np.flatnonzero(wanted)
+        producers, data = self["producer_id"][numbers], ~control[numbers]
+        again = np.zeros(len(numbers), np.bool_)
+        again[1:] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
+        for number in numbers[~again].tolist():
+            yield self.batch(number)
+
     def part(self, start: int, end: int) -> BatchRun:
         """The batches from number `start` up to, not including, `end`."""
         return BatchRun(self._table[:, start:end], self._window, self._window_start)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
+        """Only the batches that a mask selects."""
+        return BatchRun(self._table[:, chosen], self._window, self._window_start)
 
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
@@ -104,7 +126,10 @@ class BatchRun:
 
 
 class RunScanner:
-    """Iterates over runs and single batches; afterwards `valid_bytes`, `stop` and `findings` tell the rest."""
+    """Iterates over runs and single batches; afterwards `valid_bytes`, `stop` and `findings` tell the rest.
+
+    Entries of magic 0 and 1 come one by one; `all_runs` gives those as runs too.
+    """
 
     def __init__(
         self,
@@ -117,6 +142,7 @@ class RunScanner:
     ) -> None:
         self._source = source
         self._reads_into = source if isinstance(source, ReadsInto) else None
+        self._message_runs = False
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
@@ -127,6 +153,14 @@ class RunScanner:
         self.findings: list[Finding] = []
 
     def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
+        return cast("Iterator[BatchRun | RecordBatch]", self._walk())
+
+    def all_runs(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
+        """The same with runs of every magic."""
+        self._message_runs = True
+        return self._walk()
+
+    def _walk(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
         window: bytes | memoryview = b""
         start = 0
         while self.stop is None:
@@ -146,7 +180,8 @@ class RunScanner:
                 self.valid_bytes = one.valid_bytes
                 self._window_bytes = max(self._window_bytes, min(4 * batch.size, _LARGEST_WINDOW))
                 yield batch
-                if batch.magic == 2:  # others follow each other: going on here spares a window for each of them
+                # messages that have no run follow each other: going on here spares a window for each of them
+                if batch.magic == 2 or (self._message_runs and batch.magic in (0, 1)):
                     break
             self.stop = one.stop
             self.findings += one.findings
@@ -164,10 +199,15 @@ class RunScanner:
             return BATCH.size
         return min(max(_SIZE(window, at) + LOG_OVERHEAD.size, BATCH.size), self._window_bytes)
 
-    def _run(self, window: bytes | memoryview, start: int, position: int) -> BatchRun | None:
+    def _run(self, window: bytes | memoryview, start: int, position: int) -> BatchRun | MessageRun | None:
         size = min(len(window), self._end - start) - (position - start)
         if size < BATCH.size:
             return None
+        if self._message_runs and window[position - start + MAGIC_POSITION] < 2:
+            from kafkalog.codec.fast.legacy_runs import message_run
+
+            rest = memoryview(window)[position - start : position - start + size]
+            return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
         address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
         found = walk(address, size, self._limits.batch_bytes, self._check_crc, self._table)
         if found == 0:

@@ -11,6 +11,7 @@ from typing import Any
 import numba
 
 from kafkalog.codec.fast.crc_kernel import checksum
+from kafkalog.codec.fast.fields_kernel import read_fixed
 from kafkalog.codec.fast.machine import compiled, load_big
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
 
@@ -26,18 +27,7 @@ _CRC_AT, _CRC_END = BATCH.position("crc"), BATCH.end("crc")
 _OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
 _CRC_ROW = FIELDS.index("crc")
 _POSITION_ROW = len(FIELDS)
-_load8, _load16, _load32, _load64 = load_big[8], load_big[16], load_big[32], load_big[64]
-
-
-@compiled(inline=True)
-def _field(address: int, size: int) -> int:
-    if size == 8:
-        return _load64(address)  # type: ignore[no-any-return]
-    if size == 4:
-        return _load32(address)  # type: ignore[no-any-return]
-    if size == 2:
-        return _load16(address)  # type: ignore[no-any-return]
-    return _load8(address)  # type: ignore[no-any-return]
+_load8, _load32 = load_big[8], load_big[32]
 
 
 @compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=BATCH.fields)
@@ -58,7 +48,7 @@ def walk(address: int, size: int, largest: int, check: bool, table: Any) -> int:
         if check and numba.int64(checksum(here + _CRC_END, whole - _CRC_END)) != crc:
             return count
         for row in range(len(_PLACES)):
-            table[row, count] = _field(here + _PLACES[row], _SIZES[row])
+            table[row, count] = read_fixed(here + _PLACES[row], _SIZES[row])
         table[_CRC_ROW, count] = crc
         table[_POSITION_ROW, count] = position
         count += 1

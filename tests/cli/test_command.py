@@ -196,6 +196,20 @@ def test_filters() -> None:
     assert producers[3] == set()
     assert set.union(*producers) <= {line["offset"] for line in everything if line["partition"] == 0}
     assert not producers[0] & producers[1]
+    assert dump("--producer-id", 0, "--producer-id", 1, "--partition", 0) == [
+        line for line in everything if line["partition"] == 0 and line["offset"] in producers[0] | producers[1]
+    ]
+    some = dump("--transactional")
+    assert some
+    assert dump("--not-transactional") == [line for line in everything if line not in some]
+    by_codec = {codec: dump("--codec", codec) for codec in ("none", "gzip", "snappy", "lz4", "zstd")}
+    assert sum(map(len, by_codec.values())) == len(everything)
+    assert sum(map(bool, by_codec.values())) > 1
+    both = dump("--codec", "zstd", "--codec", "none")
+    assert both == [line for line in everything if line in by_codec["zstd"] or line in by_codec["none"]]
+    batches = dump("--batches", "--codec", "none")
+    assert {line["compresscodec"] for line in batches} == {"none"}
+    assert len(batches) == [line["compresscodec"] for line in dump("--batches")].count("none")
 
 
 def test_text_that_is_not_utf8_gets_a_sibling() -> None:

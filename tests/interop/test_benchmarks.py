@@ -65,3 +65,14 @@ def test_what_spark_reads_runs_beside_its_own_kafka_source(kafka_of: Callable[[s
 def test_what_spark_writes_runs_beside_a_sink_that_keeps_nothing() -> None:
     lines = lines_of("spark_write.py")
     assert sum("× keeping nothing" in line for line in lines) == len(lines) == 2
+
+
+@pytest.mark.interop
+def test_the_scaling_runs(tmp_path: Path) -> None:
+    results = tmp_path / "scaling.md"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "scaling.py"), "--quick", "--results", str(results)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert results.read_text().count("\n## ") == 12  # groups

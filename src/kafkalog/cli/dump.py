@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import click
 
@@ -20,6 +21,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import Codec
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
 from kafkalog.log.side_files import is_side_file, read_side_file
@@ -27,6 +29,14 @@ from kafkalog.log.side_files import is_side_file, read_side_file
 __all__ = ["command"]
 
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
+
+
+class _OfBatches(NamedTuple):
+    """Conditions on the headers of batches, as `Partition.records` has them."""
+
+    producer_ids: tuple[int, ...] | None
+    codecs: tuple[str, ...] | None
+    transactional: bool | None
 
 
 @dataclass
@@ -39,6 +49,7 @@ class _Dump:
     start_offset: int | None
     end_offset: int | None
     wanted: RecordFilter
+    of_batches: _OfBatches
     max_records: int | None
     progress: ByteProgress
     findings: list[Finding] = field(default_factory=list)
@@ -81,7 +92,7 @@ class _Dump:
         start = self.start_offset
         if not everything:
             start = max(partition.log_start_offset, start or 0)
-        reader = partition.batches(start_offset=start, through_damage=everything)
+        reader = partition.batches(start_offset=start, through_damage=everything, **self.of_batches._asdict())
         place = {"topic": partition.topic, "partition": partition.partition}
         for batch in reader:
             self.progress.advance(batch.size)
@@ -186,7 +197,12 @@ def _selected(partitions: Sequence[Partition], topics: Sequence[str], numbers: S
 @click.option("--key", help="Only records with exactly this key.")
 @click.option("--value-regex", metavar="REGEX", help="Only records whose value this expression finds.")
 @click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header.")
-@click.option("--producer-id", type=int, help="Only records of this producer.")
+@click.option("--producer-id", "producer_ids", type=int, multiple=True,
+              help="Only records of this producer; may be repeated.")  # fmt: skip
+@click.option("--codec", "codecs", type=click.Choice([codec.label for codec in Codec]), multiple=True,
+              help="Only records of batches of this compression; may be repeated.")  # fmt: skip
+@click.option("--transactional/--not-transactional", default=None,
+              help="Only what is, or is not, part of a transaction.")  # fmt: skip
 @click.option("-n", "--max-records", type=click.IntRange(min=0), help="Stop after so many lines.")
 @REPLICA
 def command(
@@ -205,7 +221,9 @@ def command(
     key: str | None,
     value_regex: str | None,
     headers: tuple[str, ...],
-    producer_id: int | None,
+    producer_ids: tuple[int, ...],
+    codecs: tuple[str, ...],
+    transactional: bool | None,
     max_records: int | None,
     replica: str | None,
 ) -> int:
@@ -220,8 +238,8 @@ def command(
         key=key,
         value_regex=value_regex,
         headers=headers,
-        producer_id=producer_id,
     )
+    of_batches = _OfBatches(producer_ids or None, codecs or None, transactional)
     side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]
     missing = [path for path in side_files if not os.path.lexists(path)]
     if missing:
@@ -237,8 +255,9 @@ def command(
     progress = ByteProgress("reading", sum(partition.size for partition in partitions))
     with progress, LineWriter() as writer:
         dump = _Dump(
-            writer, as_json, encoding, start_offset, end_offset, wanted, max_records, progress, findings=findings
-        )
+            writer, as_json, encoding, start_offset, end_offset, wanted, of_batches, max_records, progress,
+            findings=findings,
+        )  # fmt: skip
         for path in side_files:
             dump.side_file(path)
         for partition in partitions:
@@ -253,6 +272,7 @@ def command(
                 isolation_level=isolation_level,
                 all=everything,
                 on_bytes=progress.advance,
+                **of_batches._asdict(),
             )
             if dump.is_for_many(partition, everything=everything):
                 dump.json_records(partition, reader)

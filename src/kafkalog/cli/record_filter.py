@@ -1,4 +1,4 @@
-"""Which records `dump` prints: filters on offset, time, key, value, header and producer."""
+"""Which records `dump` prints: filters on time, key, value and header; those on batches are `batch_filter`'s."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class RecordFilter:
     value_regex: re.Pattern[bytes] | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
     """name, and value or None for any"""
-    producer_id: int | None = None
 
     @classmethod
     def of(
@@ -33,7 +32,6 @@ class RecordFilter:
         key: str | None,
         value_regex: str | None,
         headers: Sequence[str],
-        producer_id: int | None,
     ) -> RecordFilter:
         """From the words of the command line; raises `UsageError` for a broken regular expression."""
         try:
@@ -50,7 +48,6 @@ class RecordFilter:
             key=None if key is None else key.encode("utf-8", "surrogateescape"),
             value_regex=pattern,
             headers=tuple(wanted),
-            producer_id=producer_id,
         )
 
     @property
@@ -60,10 +57,7 @@ class RecordFilter:
 
     def accepts_batch(self, batch: RecordBatch) -> bool:
         """What can be said from a batch's header alone; True does not mean that any record passes."""
-        header = batch.header
-        if self.producer_id is not None and header.producer_id != self.producer_id:
-            return False
-        return self.start_time is None or header.max_timestamp >= self.start_time
+        return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:
         """Whether the record passes; its batch's header is asked separately."""

@@ -1,0 +1,225 @@
+"""How cost grows: with threads, segment size, directory size, partitions, batch size and record size.
+
+`python benchmarks/scaling.py` measures each point in a process of its own, which tells its peak of memory too; all of
+it takes some minutes and 5 GiB of disk below ``.cache/bench``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.corpora import CACHE, MIB, Shape, partition
+from support.machine import machine
+
+import kafkalog
+import kafkalog.recovery.run
+import kafkalog.recovery.verify
+from kafkalog.log import open_partition
+
+COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
+GIB = 1024 * MIB
+
+
+# --- what a process measures ----------------------------------------------------------------------------------------
+
+
+def _decode(path: Path, threads: int) -> int:
+    reader = open_partition(path).to_arrow(COLUMNS, threads=threads)
+    return sum(batch.num_rows for batch in reader)
+
+
+def _decode_all(path: Path, threads: int) -> int:
+    return sum(_decode(each, threads) for each in sorted(path.iterdir()))
+
+
+def _verify(path: Path, threads: int) -> int:
+    report = kafkalog.verify(path, deep=False)
+    return sum(found.batches for found in report.partitions)
+
+
+def _recover(path: Path, threads: int) -> int:
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        shutil.copytree(path, Path(scratch) / path.name)
+        start = time.perf_counter()
+        kafkalog.recover(scratch, jobs=threads)
+        _recover_seconds.append(time.perf_counter() - start)
+    return 1
+
+
+def _open(path: Path, threads: int) -> int:
+    return sum(len(each.segments) for each in kafkalog.open(path).partitions)
+
+
+def _plan(path: Path, threads: int) -> int:
+    return len(kafkalog.plan(path, jobs=threads).partitions)
+
+
+WORKS: dict[str, Callable[[Path, int], int]] = {
+    "decode": _decode, "decode all": _decode_all, "verify": _verify, "recover": _recover, "open": _open, "plan": _plan,
+}  # fmt: skip
+_recover_seconds: list[float] = []
+
+
+def _peak() -> int:
+    """Peak of this process's own memory, bytes; 0 where the system does not tell."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def measure_here(work: str, path: Path, threads: int, rounds: int) -> dict[str, float]:
+    """Best of some rounds."""
+    seconds = []
+    count = 0
+    for _ in range(rounds):
+        start = time.perf_counter()
+        count = WORKS[work](path, threads)
+        seconds.append(_recover_seconds.pop() if _recover_seconds else time.perf_counter() - start)
+    return {"seconds": min(seconds), "count": count, "peak": _peak()}
+
+
+# --- what the program prints ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement: `size` bytes of log below `path`."""
+
+    group: str
+    label: str
+    work: str
+    path: Path
+    size: int
+    threads: int = 1
+    rounds: int = 3
+
+    def measure(self) -> dict[str, float]:
+        """Seconds, count and peak memory (bytes), from a process of its own."""
+        words = [sys.executable, __file__, "--one", self.work, str(self.path), str(self.threads), str(self.rounds)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{self.label}: {done.stderr.strip().splitlines()[-1:]}")
+        found: dict[str, float] = json.loads(done.stdout)
+        return found
+
+
+def _size_of(path: Path) -> int:
+    return sum(each.stat().st_size for each in path.rglob("*.log"))
+
+
+def _linked(name: str, source: Path, copies: int) -> Path:
+    """A log directory whose partitions all have the same bytes: hard links, which take no room."""
+    root = CACHE / f"{name}-{copies}"
+    if not (root / "complete").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        for number in range(copies):
+            target = root / "data" / f"linked-{number}"
+            target.mkdir(parents=True)
+            for file in source.iterdir():
+                os.link(file, target / file.name)
+        (root / "complete").touch()
+    return root / "data"
+
+
+class Points:
+    """All that is measured."""
+
+    def __init__(self, *, quick: bool) -> None:
+        self._quick = quick
+
+    def _small(self, sizes: list[int]) -> list[int]:
+        return [size for size in sizes if size <= MIB] if self._quick else sizes
+
+    def all(self) -> Iterator[Point]:
+        """Group by group."""
+        rounds = 1 if self._quick else 3
+        unit = MIB if self._quick else 64 * MIB
+        for threads in (1, 2):
+            for codec in Shape().codec.__class__:
+                path = partition(Shape(codec=codec), unit if self._quick else 4 * unit, say=_say)
+                label = f"{codec.label}, {threads} thread{'s' * (threads > 1)}"
+                yield Point("threads: decode", label, "decode", path, _size_of(path), threads, rounds)
+        for size in self._small([MIB, 16 * MIB, 256 * MIB, GIB, 2 * GIB - 2 * MIB]):
+            path = partition(Shape(), size, say=_say)
+            for work in ("decode", "verify", "recover"):
+                again = 1 if size > GIB // 2 else rounds
+                yield Point(f"segment size: {work}", f"{size / MIB:,.0f} MiB", work, path, size, rounds=again)
+        for copies in (1, 2) if self._quick else (1, 2, 4, 8):
+            root = _linked("directory", partition(Shape(), MIB if self._quick else GIB, say=_say), copies)
+            size = _size_of(root)
+            for work in ("decode all", "verify"):
+                yield Point(f"directory size: {work}", f"{size / GIB:.1f} GiB", work, root, size, rounds=1)
+        for copies in (1, 10) if self._quick else (1, 10, 100, 1000, 10_000):
+            root = _linked("partitions", partition(Shape(), 16 * 1024, say=_say), copies)
+            for work in ("open", "verify", "plan"):
+                yield Point(f"partitions: {work}", f"{copies:,}", work, root, _size_of(root), rounds=1)
+        for records, value in ((1, 170), (8, 110), (140, 100), (1150, 100), (9200, 100)):
+            path = partition(Shape(records=records, value_bytes=value), unit, say=_say)
+            bytes_of_batch = records * (value + 20)
+            for work in ("decode", "verify"):
+                group = f"batch size: {work}"
+                yield Point(group, f"about {bytes_of_batch:,} B", work, path, _size_of(path), rounds=rounds)
+        for value, records in ((10, 700), (100, 140), (1000, 16), (10_000, 2), (100_000, 1)):
+            path = partition(Shape(records=records, value_bytes=value), unit, say=_say)
+            yield Point("record size: decode", f"{value:,} B", "decode", path, _size_of(path), rounds=rounds)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(measured: list[tuple[Point, dict[str, float]]]) -> list[str]:
+    """Lines of Markdown, a table for each group."""
+    lines: list[str] = []
+    group = ""
+    groups = list(dict.fromkeys(point.group for point, _ in measured))
+    for point, found in sorted(measured, key=lambda each: groups.index(each[0].group)):
+        if point.group != group:
+            group = point.group
+            lines += ["", f"## {group.capitalize()}", "", "| | seconds | MB/s | per s | peak memory |"]
+            lines.append("|---|---|---|---|---|")
+        rate = point.size / 1e6 / found["seconds"]
+        per_second = found["count"] / found["seconds"]
+        count = f"{per_second / 1e6:.2f} M" if per_second >= 1e5 else f"{per_second:,.0f}"
+        memory = f"{found['peak'] / MIB:,.0f} MiB" if found["peak"] else ""
+        lines.append(f"| {point.label} | {found['seconds']:.3f} | {rate:,.0f} | {count} | {memory} |")
+    return lines
+
+
+def main() -> None:
+    """Run and print."""
+    if sys.argv[1:2] == ["--one"]:
+        work, path, threads, rounds = sys.argv[2:]
+        print(json.dumps(measure_here(work, Path(path), int(threads), int(rounds))))
+        return
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small and for correctness only")
+    parser.add_argument("--only", default="", help="groups that contain this text")
+    parser.add_argument("--results", type=Path, help="write the tables into this page")
+    arguments = parser.parse_args()
+    place = machine()
+    print(place)
+    measured = []
+    for point in Points(quick=arguments.quick).all():
+        if arguments.only in point.group:
+            measured.append((point, point.measure()))
+            print(point.group, table(measured[-1:])[-1], flush=True)
+    if arguments.results:
+        told = f"{place}. Best of up to three rounds, wall clock."
+        arguments.results.write_text("\n".join(["# Scaling", "", told, *table(measured), ""]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

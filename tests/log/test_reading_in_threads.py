@@ -1,0 +1,121 @@
+"""Reading in threads gives the rows, the damage and the end that reading in one gives, in the same order."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from arrow_records import expected_rows, rows_of_table
+from broker_dirs import STOPPED, brokers, expected_records
+from fixture_data import BrokerCase
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.fast import choice
+from kafkalog.codec.findings import Finding
+from kafkalog.log import open_all, open_partition, to_arrow
+from kafkalog.log.in_order import InOrder
+from kafkalog.log.partition import Partition
+from record_bytes import Fields, batch, payload
+
+RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(to_arrow, "_PART_BYTES", 700)
+
+
+def ident(case: BrokerCase) -> str:
+    return case.id
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=ident)
+def test_every_record_of_a_broker(case: BrokerCase) -> None:
+    level = "read_committed" if case.has("read_committed") else "read_uncommitted"
+    expected = expected_records(case, level)
+    partitions = open_all(*brokers(case.id)).readable(replica="longest")
+    tables = [each.to_arrow(isolation_level=level, batch_rows=50, threads=3).read_all() for each in partitions]
+    assert rows_of_table(pa.concat_tables(tables), expected) == expected_rows(expected)
+
+
+def log_of(directory: Path, segments: dict[int, list[bytes]]) -> Partition:
+    directory.mkdir(parents=True)
+    for base, batches in segments.items():
+        (directory / f"{base:020}.log").write_bytes(b"".join(batches))
+    return open_partition(directory)
+
+
+def some(base: int, count: int = 5) -> bytes:
+    records: list[Fields] = [(0, number, number, b"k%d" % (base + number), bytes(40), []) for number in range(count)]
+    return batch(payload(records), count, base_offset=base, last_offset_delta=count - 1)
+
+
+def read(partition: Partition, threads: int, **options: int) -> tuple[pa.Table, list[Finding]]:
+    findings: list[Finding] = []
+    reader = partition.to_arrow(["offset", "key"], threads=threads, findings=findings, **options)  # type: ignore[arg-type]
+    return reader.read_all().combine_chunks(), findings
+
+
+def test_offsets_that_stand_twice_are_given_once(tmp_path: Path) -> None:
+    again = [some(base) for base in (0, 5, 10, 15, 10, 20, 5, 25, 30)]
+    partition = log_of(tmp_path / "t-0", {0: again, 28: [some(base) for base in (28, 33, 38)], 43: [some(43)]})
+    one, two = read(partition, 1), read(partition, 2)
+    assert one == two
+    assert one[0]["offset"].to_pylist() == list(range(48))
+
+
+def test_damage_anywhere_is_the_same_damage(tmp_path: Path) -> None:
+    source = random.Random(4)
+    for number in range(60):
+        parts = {base: [some(base + at) for at in range(0, 100, 5)] for base in (0, 100, 200)}
+        partition = log_of(tmp_path / str(number) / "t-0", parts)
+        path = Path(source.choice(partition.segments).path)
+        data = bytearray(path.read_bytes())
+        at = source.randrange(len(data))
+        if number % 3:
+            data[at] ^= 1 << source.randrange(8)
+        else:
+            del data[at:]
+        path.write_bytes(data)
+        partition = open_partition(path.parent)
+        low, high = sorted(source.sample(range(310), 2))
+        assert read(partition, 1) == read(partition, 3)
+        assert read(partition, 1, start_offset=low, end_offset=high) == read(
+            partition, 3, start_offset=low, end_offset=high
+        )
+
+
+def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path) -> None:
+    before = threading.active_count()
+    partition = log_of(
+        tmp_path / "t-0", {0: [some(base) for base in range(0, 200, 5)] + [b"\x01" * 90], 200: [some(200)]}
+    )
+    reader = partition.to_arrow(["offset"], threads=2, batch_rows=10)
+    seen: list[int] = []
+    with pytest.raises(FormatError):
+        seen.extend(each.num_rows for each in reader)
+    assert sum(seen) == 200
+    reader = partition.to_arrow(["offset"], threads=2, batch_rows=10)
+    reader.read_next_batch()
+    del reader  # whoever stops in the middle leaves no thread behind
+    assert threading.active_count() == before
+
+
+def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
+    def work(number: int) -> Iterator[int]:
+        yield from range(number, number + 5)
+        if number == 20:
+            raise ValueError(number)
+
+    found: list[int] = []
+    with InOrder([lambda number=number: work(number) for number in range(0, 50, 10)], 3) as under_way:  # type: ignore[misc]
+        for number in range(2):
+            found += under_way.items(number)
+        with pytest.raises(ValueError, match="20"):
+            found += under_way.items(2)
+    assert found[:10] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
