@@ -1,28 +1,25 @@
 """How fast Spark reads a log directory, beside the same Arrow batches from memory: `python benchmarks/spark_read.py`.
 
-Makes a seeded topic of 100-byte values in 16 KiB batches in a temporary folder, then runs both sources interleaved in
-one session and prints the median of each query in rows a second.  The second source yields batches that were built
-before: the ceiling of what any Python source can reach.
+Makes a seeded topic of 100-byte values in 16 KiB batches in a temporary folder, then runs both sources in turn in one
+session.  The second source yields batches that were built before: the ceiling of what any Python source can reach.
+The last line is a stream with Trigger.AvailableNow beside a batch query over the same files.  `--quick` is for
+correctness only: few rows, one round, counts compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
-import random
-import statistics
+import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from support.spark_table import OURS, Work, measured, place
+from support.spark_topics import write_topic
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.layout.record_batch import RECORD
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD
 from kafkalog.log import open_partition
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -31,46 +28,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-VALUE_BYTES = 100
-RECORDS_OF_A_BATCH = 140
-PARTITIONS = 2
+MEMORY, BATCH = "from memory", "batch read"
+GOAL = 0.6
+STREAM_GOAL = 0.8
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-
-
-def batch_template(seed: int) -> bytes:
-    """One batch of random records; only its base offset differs from copy to copy, and no checksum covers that."""
-    source = random.Random(seed)
-    records = bytearray()
-    for number in range(RECORDS_OF_A_BATCH):
-        fields = {"attributes": 0, "timestamp_delta": number, "offset_delta": number, "headers": [],
-                  "key": source.randbytes(10), "value": source.randbytes(VALUE_BYTES)}  # fmt: skip
-        size = len(RECORD.build(fields | {"length": 0})) - 1
-        records += RECORD.build(fields | {"length": size})
-    values = dict.fromkeys(BATCH.names, 0) | {
-        "batch_length": BATCH.size - LOG_OVERHEAD.size + len(records), "magic": 2,
-        "last_offset_delta": RECORDS_OF_A_BATCH - 1, "base_timestamp": 1_700_000_000_000,
-        "max_timestamp": 1_700_000_000_000 + RECORDS_OF_A_BATCH, "producer_id": -1, "producer_epoch": -1,
-        "base_sequence": -1, "records_count": RECORDS_OF_A_BATCH,
-    }  # fmt: skip
-    values["crc"] = crc32c((BATCH.struct.pack(*values.values()) + records)[BATCH.end("crc") :])
-    return BATCH.struct.pack(*values.values()) + bytes(records)
-
-
-def write_topic(folder: Path, rows: int) -> int:
-    """The partitions of one topic; returns how many rows there are."""
-    batches = -(-rows // PARTITIONS // RECORDS_OF_A_BATCH)
-    for partition in range(PARTITIONS):
-        directory = folder / f"bench-{partition}"
-        directory.mkdir()
-        templates = [batch_template(seed)[8:] for seed in range(16)]
-        with (directory / f"{0:020}.log").open("wb") as log:
-            for number in range(batches):
-                log.write((number * RECORDS_OF_A_BATCH).to_bytes(8, "big") + templates[number % len(templates)])
-    return batches * RECORDS_OF_A_BATCH * PARTITIONS
+BATCH_ROWS = 10_000
 
 
 class FromMemory(DataSource):
-    """The same columns from Arrow batches that every worker builds once."""
+    """The same columns from an Arrow batch that lies in memory."""
 
     @classmethod
     def name(cls) -> str:
@@ -80,85 +46,137 @@ class FromMemory(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return FromMemoryReader(self.options["path"], int(self.options["rows"]), schema.names)
+        return FromMemoryReader(self.options["path"], int(self.options["rows"]), int(self.options["tasks"]), schema)
 
 
 class FromMemoryReader(DataSourceReader):
-    def __init__(self, path: str, rows: int, columns: list[str]) -> None:
-        self.path, self.rows, self.columns = path, rows, columns
+    def __init__(self, path: str, rows: int, tasks: int, schema: StructType) -> None:
+        self.path, self.rows, self.tasks, self.columns = path, rows, tasks, schema.names
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(PARTITIONS)]
+        return [InputPartition(number) for number in range(self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        reader = open_partition(self.path).to_arrow(self.columns, end_offset=10_000, batch_rows=10_000)
-        batch = reader.read_all().combine_chunks().to_batches()[0]
-        for _ in range(self.rows // PARTITIONS // batch.num_rows):
-            yield batch
+        batch = pa.ipc.open_file(pa.memory_map(self.path)).get_batch(0).select(self.columns)
+        left = self.rows // self.tasks + (partition.value < self.rows % self.tasks)
+        while left > 0:
+            yield batch.slice(0, min(left, batch.num_rows))
+            left -= batch.num_rows
+
+
+def keep_batch(topic: Path, target: Path) -> None:
+    """The first rows of a partition as one Arrow batch, in a file that is mapped, not read."""
+    columns = [field.split()[0] for field in SCHEMA.split(", ")]
+    reader = open_partition(topic).to_arrow(columns, end_offset=BATCH_ROWS, batch_rows=BATCH_ROWS)
+    (batch,) = reader.read_all().combine_chunks().to_batches()
+    with pa.ipc.new_file(str(target), batch.schema) as file:
+        file.write_batch(batch)
 
 
 Query = Callable[[DataFrame], object]
 QUERIES: dict[str, tuple[str, Query]] = {
     "count of all columns": (SCHEMA, lambda frame: frame.count()),
     "sum(length(value))": (SCHEMA, lambda frame: frame.selectExpr("sum(length(value))").collect()),
-    "all columns into noop": (SCHEMA, lambda frame: frame.write.format("noop").mode("overwrite").save()),
+    "all columns into noop": (SCHEMA, lambda frame: into_noop(frame)),
     "only value": ("value binary", lambda frame: frame.selectExpr("sum(length(value))").collect()),
     "only offset": ("offset bigint", lambda frame: frame.count()),
 }
 
 
-def seconds(run: Callable[..., object], *arguments: object) -> float:
-    start = time.perf_counter()
-    run(*arguments)
-    return time.perf_counter() - start
+def into_noop(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
 
 
-def without_spark(folder: Path, rows: int) -> str:
-    def read() -> None:
-        for partition in range(PARTITIONS):
-            for _ in open_partition(folder / f"bench-{partition}").to_arrow(batch_rows=10_000):
-                pass
+def streamed(spark: SparkSession, path: str, checkpoints: Path) -> int:
+    """All there is as one stream into nothing; how many rows Spark says there were."""
+    frame = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(path)
+    checkpoint = checkpoints / str(len(list(checkpoints.iterdir())))
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
 
-    read()
-    return f"{rows / min(seconds(read) for _ in range(3)) / 1e6:.2f} M rows/s"
+
+def works(spark: SparkSession, folder: Path, rows: int) -> list[Work]:
+    """The lines of the table."""
+    found, path = [], str(folder / "data")
+    tasks = spark.read.format("kafkalog").load(path).rdd.getNumPartitions()
+
+    def reading(query: Query, frame: Callable[[], DataFrame]) -> Callable[[], int]:
+        def run() -> int:
+            query(frame())
+            return rows
+
+        return run
+
+    for title, (schema, query) in QUERIES.items():
+        ours = spark.read.format("kafkalog").schema(schema)
+        memory = spark.read.format("from_memory").schema(schema).options(rows=rows, tasks=tasks)
+        frames: dict[str, Callable[[], DataFrame]] = {
+            OURS: lambda ours=ours: ours.load(path),  # type: ignore[misc]
+            MEMORY: lambda memory=memory: memory.load(str(folder / "batch.arrow")),  # type: ignore[misc]
+        }
+        counts = {name: frame().count() for name, frame in frames.items()}
+        if set(counts.values()) != {rows}:
+            raise SystemExit(f"{title}: {rows} rows were written, and read were {counts}")
+        runs = {name: reading(query, frame) for name, frame in frames.items()}
+        found.append(Work(title, runs, {MEMORY: GOAL}))
+    return [*found, stream(spark, folder, rows)]
+
+
+def stream(spark: SparkSession, folder: Path, rows: int) -> Work:
+    """A stream over the files beside a batch query over them; and over few rows, for what starting a stream takes."""
+    checkpoints = folder / "checkpoints"
+    checkpoints.mkdir()
+    few = write_topic(folder / "little", "little", rows // 20, 4)
+
+    def batch(path: Path, count: int) -> int:
+        into_noop(spark.read.format("kafkalog").load(str(path)))
+        return count
+
+    def run(path: Path, count: int) -> int:
+        there = streamed(spark, str(path), checkpoints)
+        if there != count:
+            raise SystemExit(f"{count} rows were written, and streamed were {there}")
+        return there
+
+    return Work(
+        "stream (AvailableNow) into noop",
+        {OURS: lambda: run(folder / "data", rows), BATCH: lambda: batch(folder / "data", rows)},
+        {BATCH: STREAM_GOAL},
+        {OURS: lambda: run(folder / "little", few), BATCH: lambda: batch(folder / "little", few)},
+    )
 
 
 def main() -> None:
+    """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=6_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="lines whose title this expression finds")
+    parser.add_argument("--quick", action="store_true", help="small and for correctness only")
     arguments = parser.parse_args()
+    rounds = 1 if arguments.quick else arguments.rounds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = write_topic(folder, arguments.rows)
-        size = sum(path.stat().st_size for path in folder.rglob("*.log"))
-        print(f"{rows} rows, {size / 1e6:.0f} MB of log, {os.cpu_count()} cores, {platform.machine()}, "
-              f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
-        print(f"to_arrow without Spark, one thread: {without_spark(folder, rows)}")
+        rows = write_topic(folder / "data", "bench", 100_000 if arguments.quick else arguments.rows, 4)
+        keep_batch(folder / "data" / "bench-0", folder / "batch.arrow")
         spark = (
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
             .getOrCreate()
         )
         spark.sparkContext.setLogLevel("ERROR")
         spark.dataSource.register(FromMemory)
-        made = rows // PARTITIONS // 10_000 * 10_000 * PARTITIONS
-        print(f"{'query':24}{'kafkalog':>14}{'from memory':>14}{'ratio':>8}")
-        for title, (schema, query) in QUERIES.items():
-            ours = spark.read.format("kafkalog").schema(schema)
-            memory = spark.read.format("from_memory").schema(schema).options(rows=made)
-            taken: dict[str, list[float]] = {"ours": [], "memory": []}
-            for number in range(arguments.repeat + 1):
-                one = seconds(query, ours.load(name))
-                other = seconds(query, memory.load(str(folder / "bench-0")))
-                if number:  # the first run of each warms the workers
-                    taken["ours"].append(one)
-                    taken["memory"].append(other)
-            reached, ceiling = rows / statistics.median(taken["ours"]), made / statistics.median(taken["memory"])
-            print(f"{title:24}{reached / 1e6:10.2f} M/s{ceiling / 1e6:10.2f} M/s{reached / ceiling:8.0%}")
-        print(f"load {os.getloadavg()[0]:.1f}")
-        spark.stop()
+        try:
+            size = sum(path.stat().st_size for path in folder.rglob("*.log"))
+            print(f"{place(spark)}; {rows} rows, {size / 1e6:.0f} MB of log, median of {rounds}")
+            measured([work for work in works(spark, folder, rows) if re.search(arguments.only, work.title)], rounds)
+        finally:
+            spark.stop()
 
 
 if __name__ == "__main__":

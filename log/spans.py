@@ -7,12 +7,13 @@ batches are walked over.  Nothing is guessed, and bytes that are no batch stay i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 from kafkalog.codec.fast.plain import PLAIN
-from kafkalog.codec.index_files import OffsetEntry, decode_offset_index, used_offset_entries
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
+from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import MAGIC_POSITION, SMALLEST_MESSAGE, Scanner
@@ -26,6 +27,9 @@ _PROBE_BYTES = 64 * KIB
 BATCH_MAGIC = 2
 _TRIES = 4
 """Index entries looked at for one cut before the index is given up."""
+_INDEX_BYTES = MIB
+"""Read at once of an index; further entries are read one by one."""
+_NOTHING = OffsetEntry(0, 0)
 _SIZE = LOG_OVERHEAD.reader("size")
 _OFFSET = LOG_OVERHEAD.reader("offset")
 
@@ -66,27 +70,30 @@ def spans(segment: Segment, every: int, *, limits: Limits = DEFAULT_LIMITS) -> l
         if size == 0:
             return []
         step = size // -(-size // max(every, 1))
-        entries = _entries(segment)
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
-        cuts = _cuts(source, segment.base_offset, entries, range(step, size - step // 2, step), proving)
-        tail = _proved(source, segment.base_offset, entries[-1:], proving)
-        if cuts is None or (entries and tail is None):
+        found = _indexed(source, segment, range(step, size - step // 2, step), size, proving)
+        if found is None:
             return _joined(_walk(source, segment.base_offset, 0, size), step)
-        first = (0, segment.base_offset)
-        begin = max(tail or first, cuts[-1] if cuts else first)
-        next_offset = max([begin[1], *(span.next_offset for span in _walk(source, begin[1], begin[0], size))])
-    starts = [first, *cuts]
+        cuts, next_offset = found
+    starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
     return [Span(at, end, low, high) for (at, low), (end, high) in zip(starts, ends, strict=True)]
 
 
 def _joined(found: Iterable[Span], step: int) -> list[Span]:
+    """Neighbors together until each has `step` bytes."""
     joined: list[Span] = []
+    first: Span | None = None
+    end = next_offset = 0
     for span in found:
-        if joined and joined[-1].size < step:
-            joined[-1] = replace(joined[-1], end=span.end, next_offset=max(joined[-1].next_offset, span.next_offset))
-        else:
-            joined.append(span)
+        if first is not None and end - first.start >= step:
+            joined.append(Span(first.start, end, first.first_offset, next_offset))
+            first = None
+        if first is None:
+            first, next_offset = span, span.next_offset
+        end, next_offset = span.end, max(next_offset, span.next_offset)
+    if first is not None:
+        joined.append(Span(first.start, end, first.first_offset, next_offset))
     return joined
 
 
@@ -108,16 +115,56 @@ def _walk(source: Source, offset: int, position: int, end: int) -> Iterator[Span
         position = behind
 
 
-def _entries(segment: Segment) -> list[OffsetEntry]:
+class _Slots(Sequence[OffsetEntry]):
+    """The entries of an opened offset index, decoded where they are looked at: a live broker reserves a million.
+
+    Those are left out as far as a search for the first of them finds it.
+    """
+
+    def __init__(self, index: Source) -> None:
+        self._index = index
+        self._begin = index.read(0, min(index.size, _INDEX_BYTES))
+        self._count = index.size // OFFSET_ENTRY.size
+        self._count = bisect_left(self, True, key=lambda entry: entry.position <= 0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, slot: int) -> OffsetEntry: ...
+
+    @overload
+    def __getitem__(self, slot: slice) -> list[OffsetEntry]: ...
+
+    def __getitem__(self, slot: int | slice) -> OffsetEntry | list[OffsetEntry]:
+        if isinstance(slot, slice):
+            return [self[each] for each in range(*slot.indices(self._count))]
+        at = slot * OFFSET_ENTRY.size
+        data = self._begin[at : at + OFFSET_ENTRY.size] or self._index.read(at, OFFSET_ENTRY.size)
+        return OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)) if len(data) == OFFSET_ENTRY.size else _NOTHING
+
+
+def _indexed(
+    source: Source, segment: Segment, wanted: range, size: int, limits: Limits
+) -> tuple[list[tuple[int, int]], int] | None:
+    """Where to cut, and the offset behind the last batch; None if the index does not help."""
     path = segment.files.get(FileKind.OFFSET_INDEX)
+    base_offset = segment.base_offset
     if path is None:
-        return []
+        return None
     try:
         with FileSource(path) as index:
-            entries = decode_offset_index(index.read(0, index.size))
+            entries = _Slots(index)
+            if not entries:
+                return None
+            cuts = _cuts(source, base_offset, entries, wanted, limits)
+            tail = _proved(source, base_offset, entries[-1:], limits)
     except (MissingFileError, NotRegularFileError):
-        return []
-    return entries[: used_offset_entries(entries)]
+        return None
+    if cuts is None or tail is None:
+        return None
+    begin = max(tail, cuts[-1]) if cuts else tail
+    return cuts, max([begin[1], *(span.next_offset for span in _walk(source, begin[1], begin[0], size))])
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
@@ -135,7 +182,7 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 
 
 def _cuts(
-    source: Source, base_offset: int, entries: list[OffsetEntry], wanted: range, limits: Limits
+    source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
     """Proved positions at or behind the wanted ones, with their first offsets; None if the index does not help."""
     cuts: list[tuple[int, int]] = []
@@ -144,7 +191,7 @@ def _cuts(
             continue
         number = bisect_left(entries, position, key=lambda entry: entry.position)
         if number == len(entries):
-            return cuts if entries else None
+            return cuts
         found = _proved(source, base_offset, entries[number : number + _TRIES], limits)
         if found is None or (cuts and found[1] <= cuts[-1][1]):
             return None

@@ -33,9 +33,11 @@ def _entries(segment: Segment) -> list[TimeEntry]:
         with FileSource(path) as index:
             if index.size > _LARGEST_INDEX:
                 return []
-            entries = decode_time_index(index.read(0, index.size // TIME_ENTRY.size * TIME_ENTRY.size))
+            data = index.read(0, index.size // TIME_ENTRY.size * TIME_ENTRY.size)
     except (MissingFileError, NotRegularFileError):
         return []
+    written = len(data.rstrip(b"\0"))  # a live broker reserves room for nearly a million entries
+    entries = decode_time_index(data[: -(-written // TIME_ENTRY.size) * TIME_ENTRY.size])
     return entries[: used_time_entries(entries)]
 
 

@@ -6,12 +6,12 @@ PySpark finds it by itself where kafkalog is installed; `register` does it by ha
 if __name__ != "kafkalog.spark":
     raise ImportError("this folder is kafkalog.spark; import that name")
 
-from typing import TYPE_CHECKING
-
-from kafkalog.spark.fleet import recover_many, verify_many
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kafkalog.spark.fleet import recover_many, verify_many
 
 __all__ = ["recover_many", "register", "verify_many"]
 
@@ -21,3 +21,12 @@ def register(spark: "SparkSession") -> None:
     from kafkalog.spark.source import KafkaLogSource
 
     spark.dataSource.register(KafkaLogSource)
+
+
+def __getattr__(name: str) -> Any:
+    """The jobs over many directories, when they are asked for: every Python process of Spark imports this module."""
+    if name in ("recover_many", "verify_many"):
+        from kafkalog.spark import fleet
+
+        return getattr(fleet, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,8 @@ __all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]
 SMALLEST_TARGET = 4 << 20
 """A task costs tens of milliseconds whatever it reads: below this many bytes more tasks gain nothing."""
 _TASKS_FOR_A_CORE = 2
+_FULL = 1.25
+"""A task may have so many times its target, rather than that what is left over makes another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,10 @@ class Piece:
 
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
-    """Bytes that one task should have."""
-    target = min(largest, max(total // (cores * _TASKS_FOR_A_CORE), min(SMALLEST_TARGET, largest)))
+    """Bytes that one task should have: all cores get as many tasks, where there are so many bytes."""
+    smallest = min(SMALLEST_TARGET, largest)
+    rounds = max(_TASKS_FOR_A_CORE, -(-total // (largest * cores)))
+    target = max(-(-total // (rounds * cores)), smallest)
     if min_partitions is not None:
         target = min(target, -(-total // min_partitions))
     return max(target, 1)
@@ -153,15 +157,14 @@ def _by_records(cut: Cut, most: int) -> Iterator[Piece]:
 
 
 def _packed(pieces: Sequence[Piece], target: int) -> list[tuple[Piece, ...]]:
-    """Neighbors share a task until it has its share of all bytes."""
-    total = sum(piece.slice.size for piece in pieces)
+    """Neighbors share a task as long as that does not make it much larger than the target."""
     tasks: list[list[Piece]] = []
-    share = total / max(1, round(total / target))
-    done = 0
+    size = 0
     for piece in pieces:
-        if tasks and done + piece.slice.size / 2 <= share * len(tasks):
+        if tasks and size + piece.slice.size <= target * _FULL:
             tasks[-1].append(piece)
+            size += piece.slice.size
         else:
             tasks.append([piece])
-        done += piece.slice.size
+            size = piece.slice.size
     return [tuple(task) for task in tasks]

@@ -23,6 +23,7 @@ from kafkalog.log.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
 from kafkalog.spark.schema import Layout
+from kafkalog.spark.worker_memory import set_aside
 
 __all__ = ["LogInputPartition", "LogReader"]
 
@@ -83,6 +84,7 @@ class _Task:
                     work_bytes=self._partition.work_bytes,
                 )
             yield from self._piece(piece, assembler)
+        set_aside()
         if self._dropped:
             shown = "; ".join(self._dropped[:3])
             warnings.warn(f"kafkalog left out {len(self._dropped)} unreadable ranges: {shown}", RuntimeWarning)

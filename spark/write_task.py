@@ -22,6 +22,7 @@ from kafkalog.spark.batch_building import BatchSettings, build_batches
 from kafkalog.spark.key_partitioner import Numbers, partitions_of
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory
+from kafkalog.spark.worker_memory import set_aside
 from kafkalog.spark.write_options import WriteOptions, parse_write_options
 
 __all__ = ["Prepared", "write_task"]
@@ -182,4 +183,5 @@ def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, 
         done = True
     finally:
         file.close(durable=done)
+    set_aside()
     return Staged(task, job, os.path.basename(file.path), file.extents)

@@ -42,6 +42,31 @@ def test_spans_cover_a_segment_and_begin_where_batches_do(case_id: str, every: i
     assert cut > 0 or every == 1 << 20
 
 
+def test_what_a_live_broker_reserved_of_an_index_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    class Counted(FileSource):
+        def read(self, position: int, length: int) -> bytes:
+            read.append(length)
+            return super().read(position, length)
+
+    monkeypatch.setattr("kafkalog.log.spans.FileSource", Counted)
+    checked = 0
+    for original, number in segments_of("4.1.1/segments"):
+        target = tmp_path / f"{checked}" / Path(original.path).name
+        target.parent.mkdir()
+        segment = open_partition(own_copy(Path(original.path), target)).segments[number]
+        trimmed = spans(segment, 2000)
+        index = Path(segment.files[FileKind.OFFSET_INDEX])
+        with index.open("r+b") as file:
+            file.truncate(1 << 34)  # a hole, which takes no room on the disk
+        read.clear()
+        assert spans(segment, 2000) == trimmed
+        assert sum(read) < 2 << 20
+        checked += bool(read)
+    assert checked > 0
+
+
 def test_spans_by_index_are_those_of_the_headers_and_a_foreign_index_is_not_believed(tmp_path: Path) -> None:
     checked = 0
     for original, number in segments_of("4.1.1/segments"):

@@ -63,8 +63,16 @@ def test_tasks_are_balanced(sizes: list[list[int]], target: int) -> None:
     tasks = plan([facts(sizes)], target)
     largest_batch = max(max(batches) for batches in sizes)
     assert all(sum(piece.slice.size for piece in task) <= 2.5 * target + 2 * largest_batch for task in tasks)
-    total = sum(map(sum, sizes))
-    assert len(tasks) <= max(1, round(total / target))
+    shared = [sum(piece.slice.size for piece in task) for task in tasks if len(task) > 1]
+    assert all(size <= 1.25 * target for size in shared)
+    beginnings = [(task, following[0]) for task, following in pairwise(tasks)]
+    assert all(sum(piece.slice.size for piece in (*task, first)) > 1.25 * target for task, first in beginnings)
+
+
+def test_equal_partitions_of_less_than_whole_targets_are_equal_tasks() -> None:
+    partitions = [facts([[1000] * 27])] * 4
+    target = target_bytes(4 * 27_000, largest=10_000, min_partitions=None, cores=2)
+    assert [sum(piece.slice.size for piece in task) for task in plan(partitions, target)] == [9000] * 12
 
 
 @settings(deadline=None)
@@ -117,6 +125,7 @@ def test_a_piece_knows_only_the_aborted_transactions_that_reach_into_it() -> Non
 def test_the_target_is_between_what_a_task_costs_and_what_it_should_hold() -> None:
     mib = 1 << 20
     assert target_bytes(1 << 40, largest=64 * mib, min_partitions=None, cores=2) == 64 * mib
+    assert 128 * target_bytes(1 << 33, largest=65 * mib, min_partitions=None, cores=2) == 1 << 33, "127 would be odd"
     assert target_bytes(100 * mib, largest=64 * mib, min_partitions=None, cores=2) == 25 * mib
     assert target_bytes(1000, largest=64 * mib, min_partitions=None, cores=2) == 4 * mib
     assert target_bytes(1000, largest=64 * mib, min_partitions=10, cores=2) == 100
