@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.fast.choice import kernel_is_worth_it
+from kafkalog.codec.fast.choice import first_batch_bytes, headers_are_worth_it
 from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.legacy import first_offset
@@ -120,7 +120,7 @@ def summarize(
 
 
 def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
-    if not kernel_is_worth_it(source.size):
+    if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return Scanner(source, limits=limits)
     from kafkalog.codec.fast.runs import RunScanner
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.fast.choice import first_batch_bytes
 from kafkalog.codec.names import FileKind
 from kafkalog.log.files import FileSource, scan_directory
-from kafkalog.recovery.broker.headers import HeaderTables, first_batch_bytes
+from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.tree import Tree
 
 __all__ = ["FileFacts", "Survey", "survey"]

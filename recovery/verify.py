@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.fast.choice import first_batch_bytes
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.index_files import decode_producer_snapshot, decode_transaction_index
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -27,7 +28,7 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log import Inventory, LogDir, Partition, Segment, open_all, read_small
 from kafkalog.log.files import real
 from kafkalog.log.walk import sound_parts
-from kafkalog.recovery.broker.headers import HeaderTables, first_batch_bytes
+from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck

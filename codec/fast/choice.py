@@ -11,9 +11,12 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.codec.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,13 +25,14 @@ if TYPE_CHECKING:
 
     from kafkalog.codec.fast.group import ColumnDecoder
 
-__all__ = ["ENOUGH_BYTES", "column_decoders", "headers_are_worth_it", "kernel_is_worth_it"]
+__all__ = ["ENOUGH_BYTES", "column_decoders", "first_batch_bytes", "headers_are_worth_it", "kernel_is_worth_it"]
 
 ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
 ENOUGH_BATCHES = 10_000
 """Batches from which on it is used where records are not looked at; plain Python takes up to 0.1 ms for each."""
 _WALK = "kafkalog.codec.fast.walk_kernel"
+_SIZE = LOG_OVERHEAD.reader("size")
 
 
 @lru_cache(maxsize=1)
@@ -49,6 +53,15 @@ def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> boo
     if not kernel_is_worth_it(work_bytes):
         return False
     return _WALK in sys.modules or work_bytes >= ENOUGH_BATCHES * batch_bytes()
+
+
+def first_batch_bytes(open_log: Callable[[], Source]) -> int:
+    """Bytes of a log's first batch, as it says itself; never less than a header."""
+    try:
+        head = open_log().read(0, LOG_OVERHEAD.size)
+    except StorageError:
+        return BATCH.size
+    return max(_SIZE(head, 0) + LOG_OVERHEAD.size if len(head) == LOG_OVERHEAD.size else 0, BATCH.size)
 
 
 def column_decoders(

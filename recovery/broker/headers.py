@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import StorageError
 from kafkalog.codec.fast.choice import headers_are_worth_it
 from kafkalog.codec.limits import KIB, MIB
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD
-from kafkalog.codec.source import Source
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
 
-__all__ = ["HeaderTables", "first_batch_bytes"]
+__all__ = ["HeaderTables"]
 
 _SMALLEST_FILE = 64 * KIB
 """Below, columns cost more than they save."""
-_SIZE = LOG_OVERHEAD.reader("size")
 _KEPT_BYTES = 32 * MIB
 """Of columns, over all files: those of 300,000 batches."""
 
@@ -51,12 +47,3 @@ class HeaderTables:
         if table is None or table.size < size:
             table = self._tables[path] = HeaderTable(size, self._room)
         return table
-
-
-def first_batch_bytes(open_log: Callable[[], Source]) -> int:
-    """Bytes of a log's first batch, as it says itself; never less than a header."""
-    try:
-        head = open_log().read(0, LOG_OVERHEAD.size)
-    except StorageError:
-        return BATCH.size
-    return max(_SIZE(head, 0) + LOG_OVERHEAD.size if len(head) == LOG_OVERHEAD.size else 0, BATCH.size)
