@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafkalog.codec.fast.choice import column_decoders, kernel_is_worth_it
 from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
@@ -172,6 +171,8 @@ class ArrowAssembler:
 
 def _byte_ends(piece: pa.RecordBatch) -> list[int]:
     """Bytes of the variable-length columns up to the end of each row."""
+    import pyarrow.compute as pc  # takes a while to load, and is seldom needed
+
     total = pa.array([0] * piece.num_rows, pa.int64())
     for column in piece.columns:
         if pa.types.is_binary(column.type) or pa.types.is_string(column.type):

@@ -99,7 +99,8 @@ def rows_and_damage(
         else:
             piece.validate(full=True)
             assert piece.num_rows <= bounds.rows
-            rows += piece.to_pylist()
+            moments = piece["timestamp"].cast(pa.int64())  # Python has no date for some of them
+            rows += piece.set_column(piece.schema.get_field_index("timestamp"), "timestamp", moments).to_pylist()
     # where damage ends the reading, how far the walk was ahead of it is no promise
     return rows, damage, reader.next_offset if tolerant or not damage else -1
 
