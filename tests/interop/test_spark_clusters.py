@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog
 from broker_dirs import brokers
-from spark_cluster import StandaloneCluster, finish_job, start_job, zipped_package
+from spark_cluster import WRITE_JOB, StandaloneCluster, finish_job, start_job, start_program, zipped_package
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 
@@ -77,3 +77,18 @@ def test_a_worker_that_dies_in_the_middle_loses_nothing(path: Path, local: dict[
     names = [mark.name for mark in marks.iterdir()]
     assert before < len(names)
     assert any(not name.endswith(".0") for name in names), "a task was run again"
+
+
+def test_attempts_that_fail_or_are_overtaken_write_nothing_twice(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    marks, target = tmp_path / "marks", tmp_path / "data"
+    marks.mkdir()
+    job = {"master": cluster.master, "path": str(target), "tasks": 6, "rows": 500, "marks": str(marks)}
+    answer = finish_job(start_program(WRITE_JOB, job, python_path=SOURCE))
+    values = [
+        int(record.value or b"-1") for partition in kafkalog.open(target).partitions for record in partition.records()
+    ]
+    assert sorted(values) == list(range(3000))
+    assert answer["written"] == 3000
+    again = sorted(mark.name for mark in marks.iterdir() if not mark.name.endswith(".0"))
+    assert again == ["1.1", "3.1"], "one task was run again because it failed, one because it took too long"
+    assert kafkalog.verify(target).is_clean

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).with_name("spark_job.py")
+WRITE_JOB = Path(__file__).with_name("spark_write_job.py")
 STREAM_JOB = Path(__file__).with_name("spark_stream_job.py")
 START_SECONDS = 120
 JOB_SECONDS = 300
@@ -76,13 +77,15 @@ class StandaloneCluster:
 
     def __enter__(self) -> Self:
         port = self.master.rpartition(":")[2]
-        address = ["--host", "127.0.0.1", "--port"]
         try:
-            self._spawn("master", "org.apache.spark.deploy.master.Master", *address, port, "--webui-port", "0")
+            address = ["--host", "127.0.0.1", "--port", port]
+            self._spawn("master", "org.apache.spark.deploy.master.Master", *address, "--webui-port", "0")
             for number in range(self._count):
                 more = ["-c", "1", "-m", "1g", "-d", str(self.folder / f"worker-{number}"), "--webui-port", "0"]
                 main = "org.apache.spark.deploy.worker.Worker"
-                self._spawn(f"worker-{number}", main, *address, "0", *more, self.master)
+                # each on a host of its own: Spark never runs a second attempt of a task where the first one runs
+                address = ["--host", f"127.0.0.{number + 1}", "--port", "0"]
+                self._spawn(f"worker-{number}", main, *address, *more, self.master)
             self._await_workers()
         except BaseException:
             self._end()

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 
-def session(master: str) -> SparkSession:
+def session(master: str, more: Mapping[str, str] | None = None) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("kafkalog job")
     settings = {
         "spark.ui.enabled": "false",
@@ -29,6 +29,7 @@ def session(master: str) -> SparkSession:
         "spark.executor.memory": "600m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        **(more or {}),
     }
     if os.environ.get("PYTHONPATH"):
         settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
