@@ -174,8 +174,8 @@ class Suite:
         return Row(title, {OURS: ours}, log.stat().st_size, "runs")
 
     def dump(self) -> Row:
-        """Every record printed into a file, process start included."""
-        directory, log = self.corpus(Shape(), self.size if self.quick else 4 * self.size)
+        """Every record of a segment of Kafka's default size printed into a file, process start included."""
+        directory, log = self.corpus(Shape(), self.size if self.quick else 16 * self.size)
         records = sum(batch.header.records_count for batch in open_partition(directory).batches())
         out = self.scratch / "out"
         command = [sys.executable, "-m", "kafkalog", "dump", "--json", str(log)]
@@ -188,7 +188,7 @@ class Suite:
         runs: dict[str, Run] = {OURS: ours}
         if self.java.why_not is None:
             runs["kafka-dump-log"] = lambda: (peers.dump_log(log, out), records)
-        return Row("dump --json into a file", runs, log.stat().st_size, goals={"kafka-dump-log": 10})
+        return Row("dump --json of 1 GiB into a file", runs, log.stat().st_size, goals={"kafka-dump-log": 10})
 
     def build(self) -> Row:
         """16 KiB batches of records that are in memory already."""

@@ -6,7 +6,7 @@ splitting a gigabyte segment costs nothing, and the difference to the original i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -177,6 +177,35 @@ class _Files(MutableMapping[str, Content]):
         return sorted(self._directories.get(directory, ()))
 
 
+class _Directories(MutableSet[str]):
+    """Paths of directories, with those below each of the root's at hand."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._of_first: dict[str, set[str]] = {}
+        for path in paths:
+            self.add(path)
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and path in self._of_first.get(path.partition("/")[0], ())
+
+    def __iter__(self) -> Iterator[str]:
+        for paths in self._of_first.values():
+            yield from paths
+
+    def __len__(self) -> int:
+        return sum(len(paths) for paths in self._of_first.values())
+
+    def add(self, value: str) -> None:
+        self._of_first.setdefault(value.partition("/")[0], set()).add(value)
+
+    def discard(self, value: str) -> None:
+        self._of_first.get(value.partition("/")[0], set()).discard(value)
+
+    def within(self, first: str) -> set[str]:
+        """A directory of the root, if it is there, and all below it."""
+        return self._of_first.get(first, set())
+
+
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
@@ -193,7 +222,7 @@ class Tree:
     ) -> None:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
-        self.directories = set(directories)
+        self.directories = _Directories(directories)
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
         self._headers = headers
@@ -205,7 +234,7 @@ class Tree:
             for name in self.files.names(parent):
                 path = f"{parent}/{name}" if parent else name
                 piece.files[path] = self.files[path]
-        piece.directories = {path for path in self.directories if path.partition("/")[0] in directories}
+        piece.directories = _Directories(path for first in directories for path in self.directories.within(first))
         return piece
 
     def copy(self) -> Tree:
@@ -260,7 +289,9 @@ class Tree:
         inside = path + "/"
         for known in [known for known in self.files if known.startswith(inside)]:
             del self.files[known]
-        self.directories = {known for known in self.directories if known != path and not known.startswith(inside)}
+        self.directories = _Directories(
+            known for known in self.directories if known != path and not known.startswith(inside)
+        )
 
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""
@@ -268,6 +299,6 @@ class Tree:
         moved = {path: new + path[len(old) :] for path in self.files if path.startswith(old + "/")}
         for path, target in moved.items():
             self.files[target] = self.files.pop(path)
-        self.directories = {
+        self.directories = _Directories(
             new + path[len(old) :] if path == old or path.startswith(old + "/") else path for path in self.directories
-        }
+        )
