@@ -145,10 +145,7 @@ class Suite:
         batches = sum(1 for _ in open_partition(directory).batches())
 
         def ours() -> tuple[float, int]:
-            root = self.scratch / "recover"
-            shutil.rmtree(root, ignore_errors=True)
-            (root / directory.name).mkdir(parents=True)
-            shutil.copy(log, root / directory.name / log.name)
+            root = self._copied("recover", directory, log)
             start = peers.clock()
             kafkalog.recover(root)
             return peers.clock() - start, batches
@@ -158,15 +155,34 @@ class Suite:
             runs["Java"] = lambda: self.java.run("recover", log)
         return Row(f"recover a segment, indexes rebuilt, {title}", runs, log.stat().st_size, "batches", {"Java": 1.5})
 
+    def recover_cold(self) -> Row:
+        """The same on 512 MiB, from the start of a process to its end."""
+        directory, log = self.corpus(Shape(), self.size if self.quick else 8 * self.size)
+
+        def ours() -> tuple[float, int]:
+            root = self._copied("cold", directory, log)
+            return peers.process(
+                [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)], self.scratch / "out"
+            ), 1
+
+        runs: dict[str, Run] = {OURS: ours}
+        if self.java.why_not is None:
+            runs["Java"] = lambda: (peers.process(peers.Java.command(), self.scratch / "out", f"recover {log}\n"), 1)
+        return Row("recover 512 MiB, whole processes", runs, log.stat().st_size, "runs", {"Java": 8})
+
+    def _copied(self, name: str, directory: Path, log: Path) -> Path:
+        root = self.scratch / name
+        shutil.rmtree(root, ignore_errors=True)
+        (root / directory.name).mkdir(parents=True)
+        shutil.copy(log, root / directory.name / log.name)
+        return root
+
     def recover_small(self) -> Row:
         """The command on a directory of one small partition, process start included; goal 0.5 s."""
         directory, log = self.corpus(Shape(), 64 * 1024)
 
         def ours() -> tuple[float, int]:
-            root = self.scratch / "small"
-            shutil.rmtree(root, ignore_errors=True)
-            (root / directory.name).mkdir(parents=True)
-            shutil.copy(log, root / directory.name / log.name)
+            root = self._copied("small", directory, log)
             command = [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)]
             return peers.process(command, self.scratch / "out"), 1
 
@@ -230,6 +246,7 @@ class Suite:
         yield self.verify("256 B batches", Shape(records=1, value_bytes=170))
         yield self.recover("16 KiB batches", Shape())
         yield self.recover("256 B batches", Shape(records=1, value_bytes=170))
+        yield self.recover_cold()
         yield self.recover_small()
         yield self.dump()
         yield self.build()

@@ -93,13 +93,17 @@ class Java:
             except (kafka_jars.KafkaUnavailableError, OSError) as error:
                 self.why_not = str(error)
 
-    def _start(self) -> None:
+    @staticmethod
+    def command() -> list[str]:
+        """What starts a JVM that takes work from its standard input."""
         source = Path(__file__).resolve().parents[1] / "java" / "Peer.java"
         classes = kafka_jars.compiled(KAFKA, "bench", {"Peer.java": source.read_text()})
         path = ":".join([str(classes), *map(str, kafka_jars.jars(KAFKA))])
+        return ["java", "-Xmx1g", f"-Dcpu={str(use_cpu_time).lower()}", "-cp", path, "Peer"]
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
-            ["java", "-Xmx1g", f"-Dcpu={str(use_cpu_time).lower()}", "-cp", path, "Peer"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         self._line()
 
@@ -135,14 +139,19 @@ def dump_log(path: Path, output: Path) -> float:
     return process(command, output)
 
 
-def process(command: list[str], output: Path) -> float:
-    """Seconds of a process from its start to its end, its output in a file; of processor time, all its threads'."""
+def process(command: list[str], output: Path, told: str = "") -> float:
+    """Seconds of a process from its start to its end, its output in a file; of processor time, all its threads'.
+
+    `told` is its standard input.
+    """
     # an installed package has its bytecode on disk, as the peers' classes are compiled
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     output.unlink(missing_ok=True)  # letting go of an old one takes time too
     before, start = _of_children(), time.perf_counter()
     with output.open("wb") as target:
-        subprocess.run(command, stdout=target, stderr=subprocess.DEVNULL, check=False, env=environment)
+        subprocess.run(
+            command, input=told, text=True, stdout=target, stderr=subprocess.DEVNULL, check=False, env=environment
+        )
     return _of_children() - before if use_cpu_time else time.perf_counter() - start
 
 
