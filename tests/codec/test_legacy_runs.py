@@ -9,7 +9,6 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,59 +18,19 @@ from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from kafkalog.codec.compression import compress
 from kafkalog.codec.fast import choice
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.fast.arrow import NO_END, Bounds
 from kafkalog.codec.fast.crc_ieee_kernel import checksum_ieee_by_folding, checksum_ieee_by_tables
 from kafkalog.codec.fast.legacy_runs import MessageRun
 from kafkalog.codec.fast.machine import HAS_CARRYLESS_MULTIPLICATION
-from kafkalog.codec.fast.runs import BatchRun, RunScanner
-from kafkalog.codec.fast.schema import TYPES, record_schema
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.fast.runs import RunScanner
+from kafkalog.codec.fast.schema import TYPES
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import open_all, open_partition
-from kafkalog.log.slices import Damage, Slice, SliceReader
+from read_both_ways import each_column_by_itself, read, walked
 
-SCHEMA = record_schema(TYPES)
 OLD = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
 CODECS = (GZIP, SNAPPY, LZ4)
-Read = tuple[list[object], list[tuple[int, Finding]], int]
-
-
-def read(
-    path: Path, *, kernel: bool, tolerant: bool = False, low: int = 0, high: int = NO_END, bounds: Bounds | None = None
-) -> Read:
-    """Rows, damage with the number of rows before it, and where the reading ended."""
-    bounds = bounds or Bounds()
-    work = choice.ENOUGH_BYTES if kernel else 0
-    assembler = ArrowAssembler(SCHEMA, topic="t", partition=1, bounds=bounds, work_bytes=work)
-    part = Slice(str(path), 0, path.stat().st_size, 0, low, high, is_last=True)
-    reader = SliceReader(part, assembler, tolerant=tolerant)
-    rows: list[object] = []
-    damage: list[tuple[int, Finding]] = []
-    for piece in reader:
-        if isinstance(piece, Damage):
-            damage.append((len(rows), piece.finding))
-        else:
-            piece.validate(full=True)
-            assert piece.num_rows <= bounds.rows
-            # times as numbers: Python's go to the year 9999 only
-            times = pa.int64()
-            rows += zip(*[(each.cast(times) if each.type == SCHEMA.field("timestamp").type else each).to_pylist()
-                          for each in piece.columns], strict=True)  # fmt: skip
-    return rows, damage, reader.next_offset if tolerant or not damage else -1
-
-
-def flat(data: bytes, *, check_crc: bool = True) -> tuple[list[RecordBatch], list[object]]:
-    """All that the compiled walk gives, and how it ended."""
-    scanner = RunScanner(BufferSource(data), check_crc=check_crc)
-    found: list[RecordBatch] = []
-    for each in scanner.all_runs():
-        if isinstance(each, MessageRun):
-            found += [each.batch(number) for number in range(len(each))]
-        else:
-            found.extend(each if isinstance(each, BatchRun) else [each])
-    return found, [scanner.valid_bytes, scanner.stop, scanner.findings]
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 7, 8, 11, 15, 16, 31, 33, 64, 127, 128, 129, 191, 192, 255, 1009, 100_003])
@@ -161,7 +120,7 @@ def segments(draw: st.DrawFn) -> bytes:
 @given(segments(), st.booleans())
 def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> None:
     one = Scanner(BufferSource(data), check_crc=check_crc)
-    assert flat(data, check_crc=check_crc) == (list(one), [one.valid_bytes, one.stop, one.findings])
+    assert walked(data, check_crc=check_crc) == (list(one), [one.valid_bytes, one.stop, one.findings])
 
 
 @settings(max_examples=300, deadline=None)
@@ -273,7 +232,7 @@ def test_what_brokers_wrote_is_read_alike(case: BrokerCase) -> None:
             continue
         data = path.read_bytes()
         one = Scanner(BufferSource(data))
-        assert flat(data) == (list(one), [one.valid_bytes, one.stop, one.findings])
+        assert walked(data) == (list(one), [one.valid_bytes, one.stop, one.findings])
         for bounds in (Bounds(), Bounds(rows=7, first_rows=3)):
             plain = read(path, kernel=False, bounds=bounds)
             assert read(path, kernel=True, bounds=bounds) == plain
@@ -305,7 +264,7 @@ def test_many_windows_and_messages_larger_than_a_window(tmp_path: Path) -> None:
             parts.append(message(3 * offset, b"", value, magic=offset % 2))
         parts += [message(3 * offset + 1), simple(1, 3 * offset + 2)]
     data = b"".join(parts)
-    assert flat(data)[0] == list(Scanner(BufferSource(data)))
+    assert walked(data)[0] == list(Scanner(BufferSource(data)))
     path = tmp_path / "many.log"
     path.write_bytes(data)
     bounds = Bounds(rows=100, bytes=1 << 20)
@@ -315,14 +274,7 @@ def test_many_windows_and_messages_larger_than_a_window(tmp_path: Path) -> None:
 def test_projection_gives_the_same_columns(tmp_path: Path) -> None:
     path = tmp_path / "some.log"
     path.write_bytes(some_of_everything())
-    for name in TYPES:
-        tables = []
-        for work in (0, choice.ENOUGH_BYTES):
-            assembler = ArrowAssembler(record_schema([name]), topic="t", partition=1, bounds=Bounds(), work_bytes=work)
-            pieces = SliceReader(Slice(str(path), 0, path.stat().st_size, 0, 3, 17), assembler)
-            tables.append(pa.Table.from_batches([each for each in pieces if not isinstance(each, Damage)]))
-        assert tables[0].equals(tables[1])
-        assert tables[0].num_rows > 8
+    assert all(rows > 8 for rows in each_column_by_itself(path, 3, 17))
 
 
 def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,27 +7,21 @@ from pathlib import Path
 
 import crc32c
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalog.codec.compression import compress
-from kafkalog.codec.fast import choice
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.fast.arrow import NO_END, Bounds
 from kafkalog.codec.fast.crc_kernel import checksum_by_instruction, checksum_by_tables
 from kafkalog.codec.fast.machine import HAS_CRC_INSTRUCTION
 from kafkalog.codec.fast.runs import BatchRun, RunScanner
-from kafkalog.codec.fast.schema import TYPES, record_schema
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.model import Codec, RecordBatch
+from kafkalog.codec.model import Codec
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
-from kafkalog.log.slices import Damage, Slice, SliceReader
+from read_both_ways import each_column_by_itself, read, walked
 from record_bytes import batch, damaged, payload, record
-
-SCHEMA = record_schema(TYPES)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 61, 255, 767, 768, 769, 3071, 3072, 3081, 100_003])
@@ -78,31 +72,10 @@ def segments(draw: st.DrawFn) -> bytes:
 @given(segments(), st.booleans())
 def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> None:
     one = Scanner(BufferSource(data), check_crc=check_crc)
-    other = RunScanner(BufferSource(data), check_crc=check_crc)
-    flat: list[RecordBatch] = []
-    for found in other:
-        flat.extend(found if isinstance(found, BatchRun) else [found])
-    assert flat == list(one)
-    assert (other.valid_bytes, other.stop, other.findings) == (one.valid_bytes, one.stop, one.findings)
-
-
-def rows_and_damage(
-    path: Path, size: int, work_bytes: int, tolerant: bool, low: int, high: int, bounds: Bounds
-) -> tuple[list[object], list[tuple[int, Finding]], int]:
-    assembler = ArrowAssembler(SCHEMA, topic="t", partition=1, bounds=bounds, work_bytes=work_bytes)
-    reader = SliceReader(Slice(str(path), 0, size, 0, low, high, is_last=True), assembler, tolerant=tolerant)
-    rows: list[object] = []
-    damage: list[tuple[int, Finding]] = []
-    for piece in reader:
-        if isinstance(piece, Damage):
-            damage.append((len(rows), piece.finding))
-        else:
-            piece.validate(full=True)
-            assert piece.num_rows <= bounds.rows
-            moments = piece["timestamp"].cast(pa.int64())  # Python has no date for some of them
-            rows += piece.set_column(piece.schema.get_field_index("timestamp"), "timestamp", moments).to_pylist()
-    # where damage ends the reading, how far the walk was ahead of it is no promise
-    return rows, damage, reader.next_offset if tolerant or not damage else -1
+    assert walked(data, check_crc=check_crc, message_runs=False) == (
+        list(one),
+        [one.valid_bytes, one.stop, one.findings],
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -118,9 +91,8 @@ def test_columns_of_a_whole_segment_are_those_of_plain_python(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "one.log"
     path.write_bytes(data)
-    plain = rows_and_damage(path, len(data), 0, tolerant, low, high, bounds)
-    kernel = rows_and_damage(path, len(data), choice.ENOUGH_BYTES, tolerant, low, high, bounds)
-    assert kernel == plain
+    plain = read(path, kernel=False, tolerant=tolerant, low=low, high=high, bounds=bounds)
+    assert read(path, kernel=True, tolerant=tolerant, low=low, high=high, bounds=bounds) == plain
 
 
 def test_many_windows_and_batches_larger_than_a_window(tmp_path: Path) -> None:
@@ -132,29 +104,18 @@ def test_many_windows_and_batches_larger_than_a_window(tmp_path: Path) -> None:
         parts += [batch(content, 1, base_offset=offset), batch(small, 1, base_offset=offset + 1)]
         offset += 2
     data = b"".join(parts)
-    found = list(RunScanner(BufferSource(data)))
-    flat = [one for each in found for one in (each if isinstance(each, BatchRun) else [each])]
-    assert flat == list(Scanner(BufferSource(data)))
+    assert walked(data)[0] == list(Scanner(BufferSource(data)))
     path = tmp_path / "many.log"
     path.write_bytes(data)
     bounds = Bounds(rows=100, bytes=1 << 20)
-    assert rows_and_damage(path, len(data), 0, False, 0, NO_END, bounds) == rows_and_damage(
-        path, len(data), choice.ENOUGH_BYTES, False, 0, NO_END, bounds
-    )
+    assert read(path, kernel=True, bounds=bounds) == read(path, kernel=False, bounds=bounds)
 
 
 def test_projection_gives_the_same_columns(tmp_path: Path) -> None:
     content = payload([(0, n, n, b"k%d" % n, None if n % 3 else b"v", [(b"a", b"b")] * (n % 2)) for n in range(20)])
     path = tmp_path / "some.log"
     path.write_bytes(batch(content, 20, last_offset_delta=19))
-    for name in TYPES:
-        tables = []
-        for work in (0, choice.ENOUGH_BYTES):
-            assembler = ArrowAssembler(record_schema([name]), topic="t", partition=1, bounds=Bounds(), work_bytes=work)
-            pieces = SliceReader(Slice(str(path), 0, path.stat().st_size, 0, 3, 17), assembler)
-            tables.append(pa.Table.from_batches([each for each in pieces if not isinstance(each, Damage)]))
-        assert tables[0].equals(tables[1])
-        assert tables[0].num_rows == 14
+    assert set(each_column_by_itself(path, 3, 17)) == {14}
 
 
 def test_the_header_fields_of_a_run_are_signed_as_declared() -> None:

@@ -6,12 +6,12 @@ failure.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 import kafka_jars
+from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 
 if TYPE_CHECKING:
@@ -19,16 +19,8 @@ if TYPE_CHECKING:
 
 
 def oracle_of(version: str) -> KafkaOracle:
-    reason = kafka_jars.available(version)
-    if reason is None:
-        try:
-            kafka_jars.setup(version)
-        except kafka_jars.KafkaUnavailableError as e:
-            reason = str(e)
-    if reason is not None:
-        if os.environ.get("KAFKALOG_INTEROP") == "required":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    with kafka_needed():
+        kafka_jars.setup(version)
     return KafkaOracle(version)
 
 

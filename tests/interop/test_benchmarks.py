@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,30 +10,31 @@ from pathlib import Path
 import pytest
 
 import spark_kafka
-from kafka_jars import KafkaUnavailableError
+from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.interop
-def test_the_comparison_runs(tmp_path: Path) -> None:
-    results = tmp_path / "results.md"
+def ran(program: str, *arguments: str) -> str:
+    """What a program of benchmarks/ printed in its short form."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "compare.py"), "--quick", "--results", str(results)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert results.read_text().count("\n| ") >= 16
-
-
-def lines_of(program: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / program), "--quick"],
+        [sys.executable, str(ROOT / "benchmarks" / program), "--quick", *arguments],
         capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    return [line for line in done.stdout.splitlines() if " rows/s" in line]
+    return done.stdout
+
+
+def lines_of(program: str) -> list[str]:
+    return [line for line in ran(program).splitlines() if " rows/s" in line]
+
+
+@pytest.mark.interop
+def test_the_comparison_runs(tmp_path: Path) -> None:
+    results = tmp_path / "results.md"
+    ran("compare.py", "--results", str(results))
+    assert results.read_text().count("\n| ") >= 16
 
 
 @pytest.mark.interop
@@ -50,12 +50,8 @@ def test_what_spark_reads_runs_beside_the_same_batches_from_memory() -> None:
 @pytest.mark.java
 def test_what_spark_reads_runs_beside_its_own_kafka_source(kafka_of: Callable[[str], KafkaOracle]) -> None:
     kafka_of("4.3.0")
-    try:
+    with kafka_needed():
         spark_kafka.setup()
-    except KafkaUnavailableError as error:
-        if os.environ.get("KAFKALOG_INTEROP") == "required":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
     lines = lines_of("spark_kafka.py")
     assert sum("× Kafka source: " in line for line in lines) == len(lines) == 5
 
@@ -70,9 +66,5 @@ def test_what_spark_writes_runs_beside_a_sink_that_keeps_nothing() -> None:
 @pytest.mark.interop
 def test_the_scaling_runs(tmp_path: Path) -> None:
     results = tmp_path / "scaling.md"
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "scaling.py"), "--quick", "--results", str(results)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    ran("scaling.py", "--results", str(results))
     assert results.read_text().count("\n## ") == 12  # groups

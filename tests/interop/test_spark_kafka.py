@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 
 import spark_kafka
 from kafka_jars import KafkaUnavailableError
+from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 from real_broker import RealBroker
 
@@ -97,12 +97,8 @@ COUNTS = {0: 600, 1: 600, 2: 50, 5: 17, 6: 650}
 
 
 def test_the_dataframe_is_that_of_sparks_kafka_source(broker: RealBroker, compared: Callable[[str, int], None]) -> None:
-    try:
+    with kafka_needed():
         spark_kafka.setup()
-    except KafkaUnavailableError as error:
-        if os.environ.get("KAFKALOG_INTEROP") == "required":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
     fill(broker)
     job = {"bootstrap": broker.bootstrap, "path": str(broker.log_dir), "cases": CASES, "stream": STREAM}
     answer = spark_kafka.compare(job)

@@ -235,11 +235,11 @@ def setup(version: str) -> None:
     """Resolve and compile what is missing; does nothing if nothing is."""
     if version not in versions():
         raise KafkaUnavailableError(f"Kafka {version} is not in the table ({', '.join(versions())})")
-    if not _missing_parts(version):
-        return
     reason = available(version)
     if reason:
         raise KafkaUnavailableError(reason)
+    if not _missing_parts(version):
+        return
     row, directory = versions()[version], version_directory(version)
     with _locked(directory):
         missing = _missing_parts(version)

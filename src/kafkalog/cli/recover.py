@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -13,7 +15,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import Options, job_count, options_of, planning_options
+from kafkalog.cli.settings import job_count, options_of, planning_options
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
@@ -81,46 +83,40 @@ def command(
     the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves, byte for byte, what the
     broker's own recovery would.
     """
+    options, threads = options_of(**given), job_count(jobs)
+    with _refusal_printed(as_json):
+        if dry_run:
+            return plan_command.show(paths, options, threads, as_json)
+        rules = RecoveryOptions(**options, mark_clean=mark_clean)
+        if into is not None:
+            if len(paths) != 1:
+                raise UsageError("--into takes one path")
+            with RecoveryProgress("recovering") as progress:
+                result = recover_into(
+                    paths[0], into, rules, quarantine=quarantine, jobs=threads, on_progress=progress.update
+                )
+            return _show([result], as_json, with_plan=True)
+        expected: list[Plan] | None = None
+        if not yes:
+            expected = plan_command.make_all(paths, options, threads)
+            for made in expected if not as_json else []:
+                print_plan(made)
+            acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
+            if acting and not _is_confirmed(acting):
+                return Outcome.REFUSED
+        with RecoveryProgress("recovering") as progress:
+            results = recover_all(
+                paths, rules, quarantine=quarantine, expected=expected, jobs=threads, on_progress=progress.update
+            )
+        return _show(results, as_json, with_plan=expected is None)
+
+
+@contextmanager
+def _refusal_printed(as_json: bool) -> Iterator[None]:
+    """With --json the report of a refusal is printed before the refusal goes its way."""
     try:
-        return _recover(paths, yes, dry_run, into, mark_clean, quarantine, as_json, jobs, options_of(**given))
+        yield
     except RecoveryRefused as refused:
         if as_json and refused.report is not None:
             print_json(refused.report)
         raise
-
-
-def _recover(
-    paths: tuple[str, ...],
-    yes: bool,
-    dry_run: bool,
-    into: str | None,
-    mark_clean: bool,
-    quarantine: str | None,
-    as_json: bool,
-    jobs: int | None,
-    options: Options,
-) -> int:
-    if dry_run:
-        return plan_command.show(paths, options, job_count(jobs), as_json)
-    rules = RecoveryOptions(**options, mark_clean=mark_clean)
-    if into is not None:
-        if len(paths) != 1:
-            raise UsageError("--into takes one path")
-        with RecoveryProgress("recovering") as progress:
-            result = recover_into(
-                paths[0], into, rules, quarantine=quarantine, jobs=job_count(jobs), on_progress=progress.update
-            )
-        return _show([result], as_json, with_plan=True)
-    expected: list[Plan] | None = None
-    if not yes:
-        expected = plan_command.make_all(paths, options, job_count(jobs))
-        for made in expected if not as_json else []:
-            print_plan(made)
-        acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
-        if acting and not _is_confirmed(acting):
-            return Outcome.REFUSED
-    with RecoveryProgress("recovering") as progress:
-        results = recover_all(
-            paths, rules, quarantine=quarantine, expected=expected, jobs=job_count(jobs), on_progress=progress.update
-        )
-    return _show(results, as_json, with_plan=expected is None)

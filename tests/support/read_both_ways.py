@@ -1,0 +1,71 @@
+"""Reading a segment by the compiled kernels and in plain Python, for tests that hold one against the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from kafkalog.codec.fast import choice
+from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.fast.legacy_runs import MessageRun
+from kafkalog.codec.fast.runs import BatchRun, RunScanner
+from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.source import BufferSource
+from kafkalog.log.slices import Damage, Slice, SliceReader
+
+SCHEMA = record_schema(TYPES)
+Read = tuple[list[object], list[tuple[int, Finding]], int]
+
+
+def read(
+    path: Path, *, kernel: bool, tolerant: bool = False, low: int = 0, high: int = NO_END, bounds: Bounds | None = None
+) -> Read:
+    """Rows, damage with the number of rows before it, and where the reading ended."""
+    bounds = bounds or Bounds()
+    work = choice.ENOUGH_BYTES if kernel else 0
+    assembler = ArrowAssembler(SCHEMA, topic="t", partition=1, bounds=bounds, work_bytes=work)
+    part = Slice(str(path), 0, path.stat().st_size, 0, low, high, is_last=True)
+    reader = SliceReader(part, assembler, tolerant=tolerant)
+    rows: list[object] = []
+    damage: list[tuple[int, Finding]] = []
+    for piece in reader:
+        if isinstance(piece, Damage):
+            damage.append((len(rows), piece.finding))
+        else:
+            piece.validate(full=True)
+            assert piece.num_rows <= bounds.rows
+            # times as numbers: Python's go to the year 9999 only
+            times = pa.int64()
+            rows += zip(*[(each.cast(times) if each.type == SCHEMA.field("timestamp").type else each).to_pylist()
+                          for each in piece.columns], strict=True)  # fmt: skip
+    # where damage ends the reading, how far the walk was ahead of it is no promise
+    return rows, damage, reader.next_offset if tolerant or not damage else -1
+
+
+def each_column_by_itself(path: Path, low: int, high: int) -> list[int]:
+    """The rows with offsets from `low` up to `high` of each column asked for alone; both ways must give the same."""
+    rows = []
+    for name in TYPES:
+        tables = []
+        for work in (0, choice.ENOUGH_BYTES):
+            assembler = ArrowAssembler(record_schema([name]), topic="t", partition=1, bounds=Bounds(), work_bytes=work)
+            pieces = SliceReader(Slice(str(path), 0, path.stat().st_size, 0, low, high), assembler)
+            tables.append(pa.Table.from_batches([each for each in pieces if not isinstance(each, Damage)]))
+        assert tables[0].equals(tables[1]), name
+        rows.append(tables[0].num_rows)
+    return rows
+
+
+def walked(data: bytes, *, check_crc: bool = True, message_runs: bool = True) -> tuple[list[RecordBatch], list[object]]:
+    """All that the compiled walk gives, batch by batch, and how it ended; messages of magic 0 and 1 in runs or not."""
+    scanner = RunScanner(BufferSource(data), check_crc=check_crc)
+    found: list[RecordBatch] = []
+    for each in scanner.all_runs() if message_runs else scanner:
+        if isinstance(each, MessageRun):
+            found += [each.batch(number) for number in range(len(each))]
+        else:
+            found.extend(each if isinstance(each, BatchRun) else [each])
+    return found, [scanner.valid_bytes, scanner.stop, scanner.findings]
