@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-__all__ = ["BufferSource", "ReadsInto", "Source", "Window"]
+__all__ = ["BufferSource", "Lends", "ReadsInto", "Source", "Window"]
 
 Bytes = bytes | memoryview
 
@@ -26,6 +27,14 @@ class ReadsInto(Protocol):
 
     def read_into(self, position: int, target: memoryview) -> int:
         """As `read`, as many bytes as `target` has; how many there were."""
+
+
+@runtime_checkable
+class Lends(Protocol):
+    """A source whose bytes can perhaps be looked at where they are."""
+
+    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
+        """`length` bytes from `position`, not to be touched behind the context; None where they must be read."""
 
 
 class BufferSource:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import LimitExceeded, StorageError
+from kafkalog.log.lending import lent
 from kafkalog.log.storage import RemoteEntry, RemoteFile, storage_of
 
 __all__ = [
@@ -134,6 +136,10 @@ class FileSource:
                 break
             done += count
         return done
+
+    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
+        """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""
+        return nullcontext() if self._remote is not None else lent(self._descriptor, position, length)
 
     def _unreadable(self, error: OSError, position: int) -> StorageError:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)

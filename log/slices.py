@@ -96,6 +96,7 @@ class SliceReader:
         self._aborted = AbortedFilter(aborted) if aborted else None
         self._tolerant = tolerant
         self._limits = limits
+        self._complete: list[pa.RecordBatch | Fault] = []
         self.next_offset = wanted.start_offset
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
@@ -110,10 +111,13 @@ class SliceReader:
         with FileSource(wanted.path) as source:
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
-                for found in scanner if isinstance(scanner, Scanner) else scanner.all_runs():
-                    yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
+                for found in scanner if isinstance(scanner, Scanner) else scanner.left_by(self._window):
+                    yield from self._taken()
+                    if found is not None:
+                        yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
                     if self.next_offset >= wanted.end_offset:
                         break
+                yield from self._taken()
                 yield from self._faults(self._assembler.flush())
                 position = scanner.valid_bytes
                 if scanner.stop in (None, StopReason.END):
@@ -136,6 +140,29 @@ class SliceReader:
         from kafkalog.codec.fast.runs import RunScanner
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
+
+    def _window(self, window: bytes | memoryview, position: int) -> int:
+        """Take what can be read straight on from a window; how many bytes.  What it completes waits for `_taken`."""
+        from kafkalog.codec.fast.column_buffers import Order
+
+        if self._filter is not None:
+            return 0
+        order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, self._flags)
+        taken, complete = self._assembler.add_window(window, order)
+        self._complete += complete
+        self.next_offset = order.next_offset
+        return taken
+
+    def _taken(self) -> Iterable[pa.RecordBatch | Damage]:
+        if not self._complete:
+            return ()
+        complete, self._complete = self._complete, []
+        return self._faults(complete)
+
+    @property
+    def _flags(self) -> int:
+        """Batches with one of these bits are looked at one by one."""
+        return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
 
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
         """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
@@ -168,8 +195,7 @@ class SliceReader:
         if isinstance(run, BatchRun):
             from kafkalog.codec.fast.stretch_kernel import ordinary
 
-            flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
-            return ordinary(run.table, expected, base, end, flags, lows)
+            return ordinary(run.table, expected, base, end, self._flags, lows)
         from kafkalog.codec.fast import legacy_kernel
 
         return legacy_kernel.ordinary(run.table, expected, base, end, lows)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.limits import KIB, MIB
 
 __all__ = ["FREE_BYTES", "Block"]
 
 FREE_BYTES = 64 * MIB
 """Bytes at most that are kept for a thread's next ones."""
-_LARGE = MIB
+_LARGE = 64 * KIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

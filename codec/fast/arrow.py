@@ -16,13 +16,14 @@ import pyarrow as pa
 from kafkalog.codec.fast.choice import column_decoders, kernel_is_worth_it
 from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, CODEC_MASK, BatchHeader, RecordBatch
 from kafkalog.codec.records import open_payload
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from kafkalog.codec.fast.column_buffers import Order
     from kafkalog.codec.fast.legacy_filler import MessageFiller
     from kafkalog.codec.fast.legacy_runs import MessageRun
     from kafkalog.codec.fast.run_filler import RunFiller
@@ -32,6 +33,7 @@ __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 
 NO_END = 2**63 - 1
 """An end offset above all."""
+_MAGIC_AT, _ATTRIBUTES_END, _BATCH_MAGIC = BATCH.position("magic"), BATCH.end("attributes"), 2
 _ABOUT = 1.25
 """How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
 
@@ -102,6 +104,26 @@ class ArrowAssembler:
             if number is not None:
                 yield from self.add(run.batch(number), int(low[number]), high)
                 yield from self.flush()
+
+    def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, list[Piece]]:
+        """Take plain batches from the beginning of a window on; how many bytes of it, and what that completes.
+
+        Everything is taken out of the window before this is over.  `order` goes on to the offset behind what was taken.
+        """
+        done: list[Piece] = []
+        if len(window) < BATCH.size or window[_MAGIC_AT] != _BATCH_MAGIC or window[_ATTRIBUTES_END - 1] & CODEC_MASK:
+            return 0, done
+        filler = self._filler_of_runs()
+        if self._parts or self._filling is not filler:
+            done += self.flush()
+            self._filling = filler
+            filler.rows_bound = self._rows_bound
+        position, is_full = 0, True
+        while is_full and order.next_offset < order.end:
+            position, is_full = filler.take_window(window, position, order)
+            if is_full:
+                done += self.flush()
+        return position, done
 
     def _filler_of_runs(self) -> RunFiller:
         if self._runs is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pyarrow as pa
 from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.decode_kernel import COUNTERS, SINKS, SMALLEST_HEADER, decode
 from kafkalog.codec.fast.schema import TYPES
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.fast.straight_kernel import straight
+from kafkalog.codec.fast.walk_kernel import FIELDS
+from kafkalog.codec.limits import KIB, Limits
 from kafkalog.codec.model import TIMESTAMP_TYPE_FLAG
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["MOST_BYTES", "WANTED", "ColumnBuffers", "ColumnFiller"]
+__all__ = ["MOST_BYTES", "WANTED", "ColumnBuffers", "ColumnFiller", "Order"]
 
 MOST_BYTES = 2**30
 """Record bytes that are put together at most; Arrow's offsets are signed 32-bit numbers."""
@@ -40,6 +43,9 @@ _DATA_SINKS = ("key", "value", "header_key", "header_value")
 _MOSTLY = ("key", "value")
 """What most of the record bytes are."""
 _A_LITTLE_MORE = 1.05
+SLACK = 64 * KIB
+"""Bytes beyond what rows are thought to take: there must be room for a batch whatever it holds."""
+NO_BOUND = 2**62
 _LAST_ASCII = 0x7F
 _OF_HEADERS = (*_ELEMENT_SINKS, "header_key", "header_value")
 _ROWS, _HEADERS = COUNTERS.index("rows"), COUNTERS.index("headers")
@@ -63,6 +69,20 @@ _OF_BATCH = {
 }
 
 
+@dataclass
+class Order:
+    """Which batches of a segment may come next, and which of their offsets are wanted."""
+
+    next_offset: int
+    """offsets below are not wanted"""
+    base: int
+    """of the segment"""
+    end: int
+    """offsets from here on are not wanted"""
+    flags: int
+    """bits of the attributes that somebody else has to look at"""
+
+
 class ColumnBuffers:
     """Growing buffers, and how much of them is filled."""
 
@@ -77,6 +97,17 @@ class ColumnBuffers:
         self._room_rows = self._room_elements = 0
         self._first_rows = rows
         self._most_bytes = most_bytes
+
+    @property
+    def rooms(self) -> Int64s:
+        """Up to where each counter may go, see `straight`; what is not wanted has all the room there is."""
+        found = np.full(len(COUNTERS), NO_BOUND, np.int64)
+        found[_ROWS] = self._room_rows
+        for name in self._of_data:
+            found[_DATA_COUNTERS[name]] = self._blocks[name].size if name in self._blocks else 0
+        if "header_ends" in self._wanted:
+            found[_HEADERS] = self._room_elements
+        return found
 
     def count(self, name: str) -> int:
         """How much is filled, see `COUNTERS`."""
@@ -94,8 +125,11 @@ class ColumnBuffers:
         """A buffer as Arrow's."""
         return pa.py_buffer(self._blocks[name].buffer)
 
-    def ensure(self, rows: int, record_bytes: int) -> None:
-        """Room for so many more rows, and for all that so many more record bytes can hold."""
+    def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
+        """Room for so many more rows, and for all that so many more record bytes can hold.
+
+        The bytes are those of `records`, if not of all the rows.
+        """
         counters = self.counters.tolist()
         need = counters[_ROWS] + rows
         if need > self._room_rows or not self._room_rows:
@@ -110,8 +144,10 @@ class ColumnBuffers:
                     if block is not None:
                         foreseen = 2 * block.size
                     elif name in _MOSTLY:  # what all rows would take if they went on like these: growing means copying
-                        of_row = self._bytes_of_row.get(name, record_bytes / max(rows, 1))
-                        foreseen = min(int(of_row * self._room_rows), self._most_bytes)
+                        of_row = self._bytes_of_row.get(
+                            name, record_bytes / max(rows if records is None else records, 1)
+                        )
+                        foreseen = min(int(of_row * self._room_rows), self._most_bytes) + SLACK
                     self._put(name, max(least, foreseen), counters[counter])
         if "header_ends" in self._wanted:
             elements = counters[_HEADERS] + record_bytes // SMALLEST_HEADER
@@ -160,7 +196,7 @@ class ColumnFiller:
                          "headers": pa.scalar(None, TYPES["headers"])}  # fmt: skip
         self._repeated: dict[str, pa.Array] = {}
         self._rows_foreseen = rows
-        self._largest_headers = limits.headers_per_record
+        self._limits = limits
         self.buffers = ColumnBuffers(schema.names, rows, most_bytes)
         self._kept: list[Int64s] = []
         self._of_batch: dict[str, list[Int64s]] = {name: [] for name in schema.names if name in _OF_BATCH}
@@ -178,13 +214,34 @@ class ColumnFiller:
         kept = np.empty(len(addresses), np.int64)
         buffers = self.buffers
         done: int = decode(
-            addresses, sizes, run.table, start, lows, high, self._largest_headers, buffers.sinks, buffers.counters, kept
-        )
-        if self._of_batch:
-            self._kept.append(kept[:done])
-            for name, values in self._of_batch.items():
-                values.append(run[_OF_BATCH[name][0]][start : start + done].copy())
+            addresses, sizes, run.table, start, lows, high, self._limits.headers_per_record, buffers.sinks,
+            buffers.counters, kept,
+        )  # fmt: skip
+        self._note(run.table[:, start : start + done], kept[:done])
         return done
+
+    def fill_straight(
+        self, address: int, size: int, order: Order, table: Int64s, record_bytes: int, rows: int
+    ) -> tuple[int, bool]:
+        """Take batches from the bytes at an address on, see `straight`; how many, and whether the next lacks room."""
+        buffers, limits = self.buffers, self._limits
+        kept = np.empty(table.shape[1], np.int64)
+        rooms = buffers.rooms
+        rooms[_ROWS] = min(rooms[_ROWS], rows)
+        done, lacks_room = straight(
+            address, size, limits.batch_bytes, table, order.next_offset, order.base, order.end, order.flags,
+            limits.records_per_batch, limits.headers_per_record, record_bytes, rooms, buffers.sinks,
+            buffers.counters, kept,
+        )  # fmt: skip
+        self._note(table[:, :done], kept[:done])
+        return done, bool(lacks_room)
+
+    def _note(self, table: Int64s, kept: Int64s) -> None:
+        """Keep what columns need of the headers of batches, and how many rows each has."""
+        if self._of_batch:
+            self._kept.append(kept)
+            for name, values in self._of_batch.items():
+                values.append(table[FIELDS.index(_OF_BATCH[name][0])].copy())
 
     def take(self) -> pa.RecordBatch:
         """What was filled in, as an Arrow batch; begins anew."""

@@ -13,13 +13,15 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kafkalog.codec.fast.machine import HAS_CRC_INSTRUCTION, compiled, load
+from kafkalog.codec.fast.machine import HAS_CRC_INSTRUCTION, compiled, load, prefetch
 
 __all__ = ["byte_tables", "checksum", "checksum_by_instruction", "checksum_by_tables"]
 
 _POLYNOMIAL = 0x82F63B78
 _LONG, _SHORT = 1024, 256
 """Bytes of each of the three streams, for long and for short stretches."""
+_LINE = 64
+"""Bytes of a line of the cache."""
 _load8, _load64 = load[8], load[64]
 
 
@@ -90,10 +92,13 @@ def _stretches(crc: Any, position: int, end: int, size: int, over_one: Any, over
     """As many triples of streams of `size` bytes as fit; the checksum and the position behind them."""
     while end - position >= 3 * size:
         first, second, third = crc, numba.uint64(0), numba.uint64(0)
-        for at in range(position, position + size, 8):
-            first = _crc64(first, _load64(at))
-            second = _crc64(second, _load64(at + size))
-            third = _crc64(third, _load64(at + 2 * size))
+        for line in range(position, position + size, _LINE):
+            for stream in range(3):  # the same place of the next three
+                prefetch(line + (3 + stream) * size)
+            for at in range(line, line + _LINE, 8):
+                first = _crc64(first, _load64(at))
+                second = _crc64(second, _load64(at + size))
+                third = _crc64(third, _load64(at + 2 * size))
         crc = _over(over_two, first) ^ _over(over_one, second) ^ third
         position += 3 * size
     return crc, position

@@ -14,12 +14,13 @@ import numba
 from kafkalog.codec import derive
 from kafkalog.codec.derive import OpKind
 from kafkalog.codec.fast.fields_kernel import read_bytes, read_number, read_varint
-from kafkalog.codec.fast.machine import compiled, copy, store
+from kafkalog.codec.fast.machine import compiled, copy, prefetch, store
 from kafkalog.codec.fast.walk_kernel import FIELDS
 from kafkalog.codec.layout import record_batch
+from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import TIMESTAMP_TYPE_FLAG
 
-__all__ = ["COUNTERS", "SINKS", "SMALLEST_HEADER", "decode"]
+__all__ = ["COUNTERS", "SINKS", "SMALLEST_HEADER", "decode", "take_batch"]
 
 _RECORD = derive.opcodes(record_batch.RECORD)
 _HEADERS = _RECORD[-1]
@@ -52,6 +53,8 @@ _BASE_OFFSET, _BASE_TIMESTAMP, _MAX_TIMESTAMP, _ATTRIBUTES, _BASE_SEQUENCE, _COU
     FIELDS.index(name)
     for name in ("base_offset", "base_timestamp", "max_timestamp", "attributes", "base_sequence", "records_count")
 )
+_LINE, _AHEAD = 64, 16 * KIB
+"""Bytes of a line of the cache, and how far ahead lines are asked for: the next batch is checked first."""
 _APPEND_TIME = int(TIMESTAMP_TYPE_FLAG)
 _DECLARED = (_RECORD, SINKS, COUNTERS, FIELDS, _APPEND_TIME)
 
@@ -110,7 +113,7 @@ def _take_headers(cursor: int, end: int, count: int, sinks: Any, counters: Any) 
 
 
 @compiled(declared=_DECLARED)
-def _batch(  # noqa: C901 - one record after the other, field by field: calls would cost what the kernel is for
+def take_batch(  # noqa: C901 - one record after the other, field by field: calls would cost what the kernel is for
     first: int, end: int, table: Any, number: int, low: int, high: int, largest: int, sinks: Any, counters: Any
 ) -> bool:
     """One batch of records; False if there is anything wrong with it, and then the counters say too much."""
@@ -128,6 +131,8 @@ def _batch(  # noqa: C901 - one record after the other, field by field: calls wo
         if fault != 0 or length < 1 or length > end - cursor:
             return False
         stop = cursor + length
+        for line in range(cursor, stop, _LINE):
+            prefetch(line + _AHEAD)
         cursor += 1
         timestamp_delta, cursor, fault = read_number(_VARLONG, cursor, stop)
         if fault != 0:
@@ -216,7 +221,7 @@ def decode(
         before[:] = counters
         first = addresses[number]
         end = first + sizes[number]
-        if not _batch(first, end, table, start + number, lows[number], high, largest, sinks, counters):
+        if not take_batch(first, end, table, start + number, lows[number], high, largest, sinks, counters):
             counters[:] = before
             return number
         kept[number] = counters[0] - before[0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from kafkalog.codec.fast.runs import BatchRun
 from kafkalog.codec.fast.walk_kernel import FIELDS, walk
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB
 from kafkalog.codec.model import (
     BATCH,
     CONTROL_FLAG,
@@ -29,7 +29,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.scan import MAGIC_POSITION, Scanner
-from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.source import BufferSource, Lends, Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,6 +38,8 @@ __all__ = ["HeaderRun", "HeaderTable", "Room"]
 
 _WINDOW = 512 * KIB
 """Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
+_LENT_WINDOW = 8 * MIB
+"""Bytes looked at at a time where the source lends them."""
 _BATCHES_OF_A_RUN = 16 * KIB
 _LAST_MAGIC = 2
 _POSITION, _LENGTH = len(FIELDS), FIELDS.index("batch_length")
@@ -170,19 +172,13 @@ class HeaderTable:
         count = 0
         scratch = np.empty((len(FIELDS) + 1, _WINDOW // BATCH.size), np.int64)
         size = min(self.size, source.size)
-        window, start, address = _window(source, position, size)
         while position < size:
-            piece = _piece(window, position - start, address, scratch)
-            if piece is None and position == start:
+            found = _next_pieces(source, position, size, scratch)
+            if not found:
                 break
-            if piece is None:
-                window, start, address = _window(source, position, size)
-                continue
-            behind = int(piece[_POSITION, -1] + piece[_LENGTH, -1]) + LOG_OVERHEAD.size
-            piece[_POSITION] += position
-            pieces.append(piece)
-            position += behind
-            count += piece.shape[1]
+            pieces += found
+            position = HeaderRun(found[-1]).end
+            count += sum(piece.shape[1] for piece in found)
             if count >= _BATCHES_OF_A_RUN:
                 yield HeaderRun(np.concatenate(pieces, axis=1))
                 pieces, count = [], 0
@@ -190,15 +186,42 @@ class HeaderTable:
             yield HeaderRun(np.concatenate(pieces, axis=1))
 
 
-def _window(source: Source, position: int, end: int) -> tuple[memoryview, int, int]:
-    """The bytes from a position on, at least one whole batch if there is one; the position, and their address."""
+def _next_pieces(
+    source: Source, position: int, end: int, scratch: npt.NDArray[np.int64]
+) -> list[npt.NDArray[np.int64]]:
+    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
+    if isinstance(source, Lends):
+        with source.lent(position, min(_LENT_WINDOW, end - position)) as window:
+            # older messages are looked at one by one, which takes longer than anything should be lent
+            is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == _LAST_MAGIC
+            found = _pieces(window, position, scratch) if window is not None and is_v2 else []
+        if found:
+            return found
+    return _pieces(_window(source, position, end), position, scratch)
+
+
+def _pieces(window: memoryview, position: int, scratch: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """The sound batches from the beginning of a window on, which stands at a position."""
+    found: list[npt.NDArray[np.int64]] = []
+    address = np.frombuffer(window, np.uint8).ctypes.data
+    start = 0
+    while (piece := _piece(window, start, address, scratch)) is not None:
+        behind = int(piece[_POSITION, -1] + piece[_LENGTH, -1]) + LOG_OVERHEAD.size
+        piece[_POSITION] += position + start
+        found.append(piece)
+        start += behind
+    return found
+
+
+def _window(source: Source, position: int, end: int) -> memoryview:
+    """The bytes from a position on, at least one whole batch if there is one."""
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
     if len(window) > MAGIC_POSITION:
         size = _SIZE(window, 0) + LOG_OVERHEAD.size
         if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
             window = memoryview(source.read(position, size))
-    return window, position, np.frombuffer(window, np.uint8).ctypes.data
+    return window
 
 
 def _piece(

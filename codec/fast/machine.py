@@ -18,7 +18,8 @@ from numba import types
 from numba.extending import intrinsic
 
 __all__ = [
-    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "store",
+    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move",
+    "prefetch", "store",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +29,9 @@ HAS_CRC_INSTRUCTION = bool(binding.get_host_cpu_features().get("sse4.2", False))
 HAS_CARRYLESS_MULTIPLICATION = bool(binding.get_host_cpu_features().get("pclmul", False))
 """Whether it multiplies polynomials in the way that kernels know (x86-64 with PCLMULQDQ)."""
 
-_SHARED = ("machine", "fields_kernel", "crc_kernel", "crc_ieee_kernel")
+_SHARED = (
+    "machine", "fields_kernel", "crc_kernel", "crc_ieee_kernel", "walk_kernel", "stretch_kernel", "decode_kernel",
+)  # fmt: skip
 """Modules whose functions end up inside those of others, where the cache does not see them change."""
 
 
@@ -138,6 +141,20 @@ def _mover(size: int) -> Any:
     return intrinsic(move)
 
 
+def _prefetch(_context: Any, address: Any) -> Any:
+    """(address) -> nothing: brings what is there near, if it is anything at all; it may lie outside of any buffer."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
 load = {bits: _loader(bits) for bits in (8, 16, 32, 64)}
 """bits -> (address) -> that many bits, unsigned, in the machine's order"""
 load_big = {bits: _big_loader(bits) for bits in (8, 16, 32, 64)}

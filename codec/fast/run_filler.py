@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
-from kafkalog.codec.fast.column_buffers import MOST_BYTES, ColumnFiller
+from kafkalog.codec.fast.column_buffers import MOST_BYTES, ColumnFiller, Order
 from kafkalog.codec.fast.runs import BatchRun
 from kafkalog.codec.fast.stretch_kernel import ODD, alike, fitting
 from kafkalog.codec.fast.unpacking import unpack
+from kafkalog.codec.fast.walk_kernel import FIELDS
 from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Int64s = npt.NDArray[np.int64]
@@ -23,6 +25,14 @@ __all__ = ["RunFiller"]
 
 _MOST_AT_ONCE = 4 * 1024 * 1024
 """Record bytes that are decompressed before they are decoded: what a processor's cache may still hold."""
+
+_BATCHES_AT_ONCE = 4 * 1024 + 40
+"""Not a power of two, so that the rows of the table do not all fall into the same lines of the cache."""
+_HEADER_OF_LENGTH = BATCH.size - LOG_OVERHEAD.size
+"""What of the header a batch's length counts."""
+_BASE, _LENGTH, _LAST_DELTA, _COUNT = (
+    FIELDS.index(name) for name in ("base_offset", "batch_length", "last_offset_delta", "records_count")
+)
 
 
 class RunFiller:
@@ -36,6 +46,7 @@ class RunFiller:
     ) -> None:
         self.filler = ColumnFiller(schema, topic, partition, limits, rows, most_bytes)
         self._limits = limits
+        self._table: Int64s = np.empty((len(FIELDS) + 1, _BATCHES_AT_ONCE), np.int64)
         self._bytes = 0
         self.reached = 0
         """how many batches of the run were passed, when `take_run` yields"""
@@ -56,6 +67,32 @@ class RunFiller:
         """Begin anew without what was collected."""
         self._bytes = 0
         self.filler.drop()
+
+    def take_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
+        """Collect the plain batches from byte `start` of a window on; where that ends, and whether `take` is due.
+
+        `order` goes on to the offset behind them.
+        """
+        address = np.frombuffer(window, np.uint8).ctypes.data
+        table, filler = self._table, self.filler
+        while True:
+            left = self.bytes_bound - self._bytes
+            count, lacks_room = filler.fill_straight(
+                address + start, len(window) - start, order, table, left, self.rows_bound
+            )
+            if count:
+                last = table[:, count - 1]
+                taken = int(last[-1] + last[_LENGTH]) + LOG_OVERHEAD.size
+                self._bytes += taken - count * BATCH.size
+                start += taken
+                order.next_offset = int(last[_BASE] + last[_LAST_DELTA]) + 1
+            if lacks_room:
+                records, content = int(table[_COUNT, count]), int(table[_LENGTH, count]) - _HEADER_OF_LENGTH
+                if filler.rows + records > self.rows_bound or self._bytes + content > self.bytes_bound:
+                    return start, not self.is_empty
+                filler.buffers.ensure(self.rows_bound - filler.rows, content, records)
+            elif count < table.shape[1]:
+                return start, False
 
     def take_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""

@@ -6,8 +6,9 @@ batches as one `BatchRun`, whose headers are columns.  Needs numba and numpy; `f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -17,21 +18,28 @@ from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, CONTROL_FLAG, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, RecordBatch
 from kafkalog.codec.scan import MAGIC_POSITION, Scanner
-from kafkalog.codec.source import ReadsInto, Source
+from kafkalog.codec.source import Lends, ReadsInto, Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafkalog.codec.fast.legacy_runs import MessageRun
 
-__all__ = ["BatchRun", "RunScanner"]
+__all__ = ["BatchRun", "RunScanner", "Taker"]
 
 _ROWS = {name: number for number, name in enumerate(FIELDS)}
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 64 * MIB
+_LENT_WINDOW = 8 * MIB
+"""Bytes offered to a taker at a time where the source lends them."""
+_MOST_PATIENCE = 31
+"""Runs at most before a taker that took little is asked again."""
 _BATCHES_OF_A_RUN = 8 * KIB
 _UNALIKE = 40
 """More columns than that, so that the rows of the table do not all fall into the same lines of the cache."""
 _SIZE = LOG_OVERHEAD.reader("size")
+
+Taker: TypeAlias = "Callable[[bytes | memoryview, int], int]"
+"""(window, its position) -> bytes of whole batches that it took from the beginning of the window on."""
 
 
 class BatchRun:
@@ -141,7 +149,10 @@ class RunScanner:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._source = source
+        self._taker: Taker | None = None
+        self._runs_before_taker = self._patience = 0
         self._reads_into = source if isinstance(source, ReadsInto) else None
+        self._lends = source if isinstance(source, Lends) else None
         self._message_runs = False
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
@@ -158,12 +169,20 @@ class RunScanner:
     def all_runs(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
         """The same with runs of every magic."""
         self._message_runs = True
+        return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
+
+    def left_by(self, taker: Taker) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
+        """What a taker leaves of the same, which is offered windows first; None where it has taken something."""
+        self._message_runs = True
+        self._taker = taker
         return self._walk()
 
-    def _walk(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
+    def _walk(self) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
         window: bytes | memoryview = b""
         start = 0
         while self.stop is None:
+            if self._taker is not None:
+                yield from self._offered(self._taker)
             position = self.valid_bytes
             at = position - start
             if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
@@ -185,6 +204,31 @@ class RunScanner:
                     break
             self.stop = one.stop
             self.findings += one.findings
+
+    def _offered(self, taker: Taker) -> Iterator[None]:
+        """Offer windows as long as the taker takes most of them; where it took little, not again for a while."""
+        if self._runs_before_taker > 0:
+            self._runs_before_taker -= 1
+            return
+        while self._end - self.valid_bytes >= BATCH.size:
+            position = self.valid_bytes
+            size = min(_LENT_WINDOW, self._end - position)
+            with self._lent(position, size) as lent:
+                window = self._read(position) if lent is None else lent
+                size = len(window)
+                taken = taker(window, position)
+                del window  # what is lent must not be held any longer
+            self.valid_bytes += taken
+            if taken:
+                yield None
+            if taken <= size // 2:
+                self._patience = min(2 * self._patience + 1, _MOST_PATIENCE)
+                self._runs_before_taker = self._patience
+                return
+            self._patience = 0
+
+    def _lent(self, position: int, size: int) -> AbstractContextManager[memoryview | None]:
+        return nullcontext() if self._lends is None else self._lends.lent(position, size)
 
     def _read(self, position: int) -> bytes | memoryview:
         size = min(self._window_bytes, self._end - position)

@@ -9,7 +9,7 @@ from kafkalog.codec.fast.walk_kernel import FIELDS
 from kafkalog.codec.model import BATCH, CODEC_MASK, LOG_OVERHEAD, Codec
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
-__all__ = ["EMPTY", "ODD", "SMALLEST_RECORD", "alike", "fitting", "ordinary", "places"]
+__all__ = ["EMPTY", "ODD", "SMALLEST_RECORD", "alike", "fitting", "is_ordinary", "ordinary", "places"]
 
 EMPTY, ODD = -2, -1
 """What `alike` says of batches without a record, and of those that the compiled ways leave to others."""
@@ -27,6 +27,16 @@ _MAX_RELATIVE_OFFSET = MAX_RELATIVE_OFFSET
 _DECLARED = (FIELDS, BATCH.fields, _CODEC_MASK, _LAST_CODEC, MAX_RELATIVE_OFFSET)
 
 
+@compiled(inline=True, declared=_DECLARED)
+def is_ordinary(table: Any, number: int, low: int, base: int, end: int, flags: int) -> bool:
+    """Whether a batch is in order where `low` is the next offset, has none of `flags`, and begins below `end`."""
+    first = table[_BASE, number]
+    last = first + table[_LAST_DELTA, number]
+    if first < 0 or first > last or last - base > _MAX_RELATIVE_OFFSET or table[_ATTRIBUTES, number] & flags != 0:
+        return False
+    return last >= low and first < end and (number == 0 or low < end)
+
+
 @compiled("int64(int64[:,:], int64, int64, int64, int64, int64[::1])", declared=_DECLARED)
 def ordinary(table: Any, expected: int, base: int, end: int, flags: int, lows: Any) -> int:
     """How many batches from the first on are in order, have none of `flags`, and begin below `end`.
@@ -35,14 +45,10 @@ def ordinary(table: Any, expected: int, base: int, end: int, flags: int, lows: A
     """
     low = expected
     for number in range(table.shape[1]):
-        first = table[_BASE, number]
-        last = first + table[_LAST_DELTA, number]
-        if first < 0 or first > last or last - base > _MAX_RELATIVE_OFFSET or table[_ATTRIBUTES, number] & flags != 0:
-            return number
-        if last < low or first >= end or (number > 0 and low >= end):
+        if not is_ordinary(table, number, low, base, end, flags):
             return number
         lows[number] = low
-        low = last + 1
+        low = table[_BASE, number] + table[_LAST_DELTA, number] + 1
     return table.shape[1]  # type: ignore[no-any-return]
 
 

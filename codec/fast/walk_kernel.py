@@ -15,7 +15,7 @@ from kafkalog.codec.fast.fields_kernel import read_fixed
 from kafkalog.codec.fast.machine import compiled, load_big
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
 
-__all__ = ["FIELDS", "walk"]
+__all__ = ["FIELDS", "note_header", "sound_size", "walk"]
 
 FIELDS = BATCH.names
 """Rows of the table that `walk` fills; one more behind them is the position."""
@@ -30,6 +30,29 @@ _POSITION_ROW = len(FIELDS)
 _load8, _load32 = load_big[8], load_big[32]
 
 
+@compiled(inline=True, declared=BATCH.fields)
+def sound_size(here: int, left: int, largest: int, check: bool) -> int:
+    """Bytes of the batch at an address, 0 where there is anything but a sound one in the `left` bytes."""
+    if left < _HEADER:
+        return 0
+    whole = _load32(here + _SIZE_AT) + _OVERHEAD
+    if whole < _HEADER or whole > left or whole > largest or _load8(here + _MAGIC_AT) != _MAGIC:
+        return 0
+    crc = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF
+    if check and numba.int64(checksum(here + _CRC_END, whole - _CRC_END)) != crc:
+        return 0
+    return whole  # type: ignore[no-any-return]
+
+
+@compiled(inline=True, declared=BATCH.fields)
+def note_header(here: int, position: int, table: Any, number: int) -> None:
+    """The fields of the batch at an address as column `number`, and behind them its position."""
+    for row in range(len(_PLACES)):
+        table[row, number] = read_fixed(here + _PLACES[row], _SIZES[row])
+    table[_CRC_ROW, number] = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF
+    table[_POSITION_ROW, number] = position
+
+
 @compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=BATCH.fields)
 def walk(address: int, size: int, largest: int, check: bool, table: Any) -> int:
     """Headers of the batches in `size` bytes at `address`, a column each; how many there are before anything odd.
@@ -39,18 +62,11 @@ def walk(address: int, size: int, largest: int, check: bool, table: Any) -> int:
     """
     position = 0
     count = 0
-    while count < table.shape[1] and size - position >= _HEADER:
-        here = address + position
-        whole = _load32(here + _SIZE_AT) + _OVERHEAD
-        if whole < _HEADER or whole > size - position or whole > largest or _load8(here + _MAGIC_AT) != _MAGIC:
+    while count < table.shape[1]:
+        whole = sound_size(address + position, size - position, largest, check)
+        if whole == 0:
             return count
-        crc = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF
-        if check and numba.int64(checksum(here + _CRC_END, whole - _CRC_END)) != crc:
-            return count
-        for row in range(len(_PLACES)):
-            table[row, count] = read_fixed(here + _PLACES[row], _SIZES[row])
-        table[_CRC_ROW, count] = crc
-        table[_POSITION_ROW, count] = position
+        note_header(address + position, position, table, count)
         count += 1
         position += whole
     return count

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from kafkalog.codec.fast import choice
 from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
@@ -18,6 +20,15 @@ from kafkalog.log.slices import Damage, Slice, SliceReader
 
 SCHEMA = record_schema(TYPES)
 Read = tuple[list[object], list[tuple[int, Finding]], int]
+
+
+def read_copied(
+    path: Path, *, tolerant: bool = False, low: int = 0, high: int = NO_END, bounds: Bounds | None = None
+) -> Read:
+    """As `read` by the kernels, where the system lends no files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kafkalog.log.files.lent", lambda *_: nullcontext())
+        return read(path, kernel=True, tolerant=tolerant, low=low, high=high, bounds=bounds)
 
 
 def read(

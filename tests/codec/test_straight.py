@@ -1,0 +1,173 @@
+"""Reading straight on: from a window to Arrow's buffers in one pass, never outside of the window or the buffers."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec.compression import compress
+from kafkalog.codec.fast.arrow import NO_END, Bounds
+from kafkalog.codec.fast.column_buffers import ColumnFiller, Order
+from kafkalog.codec.fast.decode_kernel import COUNTERS
+from kafkalog.codec.fast.run_filler import RunFiller
+from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import Codec
+from read_both_ways import read
+from record_bytes import Fields, batch, payload
+
+SCHEMA = record_schema(TYPES)
+
+
+def filler(rows: int = 10_000, size: int = 1 << 20) -> RunFiller:
+    return RunFiller(SCHEMA, "t", 0, DEFAULT_LIMITS, rows, size)
+
+
+def some(base: int, count: int = 3, **fields: int) -> bytes:
+    records: list[Fields] = [
+        (0, 0, number, b"k", b"v" * number, [(b"h", None)] * (number % 2)) for number in range(count)
+    ]
+    return batch(payload(records), count, base_offset=base, last_offset_delta=count - 1, **fields)
+
+
+def offsets(of: RunFiller) -> list[int]:
+    found: list[int] = of.take()["offset"].to_pylist()
+    return found
+
+
+def test_plain_batches_are_taken_one_behind_the_other() -> None:
+    window = some(0) + some(3) + some(9)
+    order, into = Order(1, 0, NO_END, 0), filler()
+    assert into.take_window(window, 0, order) == (len(window), False)
+    assert offsets(into) == [1, 2, 3, 4, 5, 9, 10, 11]
+    assert order.next_offset == 12
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        some(3)[:-2],
+        some(3)[:40],
+        bytes([*some(3)[:70], some(3)[70] ^ 1, *some(3)[71:]]),
+        some(0),
+        some(2**40),
+        some(3, attributes=0x20),
+        some(3, records_count=4),
+        some(3, magic=3),
+        some(100),
+        batch(compress(Codec.LZ4, payload([(0, 0, 0, b"k", b"v", [])])), 1, base_offset=3, attributes=Codec.LZ4),
+        batch(payload([(0, 0, 0, b"k", b"v", [])]) + b"\0", 1, base_offset=3),
+    ],
+)
+def test_it_ends_before_anything_else(odd: bytes) -> None:
+    first = some(0)
+    order, into = Order(0, 0, 100, 0x20), filler()
+    assert into.take_window(first + odd + some(50), 0, order) == (len(first), False)
+    assert into.take_window(first + odd + some(50), len(first), order) == (len(first), False)
+    assert offsets(into) == [0, 1, 2]
+    assert order.next_offset == 3
+
+
+def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
+    window = some(0) + some(3) + some(6)
+    for into in (filler(rows=7), filler(size=2 * (len(some(0)) - 61) + 1)):
+        order = Order(0, 0, NO_END, 0)
+        position, is_full = into.take_window(window, 0, order)
+        assert (position, is_full) == (len(some(0) + some(3)), True)
+        assert into.take_window(window, position, order) == (position, True)
+        assert offsets(into) == [0, 1, 2, 3, 4, 5]
+        assert into.take_window(window, position, order) == (len(window), False)
+        assert offsets(into) == [6, 7, 8]
+
+
+def test_a_batch_beyond_all_bounds_is_left_to_others(tmp_path: Path) -> None:
+    into = filler(rows=2)
+    assert into.take_window(some(0), 0, Order(0, 0, NO_END, 0)) == (0, False)
+    path = tmp_path / "log"
+    path.write_bytes(some(0) + some(3, 1) + some(4, 40) + some(44, 2))
+    bounds = Bounds(rows=2, first_rows=1)
+    assert read(path, kernel=True, bounds=bounds) == read(path, kernel=False, bounds=bounds)
+
+
+def content(source: random.Random, largest: int) -> bytes | None:
+    return source.choice([None, source.randbytes(source.randint(0, largest))])
+
+
+def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    fill = ColumnFiller.fill_straight
+
+    def checked(self: ColumnFiller, *arguments: object) -> tuple[int, bool]:
+        rooms = self.buffers.rooms.tolist()
+        found = fill(self, *arguments)  # type: ignore[arg-type]
+        counters = {name: self.buffers.count(name) for name in COUNTERS}
+        assert all(counters[name] <= max(room, 0) for name, room in zip(COUNTERS, rooms, strict=True)), counters
+        taken.append(found[0])
+        return found
+
+    monkeypatch.setattr(ColumnFiller, "fill_straight", checked)
+    source = random.Random(7)
+    path = tmp_path / "log"
+    for _ in range(30):
+        parts, offset = [], 0
+        for _ in range(source.randrange(1, 40)):
+            count = source.randrange(1, 30)
+            largest = source.choice([0, 3, 200, 20_000])
+            records: list[Fields] = [
+                (0, number, number, content(source, largest), content(source, largest),
+                 [(source.randbytes(source.randrange(9)), content(source, largest // 9))
+                  for _ in range(source.choice([0, 0, 1, 20]))])
+                for number in range(count)
+            ]  # fmt: skip
+            parts.append(batch(payload(records), count, base_offset=offset, last_offset_delta=count - 1))
+            offset += count
+        path.write_bytes(b"".join(parts))
+        bounds = source.choice([Bounds(), Bounds(rows=50, first_rows=5), Bounds(bytes=30_000)])
+        assert read(path, kernel=True, bounds=bounds) == read(path, kernel=False, bounds=bounds)
+    assert sum(taken) > 200
+
+
+# Each window ends where a page begins that must not be touched, and then begins where such a page ends.
+_GUARDED = """
+import ctypes, mmap, sys
+from kafkalog.codec.fast.column_buffers import Order
+from kafkalog.codec.fast.run_filler import RunFiller
+from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.limits import DEFAULT_LIMITS
+PAGE = mmap.PAGESIZE
+memory = mmap.mmap(-1, 4 * PAGE)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+libc = ctypes.CDLL(None, use_errno=True)
+for guard in (0, 3 * PAGE):
+    assert libc.mprotect(ctypes.c_void_p(address + guard), PAGE, 0) == 0
+filler = RunFiller(record_schema(TYPES), "t", 0, DEFAULT_LIMITS, 100, 1 << 20)
+rows = 0
+for line in open(sys.argv[1]):
+    data = bytes.fromhex(line)
+    for start in (PAGE, 3 * PAGE - len(data)):
+        memory[start:start + len(data)] = data
+        filler.take_window(memoryview(memory)[start:start + len(data)], 0, Order(0, 0, 2**62, 0))
+        if not filler.is_empty:
+            rows += filler.take().num_rows
+print(rows)
+"""
+
+
+def test_the_kernel_never_leaves_its_window(tmp_path: Path) -> None:
+    whole = some(0) + batch(payload([(0, 0, 0, bytes(900), bytes(4000), [])]), 1, base_offset=3)
+    lines = [whole[:size].hex() for size in [*range(1, 400), *range(len(whole) - 80, len(whole) + 1)]]
+    content = bytearray(payload([(0, 5, number, bytes(number), b"v" * 9, [(b"k", b"")]) for number in range(9)]))
+    for position in range(len(content)):
+        for change in (0x81, 0x7F):
+            flipped = bytearray(content)
+            flipped[position] ^= change
+            lines.append(batch(bytes(flipped), 9, last_offset_delta=8).hex())
+    path = tmp_path / "windows"
+    path.write_text("\n".join(lines), encoding="ascii")
+    result = subprocess.run([sys.executable, "-c", _GUARDED, str(path)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, (result.returncode, result.stderr)
+    assert int(result.stdout) > 2 * 3 * 300
