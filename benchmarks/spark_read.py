@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from support.local_session import local_session
 from support.spark_table import OURS, Work, measured, place
 from support.spark_topics import write_topic
 
@@ -161,15 +162,7 @@ def main() -> None:
         folder = Path(name)
         rows = write_topic(folder / "data", "bench", 100_000 if arguments.quick else arguments.rows, 4)
         keep_batch(folder / "data" / "bench-0", folder / "batch.arrow")
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = local_session()
         spark.dataSource.register(FromMemory)
         try:
             size = sum(path.stat().st_size for path in folder.rglob("*.log"))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from support.local_session import local_session
 from support.spark_table import OURS, Work, measured, place
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -85,15 +86,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds, rows = (1, 200_000) if arguments.quick else (arguments.rounds, arguments.rows)
     with tempfile.TemporaryDirectory() as name:
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = local_session()
         spark.dataSource.register(KeepingNothing)
         try:
             print(f"{place(spark)}; {rows} rows, median of {rounds}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
-__all__ = ["BufferSource", "Lends", "ReadsInto", "Source", "Window"]
+__all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent"]
 
 Bytes = bytes | memoryview
 
@@ -29,12 +29,14 @@ class ReadsInto(Protocol):
         """As `read`, as many bytes as `target` has; how many there were."""
 
 
-@runtime_checkable
-class Lends(Protocol):
-    """A source whose bytes can perhaps be looked at where they are."""
+def lent(source: Source, position: int, length: int) -> AbstractContextManager[memoryview | None]:
+    """`length` bytes from `position` where they are, not to be touched behind the context; None if they must be read.
 
-    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-        """`length` bytes from `position`, not to be touched behind the context; None where they must be read."""
+    Sources that can lend have a method of this name.
+    """
+    method = getattr(source, "lent", None)
+    found: AbstractContextManager[memoryview | None] = nullcontext() if method is None else method(position, length)
+    return found
 
 
 class BufferSource:

@@ -5,12 +5,14 @@ Each reader takes a log file, checks every checksum, reads every record, and giv
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,34 @@ def aiokafka(path: Path) -> Measured:
     from aiokafka.record.memory_records import MemoryRecords
 
     return _python_reader(MemoryRecords)(path)  # type: ignore[no-any-return]
+
+
+def decompressor(codec: int, payloads: list[bytes]) -> float:
+    """Seconds that the native library takes to decompress the record bytes of batches, and nothing else is done."""
+    import zlib
+
+    import lz4.frame
+    import snappy
+    import zstandard
+
+    def of_xerial(data: bytes) -> None:
+        position = 16  # its header
+        while position < len(data):
+            size = int.from_bytes(data[position : position + 4], "big")
+            snappy.decompress(data[position + 4 : position + 4 + size])
+            position += 4 + size
+
+    zstd = zstandard.ZstdDecompressor()
+    work: dict[int, Callable[[bytes], object]] = {
+        1: lambda data: zlib.decompress(data, 31),
+        2: of_xerial,
+        3: lz4.frame.decompress,
+        4: lambda data: zstd.decompress(data, max_output_size=1 << 24),
+    }
+    one, start = work[codec], clock()
+    for payload in payloads:
+        one(payload)
+    return clock() - start
 
 
 def aiokafka_build(items: list[tuple[bytes, bytes]], codec: int, timestamp: int) -> Measured:
@@ -137,6 +167,19 @@ def dump_log(path: Path, output: Path) -> float:
     command = ["java", "-Xmx256m", "-cp", ":".join(map(str, kafka_jars.jars(KAFKA))), "kafka.tools.DumpLogSegments",
                "--print-data-log", "--files", str(path)]  # fmt: skip
     return process(command, output)
+
+
+def recover_log_directory(root: Path, output: Path) -> float:
+    """Seconds of a whole process in which Kafka itself loads a log directory after a crash, and closes it."""
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in kafka_jars.OPENED_PACKAGES]
+    classes = [kafka_jars.version_directory(KAFKA) / "classes", *kafka_jars.jars(KAFKA)]
+    command = ["java", "-Xmx1g", *opened, "-cp", ":".join(map(str, classes)), "interop.Main"]
+    request = {"id": 1, "op": "recover", "timeout_s": 120, "dir": str(root), "params": {"hash": 0}}
+    seconds = process(command, output, json.dumps(request) + "\n")
+    answer = json.loads(output.read_text(encoding="utf-8").splitlines()[0])
+    if answer.get("result", {}).get("outcome") != "loaded":
+        raise SystemExit(f"Kafka did not load {root}: {answer}")
+    return seconds
 
 
 def process(command: list[str], output: Path, told: str = "") -> float:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from local_session import local_session
 from pyspark.sql import DataFrame, SparkSession
 from spark_table import OURS, Work, measured, place
 
@@ -27,21 +28,6 @@ QUERIES: dict[str, tuple[str | None, Query]] = {
     ),
 }  # fmt: skip
 """Title -> the columns that kafkalog is asked for, and the query; the Kafka source always gives all."""
-
-
-def session(jars: list[str]) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in {
-        "spark.jars": ",".join(jars),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def reading(spark: SparkSession, job: dict[str, Any]) -> list[Work]:
@@ -77,7 +63,7 @@ def reading(spark: SparkSession, job: dict[str, Any]) -> list[Work]:
 
 
 def main(job: dict[str, Any]) -> None:
-    spark = session(job["jars"])
+    spark = local_session(spark__jars=",".join(job["jars"]))
     try:
         print(f"{place(spark)}; rows {job['rows']}, median of {job['rounds']}", flush=True)
         measured(reading(spark, job), job["rounds"], root=job["root"])

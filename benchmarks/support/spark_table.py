@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 try:
     from support.process_times import tree_seconds
+    from support.processor import processor
 except ImportError:  # run as a program of this folder
     from process_times import tree_seconds
+    from processor import processor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,11 +108,7 @@ def measured(works: list[Work], rounds: int, *, root: int | None = None) -> None
 
 def place(spark: SparkSession) -> str:
     """One line about the machine and the versions."""
-    model = ""
-    if sys.platform == "linux":
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     java = spark._jvm.java.lang.System.getProperty("java.version")  # noqa: SLF001 - Spark does not tell it otherwise
-    return (f"{os.cpu_count()} cores {model or platform.machine()}, {platform.system()}, Java {java}, Spark "
+    return (f"{processor()}, Java {java}, Spark "
             f"{spark.version} ({spark.sparkContext.master}), Python {platform.python_version()}, pyarrow "
             f"{version('pyarrow')}, numba {version('numba')}; load {os.getloadavg()[0]:.1f}")  # fmt: skip

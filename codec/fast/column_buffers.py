@@ -14,7 +14,7 @@ from kafkalog.codec.fast.decode_kernel import COUNTERS, SINKS, SMALLEST_HEADER, 
 from kafkalog.codec.fast.schema import TYPES
 from kafkalog.codec.fast.straight_kernel import straight
 from kafkalog.codec.fast.walk_kernel import FIELDS
-from kafkalog.codec.limits import KIB, Limits
+from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import TIMESTAMP_TYPE_FLAG
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ _DATA_SINKS = ("key", "value", "header_key", "header_value")
 _MOSTLY = ("key", "value")
 """What most of the record bytes are."""
 _A_LITTLE_MORE = 1.05
-SLACK = 64 * KIB
-"""Bytes beyond what rows are thought to take: there must be room for a batch whatever it holds."""
+_MOST_SLACK = MIB
+"""Bytes at most beyond what rows are thought to take: there must be room for a batch whatever it holds."""
 NO_BOUND = 2**62
 _LAST_ASCII = 0x7F
 _OF_HEADERS = (*_ELEMENT_SINKS, "header_key", "header_value")
@@ -94,6 +94,7 @@ class ColumnBuffers:
         self.sinks = np.zeros(len(SINKS), np.int64)
         self.counters = np.zeros(len(COUNTERS), np.int64)
         self._bytes_of_row: dict[str, float] = {}
+        self._headers_of_row = 0.0
         self._room_rows = self._room_elements = 0
         self._first_rows = rows
         self._most_bytes = most_bytes
@@ -131,6 +132,8 @@ class ColumnBuffers:
         The bytes are those of `records`, if not of all the rows.
         """
         counters = self.counters.tolist()
+        of_these = record_bytes / max(rows if records is None else records, 1)
+        slack = min(record_bytes, _MOST_SLACK)
         need = counters[_ROWS] + rows
         if need > self._room_rows or not self._room_rows:
             self._room_rows = max(need, 2 * self._room_rows, self._first_rows)
@@ -143,16 +146,15 @@ class ColumnBuffers:
                     foreseen = 1
                     if block is not None:
                         foreseen = 2 * block.size
-                    elif name in _MOSTLY:  # what all rows would take if they went on like these: growing means copying
-                        of_row = self._bytes_of_row.get(
-                            name, record_bytes / max(rows if records is None else records, 1)
-                        )
-                        foreseen = min(int(of_row * self._room_rows), self._most_bytes) + SLACK
+                    else:  # what all rows would take if they went on like these: growing means copying
+                        of_row = self._bytes_of_row.get(name, of_these if name in _MOSTLY else 0)
+                        foreseen = min(int(of_row * self._room_rows), self._most_bytes) + slack
                     self._put(name, max(least, foreseen), counters[counter])
         if "header_ends" in self._wanted:
             elements = counters[_HEADERS] + record_bytes // SMALLEST_HEADER
             if elements > self._room_elements or not self._room_elements:
-                self._room_elements = max(elements, 2 * self._room_elements)
+                foreseen = int(self._headers_of_row * self._room_rows) + slack // SMALLEST_HEADER
+                self._room_elements = max(elements, 2 * self._room_elements, foreseen)
                 self._resize(_ELEMENT_SINKS, counters[_HEADERS], self._room_elements)
 
     def _resize(self, names: Sequence[str], used: int, items: int) -> None:
@@ -172,8 +174,9 @@ class ColumnBuffers:
         """Let go of what was filled, which belongs to Arrow arrays now; those of headers stay if there were none."""
         counters = self.counters.tolist()
         if counters[_ROWS]:
-            for name in _MOSTLY:
+            for name in self._of_data:
                 self._bytes_of_row[name] = _A_LITTLE_MORE * counters[_DATA_COUNTERS[name]] / counters[_ROWS]
+            self._headers_of_row = _A_LITTLE_MORE * counters[_HEADERS] / counters[_ROWS]
         kept = _OF_HEADERS if counters[_HEADERS] == 0 else ()
         self._blocks = {name: block for name, block in self._blocks.items() if name in kept}
         for number, name in enumerate(SINKS):

@@ -29,7 +29,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.scan import MAGIC_POSITION, Scanner
-from kafkalog.codec.source import BufferSource, Lends, Source
+from kafkalog.codec.source import BufferSource, Source, lent
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -190,13 +190,12 @@ def _next_pieces(
     source: Source, position: int, end: int, scratch: npt.NDArray[np.int64]
 ) -> list[npt.NDArray[np.int64]]:
     """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
-    if isinstance(source, Lends):
-        with source.lent(position, min(_LENT_WINDOW, end - position)) as window:
-            # older messages are looked at one by one, which takes longer than anything should be lent
-            is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == _LAST_MAGIC
-            found = _pieces(window, position, scratch) if window is not None and is_v2 else []
-        if found:
-            return found
+    with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
+        # older messages are looked at one by one, which takes longer than anything should be lent
+        is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == _LAST_MAGIC
+        found = _pieces(window, position, scratch) if window is not None and is_v2 else []
+    if found:
+        return found
     return _pieces(_window(source, position, end), position, scratch)
 
 

@@ -7,7 +7,6 @@ batches as one `BatchRun`, whose headers are columns.  Needs numba and numpy; `f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, CONTROL_FLAG, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, RecordBatch
 from kafkalog.codec.scan import MAGIC_POSITION, Scanner
-from kafkalog.codec.source import Lends, ReadsInto, Source
+from kafkalog.codec.source import ReadsInto, Source, lent
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -152,7 +151,6 @@ class RunScanner:
         self._taker: Taker | None = None
         self._runs_before_taker = self._patience = 0
         self._reads_into = source if isinstance(source, ReadsInto) else None
-        self._lends = source if isinstance(source, Lends) else None
         self._message_runs = False
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
@@ -213,8 +211,8 @@ class RunScanner:
         while self._end - self.valid_bytes >= BATCH.size:
             position = self.valid_bytes
             size = min(_LENT_WINDOW, self._end - position)
-            with self._lent(position, size) as lent:
-                window = self._read(position) if lent is None else lent
+            with lent(self._source, position, size) as part:
+                window = self._read(position) if part is None else part
                 size = len(window)
                 taken = taker(window, position)
                 del window  # what is lent must not be held any longer
@@ -226,9 +224,6 @@ class RunScanner:
                 self._runs_before_taker = self._patience
                 return
             self._patience = 0
-
-    def _lent(self, position: int, size: int) -> AbstractContextManager[memoryview | None]:
-        return nullcontext() if self._lends is None else self._lends.lent(position, size)
 
     def _read(self, position: int) -> bytes | memoryview:
         size = min(self._window_bytes, self._end - position)

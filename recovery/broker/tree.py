@@ -7,10 +7,11 @@ splitting a gigabyte segment costs nothing, and the difference to the original i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.source import Source
+from kafkalog.codec.source import Source, lent
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
@@ -133,6 +134,12 @@ class ContentSource:
         )
         pieces = [self._part(part) for part in wanted]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
+        """As `read`, where the bytes are those of one file that lends them."""
+        if isinstance(self._only, Slice) and position + length <= self._size:
+            return lent(self._origin(self._only.origin), self._only.start + position, length)
+        return nullcontext()
 
     def _part(self, part: Part) -> bytes | memoryview:
         if isinstance(part, Slice):
