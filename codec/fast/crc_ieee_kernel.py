@@ -15,7 +15,7 @@ from numba import types as untyped_types
 from numba.core import cgutils as untyped_cgutils
 from numba.extending import intrinsic
 
-from kafkalog.codec.fast.crc_kernel import byte_tables
+from kafkalog.codec.fast.crc_kernel import byte_tables, eight
 from kafkalog.codec.fast.machine import HAS_CARRYLESS_MULTIPLICATION, compiled, load
 
 __all__ = ["checksum_ieee", "checksum_ieee_by_folding", "checksum_ieee_by_tables"]
@@ -99,27 +99,11 @@ _folded: Any = intrinsic(_fold)
 
 
 @compiled(inline=True)
-def _eight(value: Any, behind: int) -> Any:
-    """What eight bytes, the first one lowest, add to a checksum if so many bytes follow them in the step."""
-    low = numba.uint64(0xFF)
-    return numba.uint64(
-        _TABLES[behind + 7, value & low]
-        ^ _TABLES[behind + 6, value >> numba.uint64(8) & low]
-        ^ _TABLES[behind + 5, value >> numba.uint64(16) & low]
-        ^ _TABLES[behind + 4, value >> numba.uint64(24) & low]
-        ^ _TABLES[behind + 3, value >> numba.uint64(32) & low]
-        ^ _TABLES[behind + 2, value >> numba.uint64(40) & low]
-        ^ _TABLES[behind + 1, value >> numba.uint64(48) & low]
-        ^ _TABLES[behind, value >> numba.uint64(56)]
-    )
-
-
-@compiled(inline=True)
 def _rest(crc: Any, position: int, end: int) -> Any:
     """The checksum behind less than 16 further bytes."""
     low = numba.uint64(0xFF)
     if end - position >= 8:
-        crc = _eight(_load64(position) ^ crc, 0)
+        crc = eight(_TABLES, _load64(position) ^ crc, 0)
         position += 8
     if end - position >= 4:
         value = _load32(position) ^ crc
@@ -143,7 +127,7 @@ def checksum_ieee_by_folding(position: int, size: int) -> Any:
     whole = size - size % _BLOCK
     if whole > 0:
         first, second = _folded(position, whole, crc)
-        crc = _eight(first, 8) ^ _eight(second, 0)
+        crc = eight(_TABLES, first, 8) ^ eight(_TABLES, second, 0)
     return _rest(crc, position + whole, position + size)
 
 
@@ -153,7 +137,7 @@ def checksum_ieee_by_tables(position: int, size: int) -> Any:
     end = position + size
     crc = numba.uint64(0xFFFFFFFF)
     while end - position >= _BLOCK:
-        crc = _eight(_load64(position) ^ crc, 8) ^ _eight(_load64(position + 8), 0)
+        crc = eight(_TABLES, _load64(position) ^ crc, 8) ^ eight(_TABLES, _load64(position + 8), 0)
         position += _BLOCK
     return _rest(crc, position, end)
 

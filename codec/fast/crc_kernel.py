@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from kafkalog.codec.fast.machine import HAS_CRC_INSTRUCTION, compiled, load, prefetch
 
-__all__ = ["byte_tables", "checksum", "checksum_by_instruction", "checksum_by_tables"]
+__all__ = ["byte_tables", "checksum", "checksum_by_instruction", "checksum_by_tables", "eight"]
 
 _POLYNOMIAL = 0x82F63B78
 _LONG, _SHORT = 1024, 256
@@ -120,6 +120,22 @@ def checksum_by_instruction(position: int, size: int) -> Any:
     return crc ^ numba.uint64(0xFFFFFFFF)
 
 
+@compiled(inline=True)
+def eight(tables: Any, value: Any, behind: int) -> Any:
+    """What eight bytes, the first one lowest, add to a checksum if so many bytes follow them in the step."""
+    low = numba.uint64(0xFF)
+    return numba.uint64(
+        tables[behind + 7, value & low]
+        ^ tables[behind + 6, value >> numba.uint64(8) & low]
+        ^ tables[behind + 5, value >> numba.uint64(16) & low]
+        ^ tables[behind + 4, value >> numba.uint64(24) & low]
+        ^ tables[behind + 3, value >> numba.uint64(32) & low]
+        ^ tables[behind + 2, value >> numba.uint64(40) & low]
+        ^ tables[behind + 1, value >> numba.uint64(48) & low]
+        ^ tables[behind, value >> numba.uint64(56)]
+    )
+
+
 @compiled()
 def checksum_by_tables(position: int, size: int) -> Any:
     """CRC-32C of `size` bytes at an address."""
@@ -127,17 +143,7 @@ def checksum_by_tables(position: int, size: int) -> Any:
     crc = numba.uint64(0xFFFFFFFF)
     low = numba.uint64(0xFF)
     while end - position >= 8:
-        value = _load64(position) ^ crc
-        crc = numba.uint64(
-            _TABLES[7, value & low]
-            ^ _TABLES[6, value >> numba.uint64(8) & low]
-            ^ _TABLES[5, value >> numba.uint64(16) & low]
-            ^ _TABLES[4, value >> numba.uint64(24) & low]
-            ^ _TABLES[3, value >> numba.uint64(32) & low]
-            ^ _TABLES[2, value >> numba.uint64(40) & low]
-            ^ _TABLES[1, value >> numba.uint64(48) & low]
-            ^ _TABLES[0, value >> numba.uint64(56)]
-        )
+        crc = eight(_TABLES, _load64(position) ^ crc, 0)
         position += 8
     while position < end:
         crc = crc >> numba.uint64(8) ^ numba.uint64(_TABLES[0, (crc ^ _load8(position)) & low])

@@ -13,7 +13,7 @@ import numba
 
 from kafkalog.codec import derive
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.fast.fields_kernel import read_bytes, read_number, read_varint
+from kafkalog.codec.fast.fields_kernel import put, read_bytes, read_number, read_varint
 from kafkalog.codec.fast.machine import compiled, copy, prefetch, store
 from kafkalog.codec.fast.walk_kernel import FIELDS
 from kafkalog.codec.layout import record_batch
@@ -147,26 +147,18 @@ def take_batch(  # noqa: C901 - one record after the other, field by field: call
         if fault != 0:
             return False
         if keys != 0 and wanted:
-            _store8(key_valid + row, size >= 0)
-            if size >= 0:
-                copy(keys + key_bytes, cursor, size)
-                key_bytes += size
-            else:
+            key_bytes = put(row, size, cursor, key_ends, key_valid, keys, key_bytes)
+            if size < 0:
                 counters[6] += 1
-            _store32(key_ends + 4 * row + 4, key_bytes)
         cursor += max(size, 0)
 
         size, cursor, fault = read_bytes(_BYTES, cursor, stop)
         if fault != 0:
             return False
         if values != 0 and wanted:
-            _store8(value_valid + row, size >= 0)
-            if size >= 0:
-                copy(values + value_bytes, cursor, size)
-                value_bytes += size
-            else:
+            value_bytes = put(row, size, cursor, value_ends, value_valid, values, value_bytes)
+            if size < 0:
                 counters[7] += 1
-            _store32(value_ends + 4 * row + 4, value_bytes)
         cursor += max(size, 0)
 
         count, cursor, fault = read_varint(cursor, stop)

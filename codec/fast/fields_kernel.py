@@ -11,10 +11,10 @@ from typing import Any
 import numba
 
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.fast.machine import compiled, load, load_big
+from kafkalog.codec.fast.machine import compiled, copy, load, load_big, store
 from kafkalog.codec.findings import FindingCode
 
-__all__ = ["BYTES_LIKE", "FAULTS", "read_bytes", "read_fixed", "read_number", "read_varint"]
+__all__ = ["BYTES_LIKE", "FAULTS", "put", "read_bytes", "read_fixed", "read_number", "read_varint"]
 
 FAULTS = (
     None,
@@ -33,7 +33,7 @@ TRUNCATED, MISMATCH, TOO_LONG, COUNT_INVALID, KEY_INVALID, LIMIT, TRAILING = ran
 _VARINT, _VARLONG, _BYTES = int(OpKind.VARINT), int(OpKind.VARLONG), int(OpKind.BYTES)
 _STRING = int(OpKind.STRING)
 BYTES_LIKE = (_BYTES, _STRING)
-_load8 = load[8]
+_load8, _store8, _store32 = load[8], store[8], store[32]
 _big8, _big16, _big32, _big64 = load_big[8], load_big[16], load_big[32], load_big[64]
 
 
@@ -118,3 +118,17 @@ def read_bytes(op: int, position: int, end: int) -> tuple[int, int, int]:
     if size > end - behind:
         return size, behind, TRUNCATED
     return size, behind, 0
+
+
+@compiled(inline=True)
+def put(row: int, size: int, source: int, ends: int, valid: int, data: int, filled: int) -> int:
+    """Append a field, null below 0 bytes, to the column whose buffers are at these addresses; how far `data` is filled.
+
+    Arrow's offsets begin with that of the first row, so `ends` is written one element further.
+    """
+    _store8(valid + row, size >= 0)
+    if size >= 0:
+        copy(data + filled, source, size)
+        filled += size
+    _store32(ends + 4 * row + 4, filled)
+    return filled

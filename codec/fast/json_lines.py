@@ -41,13 +41,13 @@ class JsonLines:
         self._prefix = np.frombuffer(names.encode("ascii"), np.uint8)
         self._joined = np.frombuffer(b"".join(PIECES), np.uint8)
         sizes = np.array([len(piece) for piece in PIECES], np.int64)
-        self._target = np.empty(0, np.uint8)
+        self._target, self._other = np.empty(0, np.uint8), np.empty(0, np.uint8)
         self._pieces = np.array([self._joined.ctypes.data + np.cumsum(sizes) - sizes, sizes])
 
     def lines(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[memoryview | range]:
         """The lines of a run in pieces; a range stands for batches, by number, that need the readable way.
 
-        A piece is to be used before the next one is asked for.
+        A piece is to be used before the next but one is asked for.
         """
         begin = 0
         for number in self._filler.take_run(run, low, high):
@@ -71,6 +71,7 @@ class JsonLines:
         data = sum(buffers.count(name) for name in ("key", "value", "header_key", "header_value"))
         line = len(self._prefix) + _OF_A_ROW
         room = rows * line + data * _LONGEST_ESCAPE + buffers.count("headers") * _OF_A_HEADER
+        self._target, self._other = self._other, self._target
         if len(self._target) < room:
             self._target = np.empty(room, np.uint8)
         columns = np.array([buffers.address(name) for name in _SINKS], np.int64)

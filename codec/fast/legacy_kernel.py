@@ -13,9 +13,9 @@ import numba
 from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.fast.crc_ieee_kernel import checksum_ieee
 from kafkalog.codec.fast.decode_kernel import COUNTERS, SINKS
-from kafkalog.codec.fast.fields_kernel import read_fixed
+from kafkalog.codec.fast.fields_kernel import put, read_fixed
 from kafkalog.codec.fast.group import MICROSECONDS
-from kafkalog.codec.fast.machine import compiled, copy, load_big, store
+from kafkalog.codec.fast.machine import compiled, load_big, store
 from kafkalog.codec.model import CODEC_MASK, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import SMALLEST_MESSAGE
@@ -186,21 +186,11 @@ def _set(
         offset = base + _load64(cursor + _OFFSET_AT)
         if low <= offset < high:
             if keys != 0:
-                _store8(key_valid + row, key_size >= 0)
-                if key_size >= 0:
-                    copy(keys + key_bytes, key, key_size)
-                    key_bytes += key_size
-                else:
-                    key_nulls += 1
-                _store32(key_ends + 4 * row + 4, key_bytes)
+                key_bytes = put(row, key_size, key, key_ends, key_valid, keys, key_bytes)
+                key_nulls += key_size < 0
             if values != 0:
-                _store8(value_valid + row, value_size >= 0)
-                if value_size >= 0:
-                    copy(values + value_bytes, value, value_size)
-                    value_bytes += value_size
-                else:
-                    value_nulls += 1
-                _store32(value_ends + 4 * row + 4, value_bytes)
+                value_bytes = put(row, value_size, value, value_ends, value_valid, values, value_bytes)
+                value_nulls += value_size < 0
             if offsets != 0:
                 _store64(offsets + 8 * row, offset)
             if timestamps != 0:

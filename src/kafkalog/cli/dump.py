@@ -13,7 +13,7 @@ import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA, Timestamp
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, report_findings
+from kafkalog.cli.output import LineWriter, WritesBehind, escape_controls, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.record_filter import RecordFilter
 from kafkalog.cli.record_lines import batch_line, record_line, record_object
@@ -136,13 +136,14 @@ class _Dump:
 
         readable = record_object(partition.topic, partition.partition, self.encoding)
         many = JsonLines(partition.topic, partition.partition, self.encoding, DEFAULT_LIMITS)
-        for made in reader.by_run(many.lines):
-            if isinstance(made, memoryview):
-                self.writer.write_lines(made)
-                continue
-            batch, records = made
-            for record in records:
-                self.writer.write(readable(batch, record))
+        with WritesBehind(self.writer) as writer:
+            for made in reader.by_run(many.lines):
+                if isinstance(made, memoryview):
+                    writer.write_lines(made)
+                    continue
+                batch, records = made
+                for record in records:
+                    writer.write(readable(batch, record))
         self.findings.extend(reader.findings)
 
     def is_for_many(self, partition: Partition, *, everything: bool) -> bool:

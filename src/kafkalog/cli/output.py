@@ -11,11 +11,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from shutil import get_terminal_size
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from kafkalog.codec.findings import Finding, Severity
 
-__all__ = ["LineWriter", "escape_controls", "print_json", "print_table", "report_findings", "text_of"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["LineWriter", "WritesBehind", "escape_controls", "print_json", "print_table", "report_findings", "text_of"]
 
 _BLOCK_BYTES = 1 << 18
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -74,6 +77,48 @@ class LineWriter:
     ) -> None:
         if kind is None or not issubclass(kind, BrokenPipeError):
             self.flush()
+
+
+class WritesBehind:
+    """Writes blocks of lines in a thread while the next one is made; a context manager that waits for the last.
+
+    A block may be used again when the next but one is written.  What writing raises is raised with a later block.
+    """
+
+    def __init__(self, writer: LineWriter) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # takes a while to load
+
+        self._writer = writer
+        self._thread = ThreadPoolExecutor(1, "kafkalog-writer")
+        self._under_way: Future[None] | None = None
+
+    def write_lines(self, lines: bytes | memoryview) -> None:
+        """Whole lines with their newlines, as they are."""
+        self.wait()
+        self._under_way = self._thread.submit(self._writer.write_lines, lines)
+
+    def write(self, line: str) -> None:
+        """One line, without its newline."""
+        self.wait()
+        self._writer.write(line)
+
+    def wait(self) -> None:
+        """Until everything is written."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.wait()
+        finally:
+            self._thread.shutdown()
 
 
 def print_json(value: object) -> None:
