@@ -141,17 +141,17 @@ class SliceReader:
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
 
-    def _window(self, window: bytes | memoryview, position: int) -> int:
-        """Take what can be read straight on from a window; how many bytes.  What it completes waits for `_taken`."""
+    def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
+        """Take what can be read straight on from a window, see `Taker`.  What it completes waits for `_taken`."""
         from kafkalog.codec.fast.column_buffers import Order
 
         if self._filter is not None:
-            return 0
+            return 0, False
         order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, self._flags)
-        taken, complete = self._assembler.add_window(window, order)
+        taken, enough, complete = self._assembler.add_window(window, order)
         self._complete += complete
         self.next_offset = order.next_offset
-        return taken
+        return taken, enough
 
     def _taken(self) -> Iterable[pa.RecordBatch | Damage]:
         if not self._complete:

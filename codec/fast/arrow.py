@@ -16,7 +16,7 @@ import pyarrow as pa
 from kafkalog.codec.fast.choice import column_decoders, kernel_is_worth_it
 from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import BATCH, CODEC_MASK, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
 from kafkalog.codec.records import open_payload
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 
 NO_END = 2**63 - 1
 """An end offset above all."""
-_MAGIC_AT, _ATTRIBUTES_END, _BATCH_MAGIC = BATCH.position("magic"), BATCH.end("attributes"), 2
+_MAGIC_AT, _BATCH_MAGIC = BATCH.position("magic"), 2
+_MOST_HELD = 16 * MIB
+"""Record bytes that may wait until they are wanted: a compressed window can hold a thousand times its own."""
 _ABOUT = 1.25
 """How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
 
@@ -105,25 +107,28 @@ class ArrowAssembler:
                 yield from self.add(run.batch(number), int(low[number]), high)
                 yield from self.flush()
 
-    def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, list[Piece]]:
-        """Take plain batches from the beginning of a window on; how many bytes of it, and what that completes.
+    def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
+        """Take batches from the beginning of a window on; how many bytes of it, whether not more because that is
+        enough at a time, and what that completes.
 
         Everything is taken out of the window before this is over.  `order` goes on to the offset behind what was taken.
         """
         done: list[Piece] = []
-        if len(window) < BATCH.size or window[_MAGIC_AT] != _BATCH_MAGIC or window[_ATTRIBUTES_END - 1] & CODEC_MASK:
-            return 0, done
+        if len(window) < BATCH.size or window[_MAGIC_AT] != _BATCH_MAGIC:
+            return 0, False, done
         filler = self._filler_of_runs()
         if self._parts or self._filling is not filler:
             done += self.flush()
             self._filling = filler
             filler.rows_bound = self._rows_bound
         position, is_full = 0, True
-        while is_full and order.next_offset < order.end:
+        held = 0
+        while is_full and order.next_offset < order.end and held < _MOST_HELD:
             position, is_full = filler.take_window(window, position, order)
             if is_full:
+                held += filler.record_bytes
                 done += self.flush()
-        return position, done
+        return position, held >= _MOST_HELD, done
 
     def _filler_of_runs(self) -> RunFiller:
         if self._runs is None:

@@ -224,20 +224,20 @@ class ColumnFiller:
         return done
 
     def fill_straight(
-        self, address: int, size: int, order: Order, table: Int64s, record_bytes: int, rows: int
-    ) -> tuple[int, bool]:
-        """Take batches from the bytes at an address on, see `straight`; how many, and whether the next lacks room."""
+        self, address: int, size: int, order: Order, table: Int64s, tools: Int64s, record_bytes: int, rows: int
+    ) -> tuple[int, int, int]:
+        """Take batches from the bytes at an address on, see `straight`; no more than `rows` together."""
         buffers, limits = self.buffers, self._limits
         kept = np.empty(table.shape[1], np.int64)
         rooms = buffers.rooms
         rooms[_ROWS] = min(rooms[_ROWS], rows)
-        done, lacks_room = straight(
+        done, total, lacking = straight(
             address, size, limits.batch_bytes, table, order.next_offset, order.base, order.end, order.flags,
-            limits.records_per_batch, limits.headers_per_record, record_bytes, rooms, buffers.sinks,
+            limits.records_per_batch, limits.headers_per_record, record_bytes, tools, rooms, buffers.sinks,
             buffers.counters, kept,
         )  # fmt: skip
         self._note(table[:, :done], kept[:done])
-        return done, bool(lacks_room)
+        return done, total, lacking
 
     def _note(self, table: Int64s, kept: Int64s) -> None:
         """Keep what columns need of the headers of batches, and how many rows each has."""

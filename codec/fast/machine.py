@@ -31,6 +31,7 @@ HAS_CARRYLESS_MULTIPLICATION = bool(binding.get_host_cpu_features().get("pclmul"
 
 _SHARED = (
     "machine", "fields_kernel", "crc_kernel", "crc_ieee_kernel", "walk_kernel", "stretch_kernel", "decode_kernel",
+    "unpack_kernel", "snappy_kernel",
 )  # fmt: skip
 """Modules whose functions end up inside those of others, where the cache does not see them change."""
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.column_buffers import MOST_BYTES, ColumnFiller, Order
+from kafkalog.codec.fast.native import lz4_decompress, zstd
 from kafkalog.codec.fast.runs import BatchRun
 from kafkalog.codec.fast.stretch_kernel import ODD, alike, fitting
 from kafkalog.codec.fast.unpacking import unpack
 from kafkalog.codec.fast.walk_kernel import FIELDS
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.codec.model import LOG_OVERHEAD
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,8 +31,6 @@ _MOST_AT_ONCE = 4 * 1024 * 1024
 
 _BATCHES_AT_ONCE = 4 * 1024 + 40
 """Not a power of two, so that the rows of the table do not all fall into the same lines of the cache."""
-_HEADER_OF_LENGTH = BATCH.size - LOG_OVERHEAD.size
-"""What of the header a batch's length counts."""
 _BASE, _LENGTH, _LAST_DELTA, _COUNT = (
     FIELDS.index(name) for name in ("base_offset", "batch_length", "last_offset_delta", "records_count")
 )
@@ -47,11 +48,17 @@ class RunFiller:
         self.filler = ColumnFiller(schema, topic, partition, limits, rows, most_bytes)
         self._limits = limits
         self._table: Int64s = np.empty((len(FIELDS) + 1, _BATCHES_AT_ONCE), np.int64)
+        self._scratch: Block | None = None
         self._bytes = 0
         self.reached = 0
         """how many batches of the run were passed, when `take_run` yields"""
         self.rows_bound = rows
         self.bytes_bound = min(most_bytes, MOST_BYTES)
+
+    @property
+    def record_bytes(self) -> int:
+        """Those of what was collected."""
+        return self._bytes
 
     @property
     def is_empty(self) -> bool:
@@ -69,30 +76,40 @@ class RunFiller:
         self.filler.drop()
 
     def take_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect the plain batches from byte `start` of a window on; where that ends, and whether `take` is due.
+        """Collect the batches from byte `start` of a window on; where that ends, and whether `take` is due.
 
         `order` goes on to the offset behind them.
         """
         address = np.frombuffer(window, np.uint8).ctypes.data
         table, filler = self._table, self.filler
-        while True:
-            left = self.bytes_bound - self._bytes
-            count, lacks_room = filler.fill_straight(
-                address + start, len(window) - start, order, table, left, self.rows_bound
-            )
-            if count:
-                last = table[:, count - 1]
-                taken = int(last[-1] + last[_LENGTH]) + LOG_OVERHEAD.size
-                self._bytes += taken - count * BATCH.size
-                start += taken
-                order.next_offset = int(last[_BASE] + last[_LAST_DELTA]) + 1
-            if lacks_room:
-                records, content = int(table[_COUNT, count]), int(table[_LENGTH, count]) - _HEADER_OF_LENGTH
-                if filler.rows + records > self.rows_bound or self._bytes + content > self.bytes_bound:
-                    return start, not self.is_empty
-                filler.buffers.ensure(self.rows_bound - filler.rows, content, records)
-            elif count < table.shape[1]:
-                return start, False
+        with self._tools() as tools:
+            while True:
+                count, total, lacking = filler.fill_straight(
+                    address + start, len(window) - start, order, table, tools, self.bytes_bound - self._bytes,
+                    self.rows_bound,
+                )  # fmt: skip
+                if count:
+                    last = table[:, count - 1]
+                    start += int(last[-1] + last[_LENGTH]) + LOG_OVERHEAD.size
+                    self._bytes += total
+                    order.next_offset = int(last[_BASE] + last[_LAST_DELTA]) + 1
+                if lacking:
+                    records = int(table[_COUNT, count])
+                    if filler.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
+                        return start, not self.is_empty
+                    filler.buffers.ensure(self.rows_bound - filler.rows, lacking, records)
+                elif count < table.shape[1]:
+                    return start, False
+
+    @contextmanager
+    def _tools(self) -> Iterator[Int64s]:
+        """What decompressing needs, see `TOOLS`, for this thread."""
+        if self._scratch is None:
+            self._scratch = Block(min(_MOST_AT_ONCE, self._limits.decompressed_batch_bytes))
+        of_zstd = zstd()
+        functions = (0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)
+        scratch = (self._scratch.address, min(self._scratch.size, self._limits.decompressed_batch_bytes))
+        yield np.array([lz4_decompress(), *functions, self._limits.zstd_window_bytes, *scratch], np.int64)
 
     def take_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""

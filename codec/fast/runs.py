@@ -37,8 +37,9 @@ _UNALIKE = 40
 """More columns than that, so that the rows of the table do not all fall into the same lines of the cache."""
 _SIZE = LOG_OVERHEAD.reader("size")
 
-Taker: TypeAlias = "Callable[[bytes | memoryview, int], int]"
-"""(window, its position) -> bytes of whole batches that it took from the beginning of the window on."""
+Taker: TypeAlias = "Callable[[bytes | memoryview, int], tuple[int, bool]]"
+"""(window, its position) -> bytes of whole batches that it took from the beginning of the window on, and whether it
+left the others only because that was enough at a time."""
 
 
 class BatchRun:
@@ -214,12 +215,12 @@ class RunScanner:
             with lent(self._source, position, size) as part:
                 window = self._read(position) if part is None else part
                 size = len(window)
-                taken = taker(window, position)
+                taken, enough = taker(window, position)
                 del window  # what is lent must not be held any longer
             self.valid_bytes += taken
             if taken:
                 yield None
-            if taken <= size // 2:
+            if taken <= size // 2 and not enough:
                 self._patience = min(2 * self._patience + 1, _MOST_PATIENCE)
                 self._runs_before_taker = self._patience
                 return

@@ -13,7 +13,7 @@ import numba
 from kafkalog.codec.compression import snappy
 from kafkalog.codec.fast.machine import compiled, copy, load, load_big, move
 
-__all__ = ["unpack_snappy"]
+__all__ = ["snappy_stream", "unpack_snappy"]
 
 _load8, _load16, _load32, _load64, _load_big32 = load[8], load[16], load[32], load[64], load_big[32]
 _move16 = move[16]
@@ -99,7 +99,7 @@ def _block(source: int, end: int, target: int, room: int) -> int:  # noqa: C901 
 
 
 @compiled(declared=_DECLARED)
-def _stream(source: int, size: int, target: int, room: int) -> int:
+def snappy_stream(source: int, size: int, target: int, room: int) -> int:
     """The bytes of a stream with one header, or -1."""
     if size < _HEADER or _load64(source) != numba.uint64(_MAGIC):
         return -1
@@ -126,7 +126,7 @@ def unpack_snappy(
     for number in range(sources.shape[0]):
         if done >= budget:
             return number
-        made = _stream(sources[number], compressed[number], target + done, min(room - done, largest))
+        made = snappy_stream(sources[number], compressed[number], target + done, min(room - done, largest))
         if made < 0:
             return number
         addresses[number], sizes[number] = target + done, made

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from kafkalog.codec.compression import lz4, zstd
 from kafkalog.codec.fast.machine import compiled, copy, load
 
-__all__ = ["unpack_lz4", "unpack_zstd"]
+__all__ = ["lz4_frame", "unpack_lz4", "unpack_zstd", "zstd_frame"]
 
 _load8, _load32 = load[8], load[32]
 _I64 = ir.IntType(64)
@@ -52,7 +52,7 @@ _DECLARED = (lz4.WRITTEN_HEADER, _LZ4_BLOCK, _LZ4_STORED)
 
 
 @compiled(declared=_DECLARED)
-def _lz4_frame(function: int, source: int, size: int, target: int, room: int) -> int:
+def lz4_frame(function: int, source: int, size: int, target: int, room: int) -> int:
     """The bytes of the content, or -1."""
     if size < _LZ4_HEADER or _load32(source) != numba.uint64(_FIRST_WORD):
         return -1
@@ -97,7 +97,7 @@ def unpack_lz4(
     for number in range(sources.shape[0]):
         if done >= budget:
             return number
-        made = _lz4_frame(function, sources[number], compressed[number], target + done, min(room - done, largest))
+        made = lz4_frame(function, sources[number], compressed[number], target + done, min(room - done, largest))
         if made < 0:
             return number
         addresses[number], sizes[number] = target + done, made
@@ -144,6 +144,18 @@ def _zstd_bound(source: int, size: int, window_limit: int) -> int:
     return bound if at == size else -1
 
 
+@compiled(declared=_ZSTD_DECLARED)
+def zstd_frame(
+    function: int, context: int, source: int, size: int, target: int, room: int, largest: int, window_limit: int
+) -> int:
+    """The bytes of the content, or -1; also where they could be more than `largest` or than the room."""
+    bound = _zstd_bound(source, size, window_limit)
+    if bound < 0 or bound > room or bound > largest:
+        return -1
+    made = _call_zstd(function, context, target, room, source, size)
+    return made if 0 <= made <= room else -1  # errors are the largest numbers there are
+
+
 @compiled(
     "int64(int64, int64, int64[::1], int64[::1], int64, int64, int64, int64, int64, int64[::1], int64[::1])",
     declared=_ZSTD_DECLARED,
@@ -157,11 +169,10 @@ def unpack_zstd(
     for number in range(sources.shape[0]):
         if done >= budget:
             return number
-        bound = _zstd_bound(sources[number], compressed[number], window_limit)
-        if bound < 0 or bound > room - done or bound > largest:
-            return number
-        made = _call_zstd(function, context, target + done, room - done, sources[number], compressed[number])
-        if made < 0 or made > room - done:  # errors are the largest numbers there are
+        made = zstd_frame(
+            function, context, sources[number], compressed[number], target + done, room - done, largest, window_limit
+        )
+        if made < 0:
             return number
         addresses[number], sizes[number] = target + done, made
         done += made

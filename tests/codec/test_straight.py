@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.compression import compress
-from kafkalog.codec.fast.arrow import NO_END, Bounds
+from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds, Fault, Piece
 from kafkalog.codec.fast.column_buffers import ColumnFiller, Order
 from kafkalog.codec.fast.decode_kernel import COUNTERS
 from kafkalog.codec.fast.run_filler import RunFiller
@@ -21,6 +21,7 @@ from read_both_ways import read
 from record_bytes import Fields, batch, payload
 
 SCHEMA = record_schema(TYPES)
+ONE: list[Fields] = [(0, 0, 0, b"k", b"v", [])]
 
 
 def filler(rows: int = 10_000, size: int = 1 << 20) -> RunFiller:
@@ -59,8 +60,12 @@ def test_plain_batches_are_taken_one_behind_the_other() -> None:
         some(3, records_count=4),
         some(3, magic=3),
         some(100),
-        batch(compress(Codec.LZ4, payload([(0, 0, 0, b"k", b"v", [])])), 1, base_offset=3, attributes=Codec.LZ4),
-        batch(payload([(0, 0, 0, b"k", b"v", [])]) + b"\0", 1, base_offset=3),
+        batch(compress(Codec.GZIP, payload(ONE)), 1, base_offset=3, attributes=Codec.GZIP),
+        batch(compress(Codec.LZ4, payload(ONE))[:-1], 1, base_offset=3, attributes=Codec.LZ4),
+        batch(compress(Codec.SNAPPY, payload(ONE) + b"\0"), 1, base_offset=3, attributes=Codec.SNAPPY),
+        batch(compress(Codec.ZSTD, payload(ONE)), 1, base_offset=3, attributes=Codec.LZ4),
+        batch(payload(ONE), 1, base_offset=3, attributes=7),
+        batch(payload(ONE) + b"\0", 1, base_offset=3),
     ],
 )
 def test_it_ends_before_anything_else(odd: bytes) -> None:
@@ -70,6 +75,45 @@ def test_it_ends_before_anything_else(odd: bytes) -> None:
     assert into.take_window(first + odd + some(50), len(first), order) == (len(first), False)
     assert offsets(into) == [0, 1, 2]
     assert order.next_offset == 3
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_compressed_batches_are_taken_too(codec: Codec) -> None:
+    records: list[Fields] = [(0, 0, number, None, b"v" * 50 * number, [(b"h", b"x")]) for number in range(5)]
+    packed = compress(codec, payload(records))
+    window = b"".join(
+        batch(packed, 5, base_offset=base, last_offset_delta=4, attributes=codec) + some(base + 5)
+        for base in range(0, 80, 8)
+    )
+    order, into = Order(0, 0, NO_END, 0), filler()
+    assert into.take_window(window, 0, order) == (len(window), False)
+    assert into.record_bytes == 10 * (len(payload(records)) + len(some(0)) - 61)
+    found = into.take()
+    assert found["offset"].to_pylist() == list(range(80))
+    assert found["value"].to_pylist()[:5] == [b"v" * 50 * number for number in range(5)]
+
+
+def test_what_a_window_holds_is_given_out_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkalog.codec.fast.arrow._MOST_HELD", 100_000)
+    waiting = []
+    add_window = ArrowAssembler.add_window
+
+    def counted(self: ArrowAssembler, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
+        taken, enough, done = add_window(self, window, order)
+        waiting.append(sum(piece.nbytes for piece in done if not isinstance(piece, Fault)))
+        return taken, enough, done
+
+    monkeypatch.setattr(ArrowAssembler, "add_window", counted)
+    packed = compress(Codec.ZSTD, payload([(0, 0, number, None, bytes(1000), []) for number in range(20)]))
+    path = tmp_path / "log"
+    path.write_bytes(
+        b"".join(batch(packed, 20, base_offset=20 * n, last_offset_delta=19, attributes=4) for n in range(200))
+    )
+    bounds = Bounds(rows=40, bytes=30_000)
+    rows, damage, _ = read(path, kernel=True, bounds=bounds)
+    assert (len(rows), damage) == (4000, [])
+    assert len(waiting) >= 200 * 20 * 1000 // 140_000
+    assert max(waiting) < 200_000
 
 
 def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
@@ -101,7 +145,7 @@ def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch:
     taken = []
     fill = ColumnFiller.fill_straight
 
-    def checked(self: ColumnFiller, *arguments: object) -> tuple[int, bool]:
+    def checked(self: ColumnFiller, *arguments: object) -> tuple[int, int, int]:
         rooms = self.buffers.rooms.tolist()
         found = fill(self, *arguments)  # type: ignore[arg-type]
         counters = {name: self.buffers.count(name) for name in COUNTERS}
