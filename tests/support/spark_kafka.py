@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import kafka_jars
+import pinned_packages
 from kafka_jars import KafkaUnavailableError
 
 VERSION = "4.0.0"
@@ -45,31 +46,20 @@ def _pom() -> str:
 
 def setup() -> Path:
     """Get what is missing and give the folder with `python/` and `lib/`; `KafkaUnavailableError` in one line."""
-    directory, pom, wanted = _directory(), _pom(), REQUIREMENTS.read_text()
+    directory, pom = _directory(), _pom()
     with kafka_jars._locked(directory):
         if not kafka_jars._stamped(directory / "lib", kafka_jars._digest(pom)):
             if shutil.which("mvn") is None:
                 raise KafkaUnavailableError(
                     "Spark's Kafka source was not asked: its jars are missing and there is no mvn"
                 )
-            made = _fresh(directory / "lib.new")
+            made = pinned_packages.fresh(directory / "lib.new")
             (directory / "pom.xml").write_text(pom)
             command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}"]
             kafka_jars._run(command, directory, f"Maven did not resolve Spark's Kafka source {VERSION}")
             kafka_jars._replace(directory / "lib", made, kafka_jars._digest(pom))
-        if not kafka_jars._stamped(directory / "python", kafka_jars._digest(wanted)):
-            made = _fresh(directory / "python.new")
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-            command = [*pip, "--no-build-isolation", "--target", str(made), "-r", str(REQUIREMENTS)]
-            kafka_jars._run(command, directory, f"pip did not install pyspark {VERSION}")
-            kafka_jars._replace(directory / "python", made, kafka_jars._digest(wanted))
+        pinned_packages.install(directory / "python", REQUIREMENTS, f"pyspark {VERSION}")
     return directory
-
-
-def _fresh(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return folder
 
 
 def compare(job: dict[str, Any]) -> dict[str, Any]:
