@@ -43,7 +43,7 @@ def test_what_spark_reads_runs_beside_the_same_batches_from_memory() -> None:
     lines = lines_of("spark_read.py")
     assert sum("× from memory: " in line for line in lines) == 5
     assert "× batch read: " in lines[-1]
-    assert len(lines) == 6
+    assert len(lines) == 7
 
 
 @pytest.mark.interop
