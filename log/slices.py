@@ -111,7 +111,7 @@ class SliceReader:
         with FileSource(wanted.path) as source:
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
-                for found in scanner if isinstance(scanner, Scanner) else scanner.left_by(self._window):
+                for found in self._found(scanner):
                     yield from self._taken()
                     if found is not None:
                         yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
@@ -141,12 +141,16 @@ class SliceReader:
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
 
+    def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
+        if isinstance(scanner, Scanner):
+            return iter(scanner)
+        # what a filter leaves out is not decoded, so batches are not taken straight on then
+        return scanner.left_by(self._window) if self._filter is None else iter(scanner.all_runs())
+
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
         """Take what can be read straight on from a window, see `Taker`.  What it completes waits for `_taken`."""
         from kafkalog.codec.fast.column_buffers import Order
 
-        if self._filter is not None:
-            return 0, False
         order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, self._flags)
         taken, enough, complete = self._assembler.add_window(window, order)
         self._complete += complete

@@ -18,6 +18,7 @@ from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
 from kafkalog.codec.records import open_payload
+from kafkalog.codec.scan import MAGIC_POSITION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ __all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
 
 NO_END = 2**63 - 1
 """An end offset above all."""
-_MAGIC_AT, _BATCH_MAGIC = BATCH.position("magic"), 2
+_BATCH_MAGIC = 2
 _MOST_HELD = 16 * MIB
 """Record bytes that may wait until they are wanted: a compressed window can hold a thousand times its own."""
 _ABOUT = 1.25
@@ -114,15 +115,14 @@ class ArrowAssembler:
         Everything is taken out of the window before this is over.  `order` goes on to the offset behind what was taken.
         """
         done: list[Piece] = []
-        if len(window) < BATCH.size or window[_MAGIC_AT] != _BATCH_MAGIC:
+        if len(window) < BATCH.size or window[MAGIC_POSITION] != _BATCH_MAGIC:
             return 0, False, done
         filler = self._filler_of_runs()
         if self._parts or self._filling is not filler:
             done += self.flush()
             self._filling = filler
             filler.rows_bound = self._rows_bound
-        position, is_full = 0, True
-        held = 0
+        position, held, is_full = 0, 0, True
         while is_full and order.next_offset < order.end and held < _MOST_HELD:
             position, is_full = filler.take_window(window, position, order)
             if is_full:

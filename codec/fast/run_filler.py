@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,34 +81,33 @@ class RunFiller:
         """
         address = np.frombuffer(window, np.uint8).ctypes.data
         table, filler = self._table, self.filler
-        with self._tools() as tools:
-            while True:
-                count, total, lacking = filler.fill_straight(
-                    address + start, len(window) - start, order, table, tools, self.bytes_bound - self._bytes,
-                    self.rows_bound,
-                )  # fmt: skip
-                if count:
-                    last = table[:, count - 1]
-                    start += int(last[-1] + last[_LENGTH]) + LOG_OVERHEAD.size
-                    self._bytes += total
-                    order.next_offset = int(last[_BASE] + last[_LAST_DELTA]) + 1
-                if lacking:
-                    records = int(table[_COUNT, count])
-                    if filler.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
-                        return start, not self.is_empty
-                    filler.buffers.ensure(self.rows_bound - filler.rows, lacking, records)
-                elif count < table.shape[1]:
-                    return start, False
+        tools = self._tools()
+        while True:
+            count, total, lacking = filler.fill_straight(
+                address + start, len(window) - start, order, table, tools, self.bytes_bound - self._bytes,
+                self.rows_bound,
+            )  # fmt: skip
+            if count:
+                last = table[:, count - 1]
+                start += int(last[-1] + last[_LENGTH]) + LOG_OVERHEAD.size
+                self._bytes += total
+                order.next_offset = int(last[_BASE] + last[_LAST_DELTA]) + 1
+            if lacking:
+                records = int(table[_COUNT, count])
+                if filler.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
+                    return start, not self.is_empty
+                filler.buffers.ensure(self.rows_bound - filler.rows, lacking, records)
+            elif count < table.shape[1]:
+                return start, False
 
-    @contextmanager
-    def _tools(self) -> Iterator[Int64s]:
+    def _tools(self) -> Int64s:
         """What decompressing needs, see `TOOLS`, for this thread."""
         if self._scratch is None:
             self._scratch = Block(min(_MOST_AT_ONCE, self._limits.decompressed_batch_bytes))
         of_zstd = zstd()
         functions = (0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)
         scratch = (self._scratch.address, min(self._scratch.size, self._limits.decompressed_batch_bytes))
-        yield np.array([lz4_decompress(), *functions, self._limits.zstd_window_bytes, *scratch], np.int64)
+        return np.array([lz4_decompress(), *functions, self._limits.zstd_window_bytes, *scratch], np.int64)
 
     def take_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""

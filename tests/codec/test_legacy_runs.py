@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
 from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
+from in_a_process import number_printed
 from kafkalog.codec.compression import compress
 from kafkalog.codec.fast import choice
 from kafkalog.codec.fast.arrow import NO_END, Bounds
@@ -335,11 +334,7 @@ def test_the_kernel_never_leaves_its_buffer(tmp_path: Path) -> None:
             damaged = bytearray(whole)
             damaged[position] ^= change
             lines.append(bytes(damaged).hex())
-    path = tmp_path / "entries"
-    path.write_text("\n".join(lines), encoding="ascii")
-    result = subprocess.run([sys.executable, "-c", _GUARDED, str(path)], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, (result.returncode, result.stderr)
-    assert int(result.stdout) == 2 * len(lines)
+    assert number_printed(_GUARDED, lines, tmp_path) == 2 * len(lines)
 
 
 def test_the_fields_of_a_run_are_signed_as_declared() -> None:
