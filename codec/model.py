@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkalog.codec import derive
 from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batch, transaction_index
@@ -313,9 +314,8 @@ class RecordBatch:
         return self.data[BATCH.size :]
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """One record header; keys may repeat.  `key` is UTF-8; bytes that are not survive as surrogate escapes."""
+class Header(NamedTuple):
+    """One record header, a pair; keys may repeat.  `key` is UTF-8; bytes that are not survive as surrogate escapes."""
 
     key: str
     value: bytes | None

@@ -53,6 +53,8 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
+_FITS_ALWAYS = 10
+"""Fewer digits than this are below 2^31."""
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z")
 _OFFSET_DIGITS = 20
@@ -111,6 +113,8 @@ class KRaftSnapshotName:
 
 def parse_java_long(text: str, bits: int = 64) -> int | None:
     """What Java's `Long.parseLong` (or, with 32 bits, `Integer.parseInt`) makes of ASCII text; None if it refuses."""
+    if len(text) < _FITS_ALWAYS and text.isdigit() and text.isascii():
+        return int(text)
     if not _JAVA_INTEGER.match(text) or len(text) > 64:
         return None
     value = int(text)

@@ -119,7 +119,7 @@ def _first_offset(batch: RecordBatch) -> int:
 
 
 def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:
-    return tuple(Header(key.decode("utf-8", "surrogateescape"), value) for key, value in stored)
+    return tuple([Header(key.decode("utf-8", "surrogateescape"), value) for key, value in stored])
 
 
 def _records(header: BatchHeader, raw: list[RawRecord]) -> Iterator[Record]:

@@ -122,6 +122,7 @@ def _decode_lines(
     if len(lines) == 1:
         return []
     count = _integer(lines[1], 2, source, 32)
+    widths = [_BITS.get(field.kind) for field in layout]
     rows: list[tuple[str | int, ...]] = []
     for number, line in enumerate(lines[2:], 3):
         words = _words(line)
@@ -131,8 +132,10 @@ def _decode_lines(
             )
         rows.append(
             tuple(
-                _integer(word, number, source, _BITS[field.kind]) if field.kind in _BITS else word
-                for word, field in zip(words, layout, strict=True)
+                [
+                    word if width is None else _integer(word, number, source, width)
+                    for word, width in zip(words, widths, strict=True)
+                ]
             )
         )
     if len(rows) != count:

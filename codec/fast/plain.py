@@ -93,7 +93,8 @@ def _read_string(data: bytes, position: int, end: int, _max_count: int) -> tuple
 
 
 def _array_reader(opcode: Opcode) -> Reader:
-    readers = tuple(_reader(child) for child in opcode.children)
+    if tuple(child.kind for child in opcode.children) != (OpKind.STRING, OpKind.BYTES):
+        raise derive.DerivationError("`_read_pairs` reads other arrays than the declared one")
     smallest = opcode.smallest
 
     def read(data: bytes, position: int, end: int, max_count: int) -> tuple[tuple[Any, ...], int]:
@@ -104,23 +105,33 @@ def _array_reader(opcode: Opcode) -> Reader:
             raise _Fault(FindingCode.HEADER_COUNT_INVALID, position)
         if count > max_count:
             raise _Fault(FindingCode.LIMIT_EXCEEDED, position)
-        elements: list[tuple[Any, ...]] = []
-        if len(readers) == 2:  # every array there is; a loop over readers takes half as long again
-            first, second = readers
-            for _ in range(count):
-                one, cursor = first(data, cursor, end, max_count)
-                two, cursor = second(data, cursor, end, max_count)
-                elements.append((one, two))
-            return tuple(elements), cursor
-        for _ in range(count):
-            element = []
-            for reader in readers:
-                value, cursor = reader(data, cursor, end, max_count)
-                element.append(value)
-            elements.append(tuple(element))
-        return tuple(elements), cursor
+        return _read_pairs(data, cursor, end, count)
 
     return read
+
+
+def _read_pairs(data: bytes, cursor: int, end: int, count: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
+    """Pairs of a string and bytes; where both lengths are of one byte, without a call."""
+    pairs: list[tuple[bytes, bytes | None]] = []
+    for _ in range(count):
+        if end - cursor >= 2:
+            number = data[cursor]
+            behind = cursor + 1 + (number >> 1)
+            if number < 0x80 and not number & 1 and behind < end:
+                second = data[behind]
+                last = behind + 1 + (second >> 1)
+                if second == 1:
+                    pairs.append((data[cursor + 1 : behind], None))
+                    cursor = behind + 1
+                    continue
+                if second < 0x80 and not second & 1 and last <= end:
+                    pairs.append((data[cursor + 1 : behind], data[behind + 1 : last]))
+                    cursor = last
+                    continue
+        key, cursor = _read_string(data, cursor, end, 0)
+        value, cursor = _read_bytes(data, cursor, end, 0)
+        pairs.append((key, value))
+    return tuple(pairs), cursor
 
 
 _READERS: dict[OpKind, Reader] = {

@@ -1,6 +1,6 @@
-"""Hostile bytes end in a finding or an error of ours, within a second for each MiB, in a gigabyte of address space.
+"""Hostile bytes end in a finding or an error of ours, without hanging, in a gigabyte of address space.
 
-All are read in one process whose memory is limited; time is the processor's, so that a busy machine does not matter.
+All are read in one process whose memory is limited; what the slowest takes, in processor time, is printed.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hostile_vectors import MIB, Vector, vectors
+from hostile_vectors import vectors
 from kafkalog.codec import decode_batch, scan
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.fast.plain import PLAIN
@@ -20,8 +21,9 @@ from kafkalog.codec.reference import REFERENCE
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 SOURCES = Path(__file__).resolve().parents[2] / "src"
-SECONDS_A_MIB = 1.0
 GIB_IN_KIB = 1 << 20
+HANGS_FOR_GOOD = 1200
+"""Seconds after which a loop in compiled code, which no signal reaches, ends the whole run."""
 SMALL = 4096
 VECTORS = vectors()
 
@@ -30,29 +32,27 @@ def run() -> dict[str, dict[str, Any]]:
     """The result of each vector, by name."""
     environment = dict(os.environ) | {"PYTHONPATH": f"{SOURCES}{os.pathsep}{SUPPORT}"}
     finished = subprocess.run(
-        [sys.executable, str(SUPPORT / "hostile_run.py")], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, str(SUPPORT / "hostile_run.py")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=HANGS_FOR_GOOD,
     )
     assert finished.returncode == 0, finished.stderr[-2000:]
     lines = [json.loads(line) for line in finished.stdout.splitlines()]
     return {line["name"]: line for line in lines}
 
 
-def problems(vector: Vector, result: dict[str, Any]) -> list[str]:
-    found = []
-    if result["verdict"] != vector.verdict:
-        found.append(f"{vector.name}: {result['verdict']}, not {vector.verdict}")
-    allowed = SECONDS_A_MIB * max(result["size"], vector.unpacked, MIB) / MIB
-    if result["seconds"] >= allowed:
-        found.append(f"{vector.name}: {result['seconds']:.2f} s, not below {allowed:.2f} s")
-    return found
-
-
-def test_each_vector_ends_as_it_must_in_time_and_in_memory() -> None:
+def test_each_vector_ends_as_it_must_without_hanging_and_in_little_memory(measured: Callable[[str, int], None]) -> None:
     results = run()
-    assert results.keys() == {vector.name for vector in VECTORS}
-    assert [line for vector in VECTORS for line in problems(vector, results[vector.name])] == []
+    assert {name: result["verdict"] for name, result in results.items()} == {
+        vector.name: vector.verdict for vector in VECTORS
+    }
     assert len(VECTORS) >= 150
     assert max(result["peak_kib"] for result in results.values()) < GIB_IN_KIB
+    slowest = max(result["seconds_a_mib"] for result in results.values())
+    measured("hostile input: ms of processor time a MiB, the slowest of all vectors", round(slowest * 1000))
 
 
 def seen(data: bytes, execution: Execution) -> object:
