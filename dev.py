@@ -86,7 +86,7 @@ def types() -> None:
 
 
 def sweep() -> None:
-    """Run the long searches (KAFKALOG_SWEEP=ci bounds them)"""
+    """Run the long searches and new examples of every property (KAFKALOG_SWEEP=ci: a part of the searches)"""
     _ensure_venv()
     _run_all({"sweep": _sweep})
 
@@ -169,6 +169,9 @@ def _pytest() -> None:
 
 def _sweep() -> None:
     _call_marked("sweep", "-n", "2")
+    if os.environ.get("KAFKALOG_SWEEP") != "ci":
+        os.environ["KAFKALOG_EXAMPLES"] = "new"
+        _call_marked("hypothesis and not sweep and not interop", "-n", "2")
 
 
 def _interop() -> None:

@@ -5,345 +5,24 @@ What is found are `Finding`s with stable codes; nothing here raises for bad data
 
 from __future__ import annotations
 
-import bisect
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.fast.choice import first_batch_bytes
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.index_files import decode_producer_snapshot, decode_transaction_index
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BatchHeader, RecordBatch, TimestampType
-from kafkalog.codec.names import DirectoryState, FileKind
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import Source
-from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log import Inventory, LogDir, Partition, Segment, open_all, read_small
-from kafkalog.log.files import real
-from kafkalog.log.walk import sound_parts
+from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.survey import survey
+from kafkalog.recovery.verify_partition import header_tables, verify_partition
+from kafkalog.recovery.verify_report import PartitionReport, VerifyReport
 
-if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
-
-__all__ = [
-    "PartitionReport",
-    "VerifyReport",
-    "broker_findings",
-    "checkpoint_findings",
-    "duplicate_findings",
-    "verify",
-    "verify_partition",
-]
+__all__ = ["broker_findings", "checkpoint_findings", "duplicate_findings", "verify"]
 
 PathLike = str | os.PathLike[str]
-
-_LARGE_OFFSET = 2**62
-"""Segments from here on are looked at batch by batch: sums with their offsets may not fit into 64 bits."""
-
-
-@dataclass(slots=True)
-class PartitionReport:
-    """What the checks of one partition directory saw."""
-
-    path: str
-    log_end_offset: int = 0
-    segments: int = 0
-    batches: int = 0
-    records: int = 0
-    log_bytes: int = 0
-    valid_bytes: int = 0
-    findings: list[Finding] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "log_end_offset": self.log_end_offset,
-            "segments": self.segments,
-            "batches": self.batches,
-            "records": self.records,
-            "log_bytes": self.log_bytes,
-            "valid_bytes": self.valid_bytes,
-            "findings": [finding.as_dict() for finding in self.findings],
-        }
-
-
-@dataclass(slots=True)
-class VerifyReport:
-    """All partitions, and what was found about the directories themselves."""
-
-    paths: Sequence[str]
-    partitions: list[PartitionReport]
-    directory_findings: list[Finding]
-
-    @property
-    def findings(self) -> list[Finding]:
-        """Everything that was found."""
-        return [*self.directory_findings, *(found for each in self.partitions for found in each.findings)]
-
-    @property
-    def is_clean(self) -> bool:
-        """Nothing but information was found."""
-        return all(finding.severity is Severity.INFO for finding in self.findings)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "paths": list(self.paths),
-            "clean": self.is_clean,
-            "partitions": [partition.as_dict() for partition in self.partitions],
-            "findings": [finding.as_dict() for finding in self.findings],
-        }
-
-
-class _PartitionVerifier:
-    """Walks one partition and keeps what it finds."""
-
-    def __init__(
-        self,
-        partition: Partition,
-        deep: bool,
-        limits: Limits,
-        on_read: Callable[[int], None] | None,
-        tables: HeaderTables,
-    ) -> None:
-        self.partition = partition
-        self.deep = deep
-        self.limits = limits
-        self.on_read = on_read
-        self._tables = tables
-        self._has_markers = False
-        start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
-        self.report = PartitionReport(partition.path, start, len(partition.segments))
-        self.report.findings.extend(partition.findings)
-        self._epochs = _Epochs(partition.leader_epochs)
-        self._deleted: tuple[str, int] | None = None
-        self._deleted_batches = 0
-
-    def _found(
-        self, code: FindingCode, detail: str, file: str, offset: int | None = None, severity: Severity = Severity.ERROR
-    ) -> None:
-        self.report.findings.append(Finding(code, severity, None, offset, detail, file))
-
-    def run(self) -> PartitionReport:
-        segments = self.partition.segments
-        for segment, following in zip(segments, [*segments[1:], None], strict=False):  # there may be none
-            self._segment(segment, None if following is None else following.base_offset)
-        if self._deleted is not None:
-            detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
-            path, offset = self._deleted
-            self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
-        self._transaction_indexes()
-        for path in self.partition.snapshots:
-            self._snapshot(path)
-        for path in self.partition.unfinished:
-            detail = "an operation that was not finished, or a file that waits for deletion"
-            self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=Severity.INFO)
-        return self.report
-
-    def _segment(self, segment: Segment, next_base: int | None) -> None:
-        report = self.report
-        checks = list(self._index_checks(segment))
-        continuity = Continuity(segment.base_offset, next_segment=next_base)
-        last_offset = segment.base_offset - 1
-        with segment.open() as source:
-            position = 0
-            for part in self._parts(segment, source, continuity):
-                if isinstance(part, RecordBatch):
-                    last_offset = self._walked(part, segment.path, continuity, checks, last_offset)
-                    position = part.position + part.size
-                else:
-                    last_offset = self._walked_run(part, segment.path, checks, last_offset)
-                    position = part.end
-            scanner = Scanner(source, position=position, limits=self.limits)
-            for batch in scanner:
-                last_offset = self._walked(batch, segment.path, continuity, checks, last_offset)
-            report.findings += [finding.in_file(segment.path) for finding in scanner.findings]
-            report.valid_bytes += scanner.valid_bytes
-            if scanner.stop is not StopReason.END and next_base is not None:
-                detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
-                self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
-        for check in checks:
-            check.end(last_offset)
-            report.findings += check.findings
-        report.log_bytes += segment.size
-        report.log_end_offset = max(report.log_end_offset, last_offset + 1)
-
-    def _walked(
-        self,
-        batch: RecordBatch,
-        file: str,
-        continuity: Continuity,
-        checks: Sequence[OffsetIndexCheck | TimeIndexCheck],
-        last_offset: int,
-    ) -> int:
-        """The walk has come to a batch; gives the largest offset up to there."""
-        self.report.batches += 1
-        if self.on_read is not None:
-            self.on_read(batch.size)
-        self.report.findings += [finding.in_file(file) for finding in continuity.check(batch)]
-        for check in checks:
-            check.batch(batch, last_offset)
-        self._batch(batch, file)
-        return max(last_offset, batch.last_offset)
-
-    def _parts(self, segment: Segment, source: Source, continuity: Continuity) -> Iterator[HeaderRun | RecordBatch]:
-        """Stretches of batches of which only headers matter and that continue each other, and what lies between."""
-        table = None
-        if not self.deep and self.limits == DEFAULT_LIMITS and segment.base_offset < _LARGE_OFFSET:
-            table = self._tables.of(real(segment.path), source.size)
-        for run in () if table is None else table.runs(source, source.size):
-            for part in sound_parts(run, continuity, gaps=False):
-                yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
-
-    def _walked_run(
-        self, run: HeaderRun, file: str, checks: Sequence[OffsetIndexCheck | TimeIndexCheck], last_offset: int
-    ) -> int:
-        """The walk has come to batches that continue each other; gives the largest offset up to there."""
-        self.report.batches += len(run)
-        if self.on_read is not None:
-            self.on_read(run.end - int(run.positions[0]))
-        for check in checks:
-            check.run(run, last_offset)
-        last_offsets = run.last_offsets
-        deleted = int((last_offsets < self.partition.log_start_offset).sum())
-        if deleted:
-            self._deleted = self._deleted or (file, int(last_offsets[0]))
-            self._deleted_batches += deleted
-        self._has_markers = self._has_markers or run.has_markers
-        for number in self._epochs.disagreeing(run):
-            self._epoch(run.v2_header(number), int(run.positions[number]), file)
-        return max(last_offset, int(last_offsets[-1]))
-
-    def _index_checks(self, segment: Segment) -> Iterator[OffsetIndexCheck | TimeIndexCheck]:
-        offset_index = segment.files.get(FileKind.OFFSET_INDEX)
-        if offset_index is None:
-            live = self.partition.state is DirectoryState.LIVE
-            severity = Severity.WARNING if live else Severity.INFO
-            self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
-        else:
-            yield OffsetIndexCheck(offset_index, segment.base_offset, self._index(offset_index))
-        time_index = segment.files.get(FileKind.TIME_INDEX)
-        if time_index is not None:
-            yield TimeIndexCheck(time_index, segment.base_offset, self._index(time_index))
-
-    def _index(self, path: str) -> bytes:
-        try:
-            return read_small(path, self.limits.snapshot_bytes)
-        except FormatError as error:
-            self._found(FindingCode.INDEX_SIZE_INVALID, error.message, path)
-            return b""
-
-    def _batch(self, batch: RecordBatch, file: str) -> None:
-        header = batch.header
-        if batch.last_offset < self.partition.log_start_offset:
-            self._deleted = self._deleted or (file, batch.last_offset)
-            self._deleted_batches += 1
-        if isinstance(header, BatchHeader):
-            self._epoch(header, batch.position, file)
-            self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
-        if not self.deep:
-            return
-        decoded = decode_batch(batch, limits=self.limits)
-        self.report.records += len(decoded.records)
-        if decoded.finding is not None:
-            self.report.findings.append(decoded.finding.in_file(file))
-        elif decoded.records and isinstance(header, BatchHeader):
-            largest = max(record.timestamp for record in decoded.records)
-            if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
-                detail = f"the header says {header.max_timestamp}, the records {largest}"
-                self.report.findings.append(
-                    Finding(
-                        FindingCode.MAX_TIMESTAMP_MISMATCH,
-                        Severity.WARNING,
-                        batch.position,
-                        header.base_offset,
-                        detail,
-                        file,
-                    )
-                )
-
-    def _epoch(self, header: BatchHeader, position: int, file: str) -> None:
-        expected = self._epochs.at(header.base_offset)
-        if expected is not None and header.partition_leader_epoch not in (expected, -1):
-            detail = f"leader epoch {header.partition_leader_epoch}, where leader-epoch-checkpoint says {expected}"
-            code = FindingCode.LEADER_EPOCH_MISMATCH
-            self.report.findings.append(Finding(code, Severity.WARNING, position, header.base_offset, detail, file))
-
-    def _transaction_indexes(self) -> None:
-        """Each lists the aborted transactions whose marker lies in its segment."""
-        indexes = {
-            segment.base_offset: segment.files[FileKind.TRANSACTION_INDEX]
-            for segment in self.partition.segments
-            if FileKind.TRANSACTION_INDEX in segment.files
-        }
-        derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
-        bases = [segment.base_offset for segment in self.partition.segments]
-        expected: dict[int, set[tuple[int, int, int]]] = {base: set() for base in bases}
-        for entry in derived:
-            base = bases[max(bisect.bisect_right(bases, entry.last_offset) - 1, 0)]
-            expected[base].add((entry.producer_id, entry.first_offset, entry.last_offset))
-        for base, wanted in expected.items():
-            path = indexes.get(base)
-            listed: set[tuple[int, int, int]] = set()
-            if path is not None:
-                entries = decode_transaction_index(self._index(path))
-                listed = {(entry.producer_id, entry.first_offset, entry.last_offset) for entry in entries}
-            start = self.partition.log_start_offset
-            extra = {entry for entry in listed - wanted if entry[1] >= start}
-            if self._has_gaps:  # compaction removes aborted data before it removes what is listed
-                extra = set()
-            if wanted - listed or extra:
-                detail = (
-                    f"{len(wanted - listed)} aborted transactions are not listed, {len(extra)} are listed and not there"
-                )
-                file = path or next(each.path for each in self.partition.segments if each.base_offset == base)
-                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, file)
-
-    @property
-    def _has_gaps(self) -> bool:
-        return any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
-
-    def _snapshot(self, path: str) -> None:
-        try:
-            decode_producer_snapshot(read_small(path, self.limits.snapshot_bytes), limits=self.limits)
-        except FormatError as error:
-            self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
-
-
-class _Epochs:
-    """The leader epoch of an offset."""
-
-    def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
-        self._entries = sorted(entries, key=lambda entry: entry.start_offset)
-        self._starts = [entry.start_offset for entry in self._entries]
-
-    def at(self, offset: int) -> int | None:
-        found = bisect.bisect_right(self._starts, offset) - 1
-        return None if found < 0 else self._entries[found].epoch
-
-    def disagreeing(self, run: HeaderRun) -> Iterator[int]:
-        """Numbers of batches, their offsets increasing, that have a leader epoch which is neither that nor unknown."""
-        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
-        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
-        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
-        for number in range(first, behind):
-            begin = int(offsets.searchsorted(self._starts[number]))
-            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
-            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
-            yield from (wrong.nonzero()[0] + begin).tolist()
 
 
 def checkpoint_findings(
@@ -400,29 +79,6 @@ def duplicate_findings(inventory: Inventory) -> Iterator[Finding]:
         yield Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail, several[0].path)
 
 
-def verify_partition(
-    partition: Partition,
-    *,
-    deep: bool = True,
-    limits: Limits = DEFAULT_LIMITS,
-    on_read: Callable[[int], None] | None = None,
-    tables: HeaderTables | None = None,
-) -> PartitionReport:
-    """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
-    return _PartitionVerifier(partition, deep, limits, on_read, tables or _tables([partition])).run()
-
-
-def _tables(partitions: Sequence[Partition]) -> HeaderTables:
-    segments = [segment for partition in partitions for segment in partition.segments]
-
-    def batch_bytes() -> int:
-        with ExitStack() as stack:
-            largest = max(segments, key=lambda segment: segment.size)
-            return first_batch_bytes(lambda: stack.enter_context(largest.open()))
-
-    return HeaderTables(sum(segment.size for segment in segments), batch_bytes)
-
-
 def verify(
     *paths: PathLike,
     deep: bool = True,
@@ -435,7 +91,7 @@ def verify(
     hold nothing of Kafka's and `StorageError` for I/O.
     """
     inventory = open_all(*paths, limits=limits)
-    tables = _tables(inventory.partitions)
+    tables = header_tables(inventory.partitions)
     reports = {
         partition.path: verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
         for partition in inventory.partitions

@@ -23,7 +23,8 @@ from kafkalog.log.files import is_directory, is_file
 from kafkalog.log.partition import read_partition
 from kafkalog.log.side_files import read_side_file
 from kafkalog.log.summary import SegmentSummary, summarize
-from kafkalog.recovery.verify import broker_findings, checkpoint_findings, duplicate_findings, verify_partition
+from kafkalog.recovery.verify import broker_findings, checkpoint_findings, duplicate_findings
+from kafkalog.recovery.verify_partition import verify_partition
 
 __all__ = ["CHECKPOINTS", "PER_PARTITION", "Place", "checkpoint_rows", "finding_places", "finding_rows", "places"]
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Everybody's `make test` looks at the same examples; `dev.py sweep` looks at new ones too.
+settings.register_profile("same examples", derandomize=True, database=None)
+if os.environ.get("KAFKALOG_EXAMPLES") != "new":
+    settings.load_profile("same examples")
+
+# Short programs: a JVM that compiles once, and not twice with two threads of its own, leaves them a third of the time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _SPARK_TESTS = Path(__file__).resolve().parent / "spark"

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
-    from kafkalog.recovery.verify import VerifyReport, verify
+    from kafkalog.recovery.verify import verify
+    from kafkalog.recovery.verify_report import VerifyReport
 
 _HOMES = {
     "AbortedTransaction": "kafkalog.codec.model",
@@ -100,7 +101,7 @@ _HOMES = {
     "Plan": "kafkalog.recovery.plan",
     "RecoveryResult": "kafkalog.recovery.run",
     "UndoResult": "kafkalog.recovery.run",
-    "VerifyReport": "kafkalog.recovery.verify",
+    "VerifyReport": "kafkalog.recovery.verify_report",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
     "open": "kafkalog.log.directory:open_log_dir",

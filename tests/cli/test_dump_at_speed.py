@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker_dirs import STOPPED, brokers
@@ -49,13 +49,18 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+BACKWARDS = bytes([12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 1, 1, 1, 0])
+"""A record at the batch's base offset, then one below it."""
+
+
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(RECORDS.map(lambda rows: (payload(rows), len(rows))) | damaged(), st.sampled_from(list(Codec)),
                        st.sampled_from([0, 8, 32]), st.integers(-1, 3)), max_size=4),
     st.sampled_from(["text", "base64"]),
     st.integers(-1, 2**16),
 )  # fmt: skip
+@example([((BACKWARDS, 2), Codec.NONE, 0, 0)], "text", -1)
 def test_any_bytes(
     tmp_path_factory: pytest.TempPathFactory,
     batches: list[tuple[tuple[bytes, int], Codec, int, int]],

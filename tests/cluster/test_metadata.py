@@ -225,13 +225,18 @@ def test_controller_terms_are_those_of_the_leader_changes() -> None:
         assert findings == []
 
 
+AROUND = 70
+"""Bytes on both sides of a batch's end that are cut one by one: more than a header has."""
+
+
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     (broker,) = brokers("4.1.1/metadata")
     return Path(shutil.copytree(broker / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0"))
 
 
-def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged: Path) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sweep)])
+def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged: Path, step: int) -> None:
     log = damaged / f"{269:020d}.log"
     data = log.read_bytes()
     for path in damaged.glob("*.checkpoint"):
@@ -240,7 +245,8 @@ def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged:
     whole = MetadataLog(open_partition(damaged)).state()
     ends = {0, *(batch.position + batch.size for batch in open_segment(log).batches())}
     quiet = set()
-    for length in range(len(data) + 1):
+    around = (length for end in ends for length in range(max(end - AROUND, 0), min(end + AROUND, len(data)) + 1))
+    for length in sorted({*range(0, len(data), step), *around}):
         log.write_bytes(data[:length])
         state = MetadataLog(open_partition(damaged)).state()
         assert state.next_offset <= whole.next_offset
@@ -253,7 +259,7 @@ def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged:
     log.write_bytes(data)
     (snapshot,) = damaged.glob("*.checkpoint")
     content = snapshot.read_bytes()
-    for length in range(0, len(content), 5):
+    for length in range(0, len(content), 5 * step):
         snapshot.write_bytes(content[:length])
         state = MetadataLog(open_partition(damaged)).state()
         assert FindingCode.METADATA_GAP in {found.code for found in state.findings}

@@ -14,7 +14,8 @@ from batches import batch, fix_crc, patch, record, simple
 from broker_dirs import STOPPED, brokers, own_copy
 from fixture_data import BrokerCase
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.recovery.verify import VerifyReport, verify
+from kafkalog.recovery.verify import verify
+from kafkalog.recovery.verify_report import VerifyReport
 
 PARTITION = "orders-23-0"
 TRANSACTIONS = "4.1.1/txn"
