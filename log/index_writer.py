@@ -7,7 +7,10 @@ at full size with zeros behind them until the segment is closed.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
+from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import (
     ABORTED_TRANSACTION,
@@ -18,8 +21,6 @@ from kafkalog.codec.index_files import (
     decode_offset_index,
     decode_time_index,
     decode_transaction_index,
-    encode_offset_index,
-    encode_time_index,
     encode_transaction_index,
 )
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
@@ -27,26 +28,24 @@ from kafkalog.log.fs import AppendFile
 
 __all__ = ["OffsetIndexWriter", "TimeIndexWriter", "TransactionIndexWriter"]
 
+Entry = TypeVar("Entry", OffsetEntry, TimeEntry)
 
-class OffsetIndexWriter:
-    """`.index`: last offset of a batch, and where the batch begins."""
 
-    def __init__(self, path: str, base_offset: int, slots: int, *, create: bool) -> None:
+class _EntryWriter(Generic[Entry]):
+    """Entries of one size, each with an offset relative to the segment's."""
+
+    def __init__(
+        self, path: str, base_offset: int, slots: int, layout: FixedLayout, decode: Callable[[bytes], list[Entry]],
+        *, create: bool,
+    ) -> None:  # fmt: skip
         self._base_offset = base_offset
         self._slots = slots
+        self._layout = layout
         self._file = AppendFile(path, create=create)
-        data = self._file.read(0, self._file.size)
-        self.entries: list[OffsetEntry] = decode_offset_index(data)
+        self.entries: list[Entry] = decode(self._file.read(0, self._file.size))
 
-    @property
-    def is_full(self) -> bool:
-        """There is no room for another entry."""
-        return len(self.entries) >= self._slots
-
-    def append(self, last_offset: int, position: int) -> None:
-        """Add an entry."""
-        entry = OffsetEntry(last_offset - self._base_offset, position)
-        self._file.append(OFFSET_ENTRY.struct.pack(*entry))
+    def _add(self, entry: Entry) -> None:
+        self._file.append(self._layout.struct.pack(*entry))
         self.entries.append(entry)
 
     def reset(self) -> None:
@@ -58,12 +57,7 @@ class OffsetIndexWriter:
         """Keep the entries below an offset."""
         relative = offset - self._base_offset
         self.entries = [entry for entry in self.entries if entry.relative_offset < relative]
-        self._file.truncate(len(encode_offset_index(self.entries)))
-
-    def position_of(self, offset: int) -> int:
-        """A position at or before the batch that holds an offset."""
-        relative = offset - self._base_offset
-        return max((entry.position for entry in self.entries if entry.relative_offset <= relative), default=0)
+        self._file.truncate(len(self.entries) * self._layout.size)
 
     def sync(self) -> None:
         """Make the entries durable."""
@@ -74,14 +68,32 @@ class OffsetIndexWriter:
         self._file.close()
 
 
-class TimeIndexWriter:
+class OffsetIndexWriter(_EntryWriter[OffsetEntry]):
+    """`.index`: last offset of a batch, and where the batch begins."""
+
+    def __init__(self, path: str, base_offset: int, slots: int, *, create: bool) -> None:
+        super().__init__(path, base_offset, slots, OFFSET_ENTRY, decode_offset_index, create=create)
+
+    @property
+    def is_full(self) -> bool:
+        """There is no room for another entry."""
+        return len(self.entries) >= self._slots
+
+    def append(self, last_offset: int, position: int) -> None:
+        """Add an entry."""
+        self._add(OffsetEntry(last_offset - self._base_offset, position))
+
+    def position_of(self, offset: int) -> int:
+        """A position at or before the batch that holds an offset."""
+        relative = offset - self._base_offset
+        return max((entry.position for entry in self.entries if entry.relative_offset <= relative), default=0)
+
+
+class TimeIndexWriter(_EntryWriter[TimeEntry]):
     """`.timeindex`: the largest timestamp so far, and the last offset of the batch that reached it."""
 
     def __init__(self, path: str, base_offset: int, slots: int, *, create: bool) -> None:
-        self._base_offset = base_offset
-        self._slots = slots
-        self._file = AppendFile(path, create=create)
-        self.entries: list[TimeEntry] = decode_time_index(self._file.read(0, self._file.size))
+        super().__init__(path, base_offset, slots, TIME_ENTRY, decode_time_index, create=create)
 
     @property
     def is_full(self) -> bool:
@@ -98,28 +110,7 @@ class TimeIndexWriter:
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry, if the timestamp is larger than the last one's."""
         if timestamp > self.last[0]:
-            entry = TimeEntry(timestamp, offset - self._base_offset)
-            self._file.append(TIME_ENTRY.struct.pack(*entry))
-            self.entries.append(entry)
-
-    def reset(self) -> None:
-        """No entries."""
-        self.entries.clear()
-        self._file.truncate(0)
-
-    def truncate_to(self, offset: int) -> None:
-        """Keep the entries below an offset."""
-        relative = offset - self._base_offset
-        self.entries = [entry for entry in self.entries if entry.relative_offset < relative]
-        self._file.truncate(len(encode_time_index(self.entries)))
-
-    def sync(self) -> None:
-        """Make the entries durable."""
-        self._file.sync()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+            self._add(TimeEntry(timestamp, offset - self._base_offset))
 
 
 class TransactionIndexWriter:

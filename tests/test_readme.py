@@ -64,7 +64,7 @@ def test_python(text: str, data: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python" and "pyspark" in text])
 def test_spark(text: str, data: Path) -> None:
     # a process of its own: one JVM serves a process, and relative paths are relative to where that was started
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     recover("data")
     finished = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, cwd=data.parent, env=environment, check=False
