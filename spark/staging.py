@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
 from kafkalog.log import fs
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.log.incoming import parse_batch
 from kafkalog.spark.batch_building import BuiltBatch
 
-__all__ = ["Staged", "StagingFile", "TopicPartition", "discard", "discard_all", "placed", "work_directory"]
+__all__ = ["Staged", "StagingFile", "TopicPartition", "begin", "discard", "discard_all", "placed", "work_directory"]
 
 TopicPartition = tuple[str, int]
 Extent = tuple[int, int, int]
@@ -49,13 +49,24 @@ class Staged(WriterCommitMessage):
     """the streaming query, if it is one"""
 
 
+def begin(work: str, job: str) -> None:
+    """Make the directory for the files of a job."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            fs.make_directory(work)
+            fs.make_directory(os.path.join(work, job))
+            return
+        except StorageError as error:  # another job that ends removes the directory for all of them while it is empty
+            if error.errno != errno.ENOENT or not tries_left:
+                raise
+
+
 class StagingFile:
-    """The file of one attempt; created when the first batch comes."""
+    """The file of one attempt; created when the first batch comes, where `begin` has made the directory."""
 
     def __init__(self, work: str, job: str, name: str) -> None:
         self.extents: dict[TopicPartition, list[Extent]] = {}
         self.path = os.path.join(work, job, name)
-        self._work = work
         self._file: fs.AppendFile | None = None
 
     def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
@@ -66,16 +77,13 @@ class StagingFile:
         self._file.append(batch.data)
 
     def _created(self) -> fs.AppendFile:
-        """Another job that ends may remove the directory for all of them while it is empty."""
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                fs.make_directory(self._work)
-                fs.make_directory(os.path.dirname(self.path))
-                break
-            except StorageError as error:
-                if error.errno != errno.ENOENT or not tries_left:
-                    raise
-        return fs.AppendFile(self.path, create=True)
+        """An attempt that outlives its job, as the tasks beside one that failed may, must not leave anything."""
+        try:
+            return fs.AppendFile(self.path, create=True)
+        except StorageError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            raise UsageError("the job was ended before this attempt of a task began to write") from error
 
     def close(self, *, durable: bool) -> None:
         """No more batches; `durable` if they are to be committed."""
@@ -109,8 +117,18 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 def discard(work: str, jobs: Iterable[str]) -> None:
     """Remove the files of jobs, and the directory for them if nothing else is in it."""
     for job in sorted(set(jobs)):
-        fs.remove_tree(os.path.join(work, job))
+        _remove_job(os.path.join(work, job))
     fs.remove_if_empty(work)
+
+
+def _remove_job(path: str) -> None:
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            fs.remove_tree(path)
+            return
+        except StorageError as error:  # an attempt that outlives its job has just begun to write
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not tries_left:
+                raise
 
 
 def discard_all(work: str, prefix: str) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.spark.commit import abandon, commit
-from kafkalog.spark.staging import Staged, discard_all, work_directory
+from kafkalog.spark.staging import Staged, begin, discard_all, work_directory
 from kafkalog.spark.write_task import Prepared, write_task
 
 __all__ = ["LogArrowWriter", "LogStreamArrowWriter"]
@@ -52,6 +52,7 @@ class LogArrowWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         self._overwrite = overwrite
         self._prepared = Prepared(options, schema, overwrite=overwrite)
+        begin(work_directory(self._prepared.options.path), self._prepared.job)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One attempt of a task."""
@@ -84,6 +85,7 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         """One attempt of a task of a batch."""
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"
+        begin(work_directory(self._prepared.options.path), job)  # the query has no name before its tasks run
         staged = write_task(self._prepared, iterator, job, task, attempt)
         return Staged(staged.task, staged.job, staged.file, staged.extents, query)
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType, T
 from kafka_oracle import KafkaOracle
 from kafkalog.spark.commit import commit
 from kafkalog.spark.schema import SPARK_TYPES
+from kafkalog.spark.staging import begin, work_directory
 from kafkalog.spark.write_task import Prepared, write_task
 
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"
@@ -64,6 +65,7 @@ def test_kafka_opens_what_spark_wrote_and_reads_every_record(
     params: dict[str, Any] = {"segment.bytes": 4000, "index.interval.bytes": 200, "now_ms": T0 + 1000}
     for _ in range(2):  # the second job goes on where the first one ended
         prepared = Prepared(options, SCHEMA, overwrite=False)
+        begin(work_directory(str(root)), prepared.job)
         staged = [write_task(prepared, iter([batch(task)]), prepared.job, task, "0") for task in range(2)]
         commit(prepared.options, staged, overwrite=False)
     for unclean in (0, 1):

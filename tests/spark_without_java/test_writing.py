@@ -26,7 +26,7 @@ from kafkalog.spark.journal import load_journal
 from kafkalog.spark.key_partitioner import partitions_of
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
-from kafkalog.spark.staging import Staged, work_directory
+from kafkalog.spark.staging import Staged, begin, work_directory
 from kafkalog.spark.write_options import parse_write_options
 from kafkalog.spark.write_task import Prepared, write_task
 from kafkalog.spark.writer import LogStreamArrowWriter
@@ -52,6 +52,7 @@ class Job:
 
     def task(self, number: int, rows: list[dict[str, Any]], attempt: str = "0", query: str | None = None) -> Staged:
         job = f"stream-{query}-{self.prepared.job}" if query else self.prepared.job
+        begin(str(self.work), job)
         found = write_task(self.prepared, iter([batch_of(rows)]), job, number, attempt)
         return Staged(found.task, found.job, found.file, found.extents, query)
 
@@ -106,6 +107,7 @@ def test_what_is_written_is_what_the_log_itself_would_have_written(tmp_path: Pat
     content = [pa.array([b"%d" % n * (n % 9) for n in range(400)]), *stamp]
     keys = pa.array([f"k{n}" for n in range(400)])
     table = pa.RecordBatch.from_arrays([keys, *content], ["key", "value", "timestamp"])
+    begin(str(job.work), job.prepared.job)
     job.commit([write_task(job.prepared, iter([table]), job.prepared.job, 0, "0")])
     config = kafkalog.LogConfig(segment_bytes=2000, index_interval_bytes=100)
     os.makedirs(other)
@@ -127,6 +129,29 @@ def test_attempts_that_nobody_names_leave_nothing(tmp_path: Path) -> None:
     assert failed.file != good.file
     job.commit([good])
     assert texts(path, "t") == ["whole"]
+
+
+def test_an_attempt_that_outlives_its_job_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data"
+    job = Job(path)
+    staged = job.task(0, rows("t", "one"))
+    job.commit([staged])
+    remove, calls = fs.remove, []
+
+    def late(file: str) -> None:
+        remove(file)
+        calls.append(file)
+        if len(calls) == 1:
+            (job.work / staged.job / "1-9.batches").write_bytes(b"begun while the others were being removed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "remove", late)
+        abandon(str(job.work), [staged.job])
+    assert len(calls) == 2
+    with pytest.raises(UsageError, match="the job was ended"):
+        write_task(job.prepared, iter([batch_of(rows("t", "two"))]), job.prepared.job, 1, "10")
+    assert not job.work.exists()
+    assert texts(path, "t") == ["one"]
 
 
 def test_jobs_beside_each_other_leave_each_others_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
