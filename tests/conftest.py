@@ -1,15 +1,23 @@
-"""Session-wide checks: no test runs on fixtures that are missing or changed; comparisons are counted at the end."""
+"""Session-wide checks: no test runs on fixtures that are missing or changed; comparisons are counted at the end.
+
+Kafka itself runs in one JVM for a version and session.  Where it cannot be had, the tests that need it are skipped with
+one line that says why; `KAFKALOG_INTEROP=required` makes that a failure.
+"""
 
 from __future__ import annotations
 
 import os
 import runpy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+import kafka_jars
+from kafka_needed import kafka_needed
+from kafka_oracle import KafkaOracle
 
 # Everybody's `make test` looks at the same examples; `dev.py sweep` looks at new ones too.
 settings.register_profile("same examples", derandomize=True, database=None)
@@ -55,6 +63,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
+
+
+def oracle_of(version: str) -> KafkaOracle:
+    with kafka_needed():
+        kafka_jars.setup(version)
+    return KafkaOracle(version)
+
+
+@pytest.fixture(scope="session")
+def kafka_of() -> Iterator[Callable[[str], KafkaOracle]]:
+    """The oracle of a version, started at the first request and shared by all tests."""
+    oracles: dict[str, KafkaOracle] = {}
+
+    def of(version: str) -> KafkaOracle:
+        if version not in oracles:
+            oracles[version] = oracle_of(version)
+        return oracles[version]
+
+    yield of
+    for oracle in oracles.values():
+        oracle.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_of: Callable[[str], KafkaOracle]) -> KafkaOracle:
+    """Kafka 4.1.0, the version the recovery cases were recorded with."""
+    return kafka_of("4.1.0")
 
 
 @pytest.fixture

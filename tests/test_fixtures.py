@@ -267,7 +267,9 @@ def test_a_changed_fixture_stops_the_whole_session(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "check.py", root)
     (root / "one").write_bytes(b"one")
     CHECK["write_manifest"](root)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(tests)]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    support = Path(__file__).with_name("support")
+    command = [sys.executable, "-m", "pytest", *options, "-o", f"pythonpath={support}", str(tests)]
 
     sound = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "1 passed" in sound.stdout

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import kafka_jars
 from command import kafkalog
 from fixture_data import recovery_case
 from kafka_oracle import KafkaOracle
@@ -126,15 +125,12 @@ def test_what_are_no_copies_is_refused(copies: list[Path], tmp_path: Path) -> No
 
 
 @pytest.mark.java
-@pytest.mark.skipif(kafka_jars.available() is not None, reason=str(kafka_jars.available()))
-def test_kafka_opens_the_merged_log_and_changes_nothing(copies: list[Path], tmp_path: Path) -> None:
+def test_kafka_opens_the_merged_log_and_changes_nothing(copies: list[Path], kafka: KafkaOracle, tmp_path: Path) -> None:
     damage(logs(copies[0])[0], 1, 4)
     damage(logs(copies[1])[-1], 0)
     assert kafkalog("merge", *copies, "--into", tmp_path / "merged", *SETTINGS).code == 2
     shutil.copy(copies[0].parent / "meta.properties", tmp_path / "merged")
-    with KafkaOracle("4.1.0") as kafka:
-        answer = kafka.check(
-            tmp_path / "merged",
-            {"segment.index.bytes": 1536, "index.interval.bytes": 256, "now_ms": 1700000100000},
-        )
+    answer = kafka.check(
+        tmp_path / "merged", {"segment.index.bytes": 1536, "index.interval.bytes": 256, "now_ms": 1700000100000}
+    )
     assert answer["accepted"], answer

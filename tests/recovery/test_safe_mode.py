@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import kafka_jars
 from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
@@ -125,26 +124,24 @@ def test_safe_recovery(family: str, tmp_path: Path, compared: Callable[[str, int
 
 
 @pytest.mark.java
-@pytest.mark.skipif(kafka_jars.available() is not None, reason=str(kafka_jars.available()))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_kafka_itself_leaves_the_result_alone(
-    family: str, tmp_path: Path, compared: Callable[[str, int], None]
+    family: str, kafka: KafkaOracle, tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:
     problems = []
     accepted = 0
-    with KafkaOracle("4.1.0") as kafka:
-        for number, case in enumerate(recovery_cases([family])):
-            root = case.unpack_before(tmp_path / str(number))
-            with contextlib.suppress(RecoveryRefused):
-                recover(root, **given(case))
-            if case.id in REFUSED:
-                continue
-            for extra in ({}, {"force_unclean": 1}):
-                answer = kafka.check(root, {**case.case["params"], **extra})
-                if not answer.get("accepted"):
-                    what = answer.get("changed") or answer.get("exception") or answer.get("removed")
-                    problems.append(f"{case.id} {extra}: {answer.get('outcome')} {str(what)[:150]}")
-            accepted += 1
+    for number, case in enumerate(recovery_cases([family])):
+        root = case.unpack_before(tmp_path / str(number))
+        with contextlib.suppress(RecoveryRefused):
+            recover(root, **given(case))
+        if case.id in REFUSED:
+            continue
+        for extra in ({}, {"force_unclean": 1}):
+            answer = kafka.check(root, {**case.case["params"], **extra})
+            if not answer.get("accepted"):
+                what = answer.get("changed") or answer.get("exception") or answer.get("removed")
+                problems.append(f"{case.id} {extra}: {answer.get('outcome')} {str(what)[:150]}")
+        accepted += 1
     assert not problems
     compared("safe recoveries that Kafka 4.1.0 opens without changing a byte", accepted)
 
