@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -61,13 +62,22 @@ def test_python(text: str, data: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "python" and "pyspark" in text])
-def test_spark(text: str, data: Path) -> None:
+def test_spark(data: Path) -> None:
     # a process of its own: one JVM serves a process, and relative paths are relative to where that was started
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    texts = [text for kind, text in BLOCKS if kind == "python" and "pyspark" in text]
+    assert len(texts) == 2
+    assert all('os.environ["PYSPARK_PYTHON"] = sys.executable' in text for text in texts)
     recover("data")
-    finished = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, cwd=data.parent, env=environment, check=False
+    # the second one finds the session of the first one, which takes seconds to start, and none of its names
+    program = (
+        "import json, sys\n"
+        "for text in json.loads(sys.argv[1]):\n"
+        "    exec(compile(text, 'example', 'exec'), {})\n"
     )
+    finished = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(texts)],
+        capture_output=True, text=True, cwd=data.parent, env=environment, check=False,
+    )  # fmt: skip
     assert finished.returncode == 0, finished.stderr[-2000:]
-    assert "|partition|count|" in finished.stdout
+    assert finished.stdout.count("|partition|count|") == 2
