@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -49,16 +50,25 @@ class Staged(WriterCommitMessage):
     """the streaming query, if it is one"""
 
 
-def begin(work: str, job: str) -> None:
-    """Make the directory for the files of a job."""
+def _persistently(change: Callable[[], object], *disturbed: int) -> None:
+    """Make a change, and again, a few times, where it ends in one of the errors that others beside it cause."""
     for tries_left in reversed(range(_TRIES)):
         try:
-            fs.make_directory(work)
-            fs.make_directory(os.path.join(work, job))
+            change()
             return
-        except StorageError as error:  # another job that ends removes the directory for all of them while it is empty
-            if error.errno != errno.ENOENT or not tries_left:
+        except StorageError as error:
+            if error.errno not in disturbed or not tries_left:
                 raise
+
+
+def begin(work: str, job: str) -> None:
+    """Make the directory for the files of a job."""
+
+    def make() -> None:
+        fs.make_directory(work)
+        fs.make_directory(os.path.join(work, job))
+
+    _persistently(make, errno.ENOENT)  # another job that ends removes the directory for all of them while it is empty
 
 
 class StagingFile:
@@ -117,18 +127,11 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 def discard(work: str, jobs: Iterable[str]) -> None:
     """Remove the files of jobs, and the directory for them if nothing else is in it."""
     for job in sorted(set(jobs)):
-        _remove_job(os.path.join(work, job))
+        removal = partial(fs.remove_tree, os.path.join(work, job))
+        _persistently(
+            removal, errno.ENOTEMPTY, errno.EEXIST
+        )  # an attempt that outlives its job has just begun to write
     fs.remove_if_empty(work)
-
-
-def _remove_job(path: str) -> None:
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            fs.remove_tree(path)
-            return
-        except StorageError as error:  # an attempt that outlives its job has just begun to write
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not tries_left:
-                raise
 
 
 def discard_all(work: str, prefix: str) -> None:

@@ -70,11 +70,7 @@ def test_spark(data: Path) -> None:
     assert all('os.environ["PYSPARK_PYTHON"] = sys.executable' in text for text in texts)
     recover("data")
     # the second one finds the session of the first one, which takes seconds to start, and none of its names
-    program = (
-        "import json, sys\n"
-        "for text in json.loads(sys.argv[1]):\n"
-        "    exec(compile(text, 'example', 'exec'), {})\n"
-    )
+    program = "import json, sys\nfor text in json.loads(sys.argv[1]):\n    exec(compile(text, 'example', 'exec'), {})\n"
     finished = subprocess.run(
         [sys.executable, "-c", program, json.dumps(texts)],
         capture_output=True, text=True, cwd=data.parent, env=environment, check=False,

@@ -111,23 +111,8 @@ def _array_reader(opcode: Opcode) -> Reader:
 
 
 def _read_pairs(data: bytes, cursor: int, end: int, count: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
-    """Pairs of a string and bytes; where both lengths are of one byte, without a call."""
     pairs: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
-        if end - cursor >= 2:
-            number = data[cursor]
-            behind = cursor + 1 + (number >> 1)
-            if number < 0x80 and not number & 1 and behind < end:
-                second = data[behind]
-                last = behind + 1 + (second >> 1)
-                if second == 1:
-                    pairs.append((data[cursor + 1 : behind], None))
-                    cursor = behind + 1
-                    continue
-                if second < 0x80 and not second & 1 and last <= end:
-                    pairs.append((data[cursor + 1 : behind], data[behind + 1 : last]))
-                    cursor = last
-                    continue
         key, cursor = _read_string(data, cursor, end, 0)
         value, cursor = _read_bytes(data, cursor, end, 0)
         pairs.append((key, value))
