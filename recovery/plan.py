@@ -13,8 +13,13 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
     CLUSTER_METADATA_DIRECTORY,
     LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
     FileKind,
     parse_segment_file,
 )
@@ -29,12 +34,16 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import recover_safely
-from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
+_READ_BY_A_BROKER = frozenset({
+    META_PROPERTIES, CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT,
+})  # fmt: skip
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
 
@@ -253,6 +262,11 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
                 "too; work on a copy instead"
             )
     for path, what in found.special.items():
-        if "/" in path:
-            return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
+        if "/" in path or path in _READ_BY_A_BROKER:
+            return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
+        if what == LINKED_DIRECTORY:
+            return (
+                f"{path} is {what}, which a broker would follow and recovery does not: put the directory itself in its "
+                "place, or give recovery the log directory in which it really is"
+            )
     return None
