@@ -46,8 +46,9 @@ class Located:
 class _Looker:
     """Compares places with the states they should be in; digests are taken once."""
 
-    def __init__(self, disks: Disks, *, undoing: bool) -> None:
+    def __init__(self, disks: Disks, *, to_undo: bool, undoing: bool) -> None:
         self._disks = disks
+        self._to_undo = to_undo
         self._undoing = undoing
         self._digests: dict[tuple[Place, int, int], str] = {}
 
@@ -59,7 +60,7 @@ class _Looker:
         return self._digests[key]
 
     def fits(self, place: Place, state: State) -> bool:
-        if self._undoing and place.in_run and place.path.startswith(STAGED + "/"):
+        if self._to_undo and place.in_run and place.path.startswith(STAGED + "/"):
             return True  # not needed any more
         fs, path = self._disks.at(place)
         status = fs.status(path)
@@ -135,7 +136,7 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline
-    looker = _Looker(disks, undoing=name == UNDOING)
+    looker = _Looker(disks, to_undo=to_undo, undoing=name == UNDOING)
     done = len(script.operations)
     possible = [(done, done)] if name == MANIFEST else [(0, done)]
     for place in timeline.places():
@@ -168,13 +169,13 @@ def _refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
 
 
 def roll_forward(
-    disks: Disks, located: Located, withhold_marker: Callable[[], str | None] = lambda: None
+    disks: Disks, located: Located, withhold_marker: Callable[[], str | None], forget: Callable[[], None]
 ) -> tuple[Journal, str | None]:
     """Do every operation that is not done yet, check the result, and close the journal.
 
     `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would not be true; the run
     then ends without it.  Returns the journal as it was closed, and that reason.  If a file turns out to have changed
-    since it was planned for, what was done is taken back and `RecoveryRefused` raised.
+    since it was planned for, what was done is taken back, as by `roll_back`, and `RecoveryRefused` raised.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
@@ -191,7 +192,7 @@ def roll_forward(
             script.operations[number].do(disks)
         except RecoveryRefused:
             finish_document(disks, JOURNAL, UNDOING)
-            _take_back(disks, journal, script, number)
+            _take_back(disks, journal, script, number, forget)
             disks.quarantine.remove_tree(disks.run_id)
             raise
     _remove_temporaries(disks, script)
@@ -223,19 +224,23 @@ def _verify(disks: Disks, script: Script) -> None:
             raise StorageError(5, "the file is not on disk as it was just written", disks.full(place))
 
 
-def roll_back(disks: Disks, located: Located, name: str) -> None:
-    """Take back every operation that was done, last first, put back all times, and close the journal as undone."""
+def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
+    """Take back every operation that was done, last first, put back all times, and close the journal as undone.
+
+    `forget` removes what else the run has left in the log directory.
+    """
     if name != UNDOING:
         finish_document(disks, name, UNDOING)
-    _take_back(disks, located.journal, located.script, located.position)
+    _take_back(disks, located.journal, located.script, located.position, forget)
 
 
-def _take_back(disks: Disks, journal: Journal, script: Script, position: int) -> None:
+def _take_back(disks: Disks, journal: Journal, script: Script, position: int, forget: Callable[[], None]) -> None:
     for operation in reversed(script.operations[:position]):
         operation.take_back(disks)
     _remove_temporaries(disks, script)
     if not journal.same_mount:
         _restore_directories(disks, journal)
+    forget()
     for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
         disks.root.set_mtime(path, mtime_ns)
     finish_document(disks, UNDOING, UNDONE)

@@ -106,7 +106,12 @@ class FileSystem:
                 descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o644, dir_fd=parent)
             except FileExistsError:
                 return os.open(name, os.O_RDWR | _FILE, dir_fd=parent), False
-            os.pwrite(descriptor, content(), 0)
+            try:
+                os.pwrite(descriptor, content(), 0)
+            except OSError:
+                os.close(descriptor)
+                os.unlink(name, dir_fd=parent)
+                raise
             return descriptor, True
 
     def close(self) -> None:

@@ -66,7 +66,11 @@ class BrokerLock:
         _refuse_if_held_here(self._fs.root)
         for _ in range(_TRIES):
             before = self._fs.mtime("")
-            self._descriptor, created = self._fs.open_or_create(LOCK_FILE, partial(self._note, before))
+            try:
+                self._descriptor, created = self._fs.open_or_create(LOCK_FILE, partial(self._note, before))
+            except StorageError:
+                self._fs.set_mtime("", before)
+                raise
             self._lock()
             if self._is_the_file():
                 self._locked = self._fs.mtime("")

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.files import MissingFileError, read_small
 
-__all__ = ["POINTER", "Pointer", "new_owner", "read_pointer"]
+__all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "new_owner", "read_pointer"]
 
 POINTER = ".kafkalog-quarantine"
+POINTER_BEFORE = POINTER + ".new"
+"""what it is called until it is whole"""
 _MOST_BYTES = 1 << 16
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
 

@@ -19,12 +19,12 @@ from kafkalog.recovery.digest import ContentDigest, Piece
 from kafkalog.recovery.fs import PIECE, Attributes
 from kafkalog.recovery.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
 from kafkalog.recovery.operations import FILES, READ_BY_A_BROKER, STAGED, Disks, own_new_file, tail_of
-from kafkalog.recovery.pointer import POINTER
+from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.states import Place
 
 __all__ = ["finish_document", "prepare", "write_document"]
 
-_OWN = frozenset({LOCK_FILE, POINTER})
+_OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
 def write_document(disks: Disks, journal: Journal, name: str) -> None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
-from kafkalog.log.directory import is_log_dir
 from kafkalog.log.files import read_small
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, PREPARING, SUPERSEDED, UNDOING, UNDONE, Journal, is_run_id
 from kafkalog.recovery.machine import machine_id
-from kafkalog.recovery.pointer import POINTER, Pointer, new_owner, read_pointer
+from kafkalog.recovery.operations import READ_BY_A_BROKER
+from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE, Pointer, new_owner, read_pointer
 
 __all__ = ["KeptRun", "Runs", "new_run_id"]
 
@@ -42,11 +42,8 @@ def _log_directory_around(place: str) -> str | None:
     """The log directory that a place is, or lies in."""
     path = place
     while True:
-        try:
-            if os.path.isdir(path) and is_log_dir(path):
-                return path
-        except StorageError:  # cannot be listed: then no broker's, or the next call will say so
-            pass
+        if any(os.path.isfile(os.path.join(path, name)) for name in READ_BY_A_BROKER):
+            return path
         parent = os.path.dirname(path)
         if parent == path:
             return None
@@ -134,30 +131,44 @@ class Runs:
         """The pointer that has to stand in the log directory before a run begins; None if none is needed."""
         if self.place == self.default and self._pointer is None:
             return None
-        known = self._pointer or Pointer(new_owner(), ())
-        if self.place == self.default or self.place in known.places:
-            return known
-        return Pointer(known.owner, (*known.places, self.place))
+        return self._pointer_to(self.place, None)
+
+    def pointer_of(self, run: KeptRun) -> Pointer | None:
+        """The pointer that a run which began has left, or should have."""
+        if run.place == self.default and self._pointer is None:
+            return None
+        return self._pointer_to(run.place, run.journal.owner)
+
+    def _pointer_to(self, place: str, owner: str | None) -> Pointer:
+        known = self._pointer or Pointer(owner or new_owner(), ())
+        return known if place in (self.default, *known.places) else Pointer(known.owner, (*known.places, place))
 
     def remember(self, root: FileSystem, pointer: Pointer | None) -> None:
         """Leave the pointer in the log directory, if it is not there yet."""
+        self._clear(root)
         if pointer is None or pointer == self._pointer:
             return
         data = pointer.encode()
-        temporary = f"{POINTER}.{pointer.owner}.kafkalog-tmp"
-        root.remove(temporary)
-        root.write_new(temporary, [(0, data)], len(data))
-        root.rename(temporary, POINTER)
+        root.write_new(POINTER_BEFORE, [(0, data)], len(data))
+        root.rename(POINTER_BEFORE, POINTER)
         root.sync_directory("")
         self._pointer = pointer
+
+    @staticmethod
+    def _clear(root: FileSystem) -> None:
+        """Remove a pointer that was being written when a run was stopped."""
+        if root.status(POINTER_BEFORE) is not None:
+            root.remove(POINTER_BEFORE)
+            root.sync_directory("")
 
     def reload(self) -> None:
         """Look at the quarantines again."""
         self._runs = None
 
-    def forget(self, root: FileSystem) -> None:
-        """Remove the pointer if it leads to no run any more."""
-        if self._pointer is not None and not self.all():
+    def forget(self, root: FileSystem, ending: str | None = None) -> None:
+        """Remove the pointer if it leads to no run any more, but for the one that is about to end."""
+        self._clear(root)
+        if self._pointer is not None and all(run.run_id == ending for run in self.all()):
             root.remove(POINTER)
             root.sync_directory("")
             self._pointer = None

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.names import DirectoryState, parse_partition_directory
+from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
@@ -449,8 +449,8 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
     root = os.path.realpath(given)
     if not is_log_dir(root) and is_partition_dir(root):
         root = os.path.dirname(root)
-    runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
-    runs.undoable(run_id)
+    if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
+        Runs(root, None if quarantine is None else os.fspath(quarantine)).undoable(run_id)
     with ExitStack() as stack:
         fs = FileSystem(root)
         stack.callback(fs.close)

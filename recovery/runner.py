@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
@@ -90,10 +91,11 @@ def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | N
                 finish_document(disks, run.name, SUPERSEDED)
                 continue
             completed.append(run.run_id)
+            runs.remember(root, runs.pointer_of(run))
             if run.name == UNDOING:
-                roll_back(disks, located, run.name)
+                roll_back(disks, located, run.name, partial(runs.forget, root, run.run_id))
             else:
-                _, why = roll_forward(disks, located, withhold_marker)
+                _, why = roll_forward(disks, located, withhold_marker, partial(runs.forget, root, run.run_id))
                 withheld = why or withheld
     for run in runs.abandoned():
         if not run.is_foreign:
@@ -154,13 +156,8 @@ def act(
         journal = prepare(disks, empty, made.actions, made.survey.source, lambda: _refuse_changed(made, still()))
         runs.remember(root, pointer)
         located = Located(journal, describe(journal, run_id), 0)
-        try:
-            _, withheld = roll_forward(disks, located, withhold_marker)
-        except RecoveryRefused:
-            runs.reload()
-            runs.forget(root)
-            root.set_mtime("", root.owner.st_mtime_ns)
-            raise
+        runs.reload()
+        _, withheld = roll_forward(disks, located, withhold_marker, partial(runs.forget, root, run_id))
         return Done(run_id, runs.place, withheld)
 
 
@@ -201,10 +198,7 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None) -> KeptRun:
             located = _locate(disks, run, to_undo=True)
         except Unexpected as found:
             raise RecoveryRefused(_why_not(disks, runs, run, found), reason="changed") from None
-        roll_back(disks, located, run.name)
-    runs.reload()
-    runs.forget(root)
-    root.set_mtime("", run.journal.directories.get("", root.owner.st_mtime_ns))
+        roll_back(disks, located, run.name, partial(runs.forget, root, run.run_id))
     return run
 
 

@@ -18,13 +18,14 @@ from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.tree import Tree
+from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
 
 __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]
 
 LINKED_DIRECTORY = "a symbolic link to a directory"
 
 _OPEN_FILES = 64
-_COMES_AND_GOES = frozenset({LOCK_FILE, ".kafkalog-quarantine"})
+_COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,6 @@ def test_a_path_that_is_no_log_directory(command: tuple[str, ...], kind: str, tm
 
 
 def test_a_locked_directory_is_refused(torn: Path) -> None:
-    before = stamps(torn)
     program = (
         "import fcntl, sys, time; held = open(sys.argv[1], 'w'); fcntl.lockf(held, fcntl.LOCK_EX);"
         "print('locked', flush=True); time.sleep(60)"
@@ -146,6 +145,7 @@ def test_a_locked_directory_is_refused(torn: Path) -> None:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
+        before = stamps(torn)
         for command in (("recover", "--yes"), ("undo", "--yes")):
             finished = kafkalog(*command, torn)
             assert finished.code == 3

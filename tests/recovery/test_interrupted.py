@@ -7,7 +7,6 @@ n = 1, 2, 3 … until the run ends undisturbed, which proves that every operatio
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import shutil
@@ -21,11 +20,13 @@ from typing import Any
 
 import pytest
 
+from elsewhere import PLACES, quarantine_at
+from every_byte import Originals
 from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused, StorageError
-from kafkalog.codec.crc32c import crc32c
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.pointer import POINTER
 from recovery_settings import given
 from trees import contents, copy_tree, first_difference, stamps
 
@@ -72,15 +73,18 @@ def scenario_cases() -> list[RecoveryCase]:
 CASES = scenario_cases()
 
 
-def disturbed(root: Path, case: RecoveryCase, number: int, failure: Failure, patch: pytest.MonkeyPatch) -> bool:
-    """Recover with a failure at the n-th change; False if the run ended before it came to it."""
+def disturbed(work: Callable[[], object], number: int, failure: Failure, patch: pytest.MonkeyPatch) -> bool:
+    """Recover or undo with a failure at the n-th change; False if it ended before it came to it."""
     with failing_at(number, failure, patch) as count:
         try:
-            recover(root, **given(case))
+            work()
         except Stopped:
             return True
         except StorageError as error:
             assert error.errno in (errno.ENOSPC, errno.EIO, errno.EROFS)  # noqa: PT017
+            return True
+        except RecoveryRefused as refused:
+            assert refused.reason == "quarantine"  # noqa: PT017
             return True
         assert count[0] < number
         return False
@@ -94,23 +98,92 @@ FAILURES: dict[str, Failure] = {
 }
 
 
-@pytest.mark.parametrize("how", list(FAILURES))
+SLOW = ("failing with EIO", "on a read-only file system")
+
+
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [
+        pytest.param(place, how, marks=[pytest.mark.sweep] if place != PLACES[0] and how in SLOW else [])
+        for place in PLACES
+        for how in FAILURES
+    ],
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
-    case: RecoveryCase, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+    case: RecoveryCase,
+    how: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Callable[[str, int], None],
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
     want = undisturbed_result(case, original, tmp_path)
-    before = stamps(original)
+    before, originals = stamps(original), Originals(original)
     number = 0
     while True:
         number += 1
         again = copy_tree(original, tmp_path / "again")
-        if not disturbed(again, case, number, FAILURES[how], monkeypatch):
-            break
-        complete_and_undo(case, again, want, before, f"operation {number}")
+        with quarantine_at(place, tmp_path) as kept:
+            work = lambda: recover(again, quarantine=kept, **given(case))  # noqa: E731, B023
+            if not disturbed(work, number, FAILURES[how], monkeypatch):
+                shutil.rmtree(again)
+                break
+            assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
+            if number % 2:
+                complete_and_undo(case, again, want, before, f"operation {number}", kept)
+            else:
+                undo_at_once(again, before, f"operation {number}", kept)
     assert number > 10
-    measured(f"recoveries {how} before each of their changes, then completed and undone", number - 1)
+    measured(f"recoveries {how} before each of their changes, quarantine {place}, completed or undone", number - 1)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("how", ["stopped", "out of space"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
+def test_an_undo_stopped_anywhere_is_gone_on_with(
+    case: RecoveryCase,
+    how: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Callable[[str, int], None],
+) -> None:
+    original = case.unpack_before(tmp_path / "original")
+    before, originals = stamps(original), Originals(original)
+    number = 0
+    while True:
+        number += 1
+        again = copy_tree(original, tmp_path / "again")
+        with quarantine_at(place, tmp_path) as kept:
+            recover(again, quarantine=kept, **given(case))
+            went_on = disturbed(lambda: undo(again, quarantine=kept), number, FAILURES[how], monkeypatch)  # noqa: B023
+            assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
+            undo_at_once(again, before, f"operation {number} of an undo", kept)
+            if not went_on:
+                break
+    assert number > 5
+    measured(f"undos {how} before each of their changes, quarantine {place}, then gone on with", number - 1)
+
+
+def beside(root: Path) -> Path:
+    return root.with_name(root.name + ".recovery")
+
+
+def undo_at_once(again: Path, before: dict[str, tuple[int, int, str]], where: str, kept: Path | None) -> None:
+    """Undo takes back whatever there is."""
+    while True:
+        try:
+            undo(again, quarantine=kept)
+        except RecoveryRefused as refused:
+            assert refused.reason == "no_run", (where, refused)  # noqa: PT017
+            break
+    recovered = dict(stamps(again))
+    assert first_difference(recovered, dict(before)) == "", f"undo after {where}"
+    assert not (again / ".lock").exists()
+    shutil.rmtree(again)
+    shutil.rmtree(beside(again), ignore_errors=True)
 
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
@@ -125,19 +198,13 @@ def complete_and_undo(
     want: dict[str, tuple[int, str]],
     before: dict[str, tuple[int, int, str]],
     where: str,
+    kept: Path | None = None,
 ) -> None:
     """A second run reaches what an undisturbed one reaches; undo takes back every run there is."""
-    recover(again, **given(case))
-    assert first_difference(dict(contents(again)), dict(want)) == "", f"second run after {where}"
-    while True:
-        try:
-            undo(again)
-        except RecoveryRefused as refused:
-            assert refused.reason == "no_run"  # noqa: PT017
-            break
-    assert first_difference(dict(stamps(again)), dict(before)) == "", f"undo after {where}"
-    shutil.rmtree(again)
-    shutil.rmtree(again.with_name(again.name + ".recovery"), ignore_errors=True)
+    recover(again, quarantine=kept, **given(case))
+    got = {path: held for path, held in contents(again).items() if path != POINTER}
+    assert first_difference(dict(got), dict(want)) == "", f"second run after {where}"
+    undo_at_once(again, before, where, kept)
 
 
 def killed_at(number: int, work: Callable[[], object]) -> bool:
@@ -185,37 +252,34 @@ def many_cases() -> list[RecoveryCase]:
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("case", many_cases(), ids=lambda case: case.id.replace("/", ":"))
 def test_killed_anywhere_and_killed_again(
-    case: RecoveryCase, tmp_path: Path, measured: Callable[[str, int], None]
+    case: RecoveryCase, place: str, tmp_path: Path, measured: Callable[[str, int], None]
 ) -> None:
     """SIGKILL before the i-th change, again before the j-th of the run that follows, then completed and undone."""
     original = case.unpack_before(tmp_path / "original")
     want = undisturbed_result(case, original, tmp_path)
-    before = stamps(original)
-    kills = number = 0
+    before, originals = stamps(original), Originals(original)
+    kills = undos = number = 0
     second = random.Random(case.id)
-    while True:
+    went_on = True
+    while went_on:
         number += 1
-        again = copy_tree(original, tmp_path / "again")
-        if not killed_at(number, lambda root=again: recover(root, **given(case))):  # type: ignore[misc]
-            shutil.rmtree(again)
-            break
         for nested in sorted({1, second.randrange(1, 40)}):
-            twice = copy_tree(again, tmp_path / "twice")
-            if (tmp_path / "again.recovery").exists():
-                place = copy_tree(tmp_path / "again.recovery", tmp_path / "twice.recovery")
-                rename_root(place, str(again), str(twice))
-            kills += 1 + killed_at(nested, lambda root=twice: recover(root, **given(case)))  # type: ignore[misc]
-            complete_and_undo(case, twice, want, before, f"kills {number} and {nested}")
-        kills += killed_at(second.randrange(1, 20), lambda root=again: undo(root))  # type: ignore[misc]
-        complete_and_undo(case, again, want, before, f"kill {number}, then undo killed")
-    measured("kills of a recovery, each then completed and undone", kills)
-
-
-def rename_root(quarantine: Path, old: str, new: str) -> None:
-    """A copied journal speaks of the copied directory."""
-    for path in quarantine.glob("*/*.json"):
-        body, _, _checksum = path.read_bytes().rstrip(b"\n").rpartition(b"\n")
-        changed = body.replace(json.dumps(old).encode(), json.dumps(new).encode())
-        path.write_bytes(changed + f"\n{crc32c(changed):08x}\n".encode())
+            again = copy_tree(original, tmp_path / "again")
+            with quarantine_at(place, tmp_path) as kept:
+                work = lambda: recover(again, quarantine=kept, **given(case))  # noqa: E731, B023
+                went_on = killed_at(number, work)
+                assert originals.missing(again, kept or beside(again)) == [], f"after kill {number}"
+                kills += went_on + killed_at(nested, work)
+                assert originals.missing(again, kept or beside(again)) == [], f"after kills {number} and {nested}"
+                complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
+        again = copy_tree(original, tmp_path / "again")
+        with quarantine_at(place, tmp_path) as kept:
+            killed_at(number, lambda: recover(again, quarantine=kept, **given(case)))  # noqa: B023
+            undos += killed_at(second.randrange(1, 20), lambda: undo(again, quarantine=kept))  # noqa: B023
+            assert originals.missing(again, kept or beside(again)) == [], f"kill {number}, then undo killed"
+            complete_and_undo(case, again, want, before, f"kill {number}, then undo killed", kept)
+    measured(f"kills of a recovery, quarantine {place}, each then completed and undone", kills)
+    measured(f"kills of an undo, quarantine {place}, each then gone on with", undos)

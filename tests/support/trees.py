@@ -25,9 +25,9 @@ def contents(root: Path) -> dict[str, tuple[int, str]]:
 
 
 def stamps(root: Path) -> dict[str, tuple[int, int, str]]:
-    """Relative path -> (mtime in ns, mode, what it holds) of everything but the broker's lock file."""
+    """Relative path -> (mtime in ns, mode, what it holds) of the root and all in it but the broker's lock file."""
     found = {}
-    for path in sorted(root.rglob("*")):
+    for path in [root, *sorted(root.rglob("*"))] if root.exists() else ():
         if path.name == ".lock":
             continue
         status = path.lstat()
