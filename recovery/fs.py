@@ -24,7 +24,7 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.recovery.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
 
-__all__ = ["PIECE", "Attributes", "FileSystem"]
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -33,6 +33,10 @@ PIECE = 1 << 20
 _MOST_DEPTH = 100
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
+
+
+Facts = tuple[int, int, int]
+"""size, modification time (ns) and inode: what a file is known by without being read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,12 +306,13 @@ class FileSystem:
             finally:
                 os.close(descriptor)
 
-    def truncate(self, path: str, size: int) -> None:
-        """Cut a file and flush it."""
+    def truncate(self, path: str, size: int, expected: Facts | None = None) -> None:
+        """Cut a file and flush it; `RecoveryRefused` if it is not the expected one any more."""
         with self._wrapped("cut the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
             try:
+                self._refuse_other(path, os.fstat(descriptor), expected)
                 os.ftruncate(descriptor, size)
                 os.fsync(descriptor)
             finally:
@@ -324,6 +329,26 @@ class FileSystem:
             finally:
                 os.close(descriptor)
 
+    def replace(self, path: str, target: str, expected: Facts | None = None) -> None:
+        """Rename over a file; `RecoveryRefused` if that is not the expected one any more."""
+        self.refuse_other(target, expected)
+        self.rename(path, target)
+
+    def refuse_other(self, path: str, expected: Facts | None) -> None:
+        """Raise `RecoveryRefused` if a file is not the expected one."""
+        if expected is not None:
+            self._refuse_other(path, self.status(path), expected)
+
+    def _refuse_other(self, path: str, status: os.stat_result | None, expected: Facts | None) -> None:
+        if expected is None:
+            return
+        if status is None or (status.st_size, status.st_mtime_ns, status.st_ino) != expected:
+            raise RecoveryRefused(
+                f"{os.path.join(self.root, path)} changed since the plan was made: something else is writing there; "
+                "stop it, and plan anew",
+                reason="changed",
+            )
+
     def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
         """Rename within this root or into another one."""
         with self._wrapped("rename the file", path):
@@ -339,8 +364,9 @@ class FileSystem:
             to_directory, target_name = other._at(target)
             os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
 
-    def remove(self, path: str) -> None:
-        """Remove a file if it is there."""
+    def remove(self, path: str, expected: Facts | None = None) -> None:
+        """Remove a file if it is there; `RecoveryRefused` if it is not the expected one any more."""
+        self.refuse_other(path, expected)
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
             os.unlink(name, dir_fd=parent)
@@ -380,34 +406,34 @@ class FileSystem:
         return size, wanted
 
     def copy_tree(self, source: str) -> None:
-        """Copy another directory into this one, with all attributes; locks are left out.
-
-        Raises `RecoveryRefused`, before anything is copied, if there is a file that is neither regular nor a directory.
-        """
-        other = FileSystem(source)
-        try:
-            entries = list(other.walk(""))
-            for path, status in entries:
-                if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
-                    raise RecoveryRefused(
-                        f"{os.path.join(other.root, path)} is {what}, which a copy would not hold: put the file or "
-                        "directory itself in its place, or move it out of the log directory",
-                        reason="special",
-                    )
-            for path, status in entries:
+        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes but no lock."""
+        with FileSystem(source) as other:
+            directories = []
+            for path, status in other.walk(""):
                 if stat.S_ISDIR(status.st_mode):
                     self.make_directory(path)
+                    directories.append(path)
                 elif path != LOCK_FILE:
                     self.copy_file(other, path, path)
                     self.set_attributes(path, other.attributes(path))
-            for path in sorted((path for path, status in entries if stat.S_ISDIR(status.st_mode)), reverse=True):
+            for path in sorted(directories, reverse=True):
                 self.sync_directory(path)
                 self.set_attributes(path, other.attributes(path))
             self.sync_directory("")
             self.set_attributes("", other.attributes(""))
-        finally:
-            other.close()
+
+    @staticmethod
+    def refuse_special(source: str) -> None:
+        """Raise `RecoveryRefused` if a directory holds what is neither a file nor a directory: a copy would lack it."""
+        with FileSystem(source) as fs:
+            for path, status in fs.walk(""):
+                if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
+                    raise RecoveryRefused(
+                        f"{os.path.join(fs.root, path)} is {what}, which a copy would not hold: put the file or "
+                        "directory itself in its place, or move it out of the log directory",
+                        reason="special",
+                    )
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Everything below a directory with its lstat, directories before what is in them."""

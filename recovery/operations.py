@@ -21,10 +21,10 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
 )
 from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.fs import Attributes, FileSystem
+from kafkalog.recovery.fs import Attributes, Facts, FileSystem
 from kafkalog.recovery.journal import EntryKind, FileState, Journal, Step
 from kafkalog.recovery.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Tree, Uncut, Untouched, Whole
-from kafkalog.recovery.survey import FileFacts, facts_of
+from kafkalog.recovery.survey import FileFacts
 
 __all__ = [
     "FILES",
@@ -87,19 +87,15 @@ class Disks:
         for depth in range(len(parts)):
             fs.make_directory("/".join(parts[: depth + 1]))
 
+    def facts(self, place: Place) -> Facts | None:
+        """What a file that is about to be changed must still be known by; None if it was compared otherwise."""
+        facts = self.expected.get(place.path) if not place.in_run else None
+        return None if facts is None else (facts.size, facts.mtime_ns, facts.inode)
+
     def check(self, place: Place) -> None:
         """Raise `RecoveryRefused` if a file is not the one that the plan saw."""
-        facts = self.expected.get(place.path) if not place.in_run else None
-        if facts is None:
-            return
-        status = self.root.status(place.path)
-        now = None if status is None else facts_of(status)
-        if now is None or (now.size, now.mtime_ns, now.inode) != (facts.size, facts.mtime_ns, facts.inode):
-            raise RecoveryRefused(
-                f"{self.full(place)} changed since the plan was made: something else is writing there; "
-                "stop it, and plan anew",
-                reason="changed",
-            )
+        if not place.in_run:
+            self.root.refuse_other(place.path, self.facts(place))
 
     def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
         """Put a copy of what was saved in its place, whole and verified before it gets the name."""
@@ -183,6 +179,7 @@ class MoveDirectory(Operation):
 
     def describe(self, timeline: Timeline) -> None:
         _need(timeline.state(self.source) != ABSENT and timeline.state(self.target) == ABSENT)
+        _need(self.target.in_run or not self.target.path.startswith(self.source.path + "/"))
         for place in [self.source, *timeline.below(self.source)]:
             target = Place(self.target.in_run, self.target.path + place.path[len(self.source.path) :])
             timeline.put(target, timeline.state(place))
@@ -274,8 +271,7 @@ class Install(Operation):
         disks.root.remove(temporary)
         disks.root.copy_file(disks.quarantine, source, temporary)
         own_new_file(disks.root, disks.root, temporary, self.path.path, self.before)
-        disks.check(self.path)
-        disks.root.rename(temporary, self.path.path)
+        disks.root.replace(temporary, self.path.path, disks.facts(self.path))
         disks.sync(self.path)
 
     def take_back(self, disks: Disks) -> None:
@@ -302,8 +298,7 @@ class Drop(Operation):
         timeline.put(self.path, ABSENT)
 
     def do(self, disks: Disks) -> None:
-        disks.check(self.path)
-        disks.root.remove(self.path.path)
+        disks.root.remove(self.path.path, disks.facts(self.path))
         disks.sync(self.path)
 
     def take_back(self, disks: Disks) -> None:
@@ -346,8 +341,7 @@ class CutOff(Operation):
             timeline.put(self.path, Cut(state.kept, state.kept_crc32c, state.size, self.tail))
 
     def do(self, disks: Disks) -> None:
-        disks.check(self.path)
-        disks.root.truncate(self.path.path, self.kept)
+        disks.root.truncate(self.path.path, self.kept, disks.facts(self.path))
         disks.root.set_mtime(self.path.path, self.before.attributes.mtime_ns)
 
     def take_back(self, disks: Disks) -> None:

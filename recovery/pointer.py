@@ -51,7 +51,7 @@ def read_pointer(root: str) -> Pointer | None:
         return None
     except (StorageError, LimitExceeded) as error:
         raise _refused(path, str(error)) from error
-    first, *places = text.splitlines() if "\0" not in text else [""]
+    first, *places = (text.splitlines() if "\0" not in text else []) or [""]
     match = _FIRST.fullmatch(first)
     if match is None or any(not os.path.isabs(place) or os.path.normpath(place) != place for place in places):
         raise _refused(path, "it does not hold what kafkalog writes there")

@@ -423,6 +423,7 @@ def recover_into(
     if destination.startswith(os.path.join(root, "")):
         raise UsageError(f"{os.fspath(target)} lies inside the log directory")
     refuse_if_locked(root)
+    FileSystem.refuse_special(root)
     copy = FileSystem.create(destination)
     try:
         copy.copy_tree(root)

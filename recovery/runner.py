@@ -192,24 +192,33 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None) -> KeptRun:
     run = runs.undoable(run_id)
     if run.is_foreign and run.name != "manifest.json" and run_id is None:
         refuse_foreign(runs, None)
+    later = next((each for each in runs.after(run) if _touched(each) & _touched(run)), None)
+    if later is not None:
+        raise RecoveryRefused(
+            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and changed some of the "
+            "same files: undo that one first; nothing was changed",
+            reason="changed",
+        )
     with _quarantine_of(run) as quarantine:
         disks = Disks(root, quarantine, run.run_id)
         try:
             located = _locate(disks, run, to_undo=True)
         except Unexpected as found:
-            raise RecoveryRefused(_why_not(disks, runs, run, found), reason="changed") from None
+            raise RecoveryRefused(_why_not(disks, run, found), reason="changed") from None
         roll_back(disks, located, run.name, partial(runs.forget, root, run.run_id))
     return run
 
 
-def _why_not(disks: Disks, runs: Runs, run: KeptRun, found: Unexpected) -> str:
+def _touched(run: KeptRun) -> set[str]:
+    steps = run.journal.steps
+    return {path for step in steps for path in (step.path, step.target) if path} | (set(run.journal.directories) - {""})
+
+
+def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
     where = f"{disks.full(found.place)} {found.what}"
     saved = f"nothing was changed; what the run saved is in {run.directory}"
-    later = [each.run_id for each in runs.after(run)]
     if found.place.in_run:
         return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
-    if later:
-        return f"run {run.run_id} cannot be undone before run {later[-1]}, which came after it: {where}; {saved}"
     if run.name in (JOURNAL, UNDOING):
         return (
             f"run {run.run_id} was cut short and cannot be undone any more: {where} since, by a broker perhaps; "

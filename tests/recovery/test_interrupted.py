@@ -13,8 +13,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,37 +27,8 @@ from kafkalog.recovery import recover, undo
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.pointer import POINTER
 from recovery_settings import given
+from stopping import CHANGING, Failure, Stopped, failing_at
 from trees import contents, copy_tree, first_difference, stamps
-
-CHANGING = (
-    "make_directory", "write_new", "own", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
-    "remove_directory", "sync_directory", "set_mtime",
-)  # fmt: skip
-
-
-Failure = Callable[[], BaseException]
-
-
-class Stopped(BaseException):
-    """The process is gone: nothing catches this."""
-
-
-@contextmanager
-def failing_at(number: int, failure: Failure, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Let the n-th changing operation fail instead of doing anything."""
-    count = [0]
-    with monkeypatch.context() as patch:
-        for name in CHANGING:
-            original = getattr(FileSystem, name)
-
-            def wrapped(self: FileSystem, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                count[0] += 1
-                if count[0] == number:
-                    raise failure()
-                return _original(self, *args, **kwargs)
-
-            patch.setattr(FileSystem, name, wrapped)
-        yield count
 
 
 def scenario_cases() -> list[RecoveryCase]:

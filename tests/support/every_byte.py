@@ -17,7 +17,7 @@ class Originals:
         self.contents = {
             str(path.relative_to(root)): path.read_bytes()
             for path in sorted(root.rglob("*"))
-            if path.is_file() and path.name != ".lock"
+            if path.is_file() and path.name != ".lock" and not path.name.startswith(".kafkalog-quarantine")
         }
 
     def missing(self, *places: Path | None) -> list[str]:

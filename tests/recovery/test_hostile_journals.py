@@ -1,0 +1,259 @@
+"""Journals and pointers are input from the disk: a right checksum proves nothing.
+
+Whatever they say, `recover` and `undo` end with one sentence and have changed nothing, neither in the directory nor
+anywhere else; or they act on the directory they were given and on nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import kafkalog
+from fixture_data import recovery_cases
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.recovery import recover
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING
+from kafkalog.recovery.pointer import POINTER
+from recovery_settings import given
+from trees import first_difference, stamps
+
+CASE = recovery_cases(["torn_tail"])[0]
+STATE = {"size": 1, "digest": "0" * 64,
+         "attributes": {"mtime_ns": 0, "mode": 0o644, "uid": 0, "gid": 0, "extended": {}}}  # fmt: skip
+Values = dict[str, Any]
+
+
+def step(**given: Any) -> Values:
+    empty = {"kind": "remove", "path": "t-0/x", "target": None, "before": None, "after": None, "kept_bytes": None,
+             "kept_crc32c": None, "entries": None}  # fmt: skip
+    return {**empty, **given}
+
+
+def replaced(**given: Any) -> Callable[[Values], Values]:
+    return lambda values: {**values, **given}
+
+
+def first_step(**given: Any) -> Callable[[Values], Values]:
+    return lambda values: {**values, "steps": [{**values["steps"][0], **given}, *values["steps"][1:]]}
+
+
+def steps(*each: Values) -> Callable[[Values], Values]:
+    return lambda values: {**values, "steps": list(each)}
+
+
+BAD_PATHS = ("/etc/passwd", "../outside", "t-0/../../outside", "", ".", "..", "t-0/", "/", "t-0//x", "a\0b", "a/b/c",
+             "\ud800", 7, None, ["t-0"])  # fmt: skip
+HOSTILE: dict[str, Callable[[Values], Any]] = {
+    **{f"path {path!r}": first_step(path=path) for path in BAD_PATHS},
+    **{
+        f"target {path!r}": steps(step(kind="rename", path="t-0/00000000000000000000.log", target=path, before=STATE))
+        for path in BAD_PATHS
+    },
+    **{f"directory {path!r}": replaced(directories={path: 0}) for path in ("../x", "/tmp", "a/b/c", "a\0")},
+    **{
+        f"bystander {path!r}": replaced(bystanders={path: {"kind": "file", "size": 0, "mtime_ns": 0}})
+        for path in ("../x", "/tmp", "", "a\0")
+    },
+    **{
+        f"entry {path!r}": steps(
+            step(kind="remove_directory", path="t-0", before=STATE, entries={path: ["file", STATE]})
+        )
+        for path in ("../x", "/x", "", "a/../../x", "a\0")
+    },
+    **{f"run {name!r}": replaced(run_id=name) for name in ("../../x", "", "x", "20260101T000000.000000Z-zzzzzzzz", 7)},
+    **{f"the document is {value!r}": lambda values, value=value: value for value in (None, [], 7, "x", {}, True)},
+    "another version": replaced(version=1),
+    "no version": lambda values: {name: value for name, value in values.items() if name != "version"},
+    "a field too many": replaced(more=1),
+    "a field less": lambda values: {name: value for name, value in values.items() if name != "mode"},
+    "steps are no list": replaced(steps={"0": 1}),
+    "a step is no object": replaced(steps=[7]),
+    "a step of no known kind": first_step(kind="format"),
+    "a step without what it needs": steps(step(kind="write")),
+    "a negative size": first_step(kept_bytes=-1),
+    "a size of 2^70": first_step(kept_bytes=2**70),
+    "a size that is true": first_step(kept_bytes=True),
+    "a size that is a fraction": first_step(kept_bytes=1.5),
+    "cut behind the end": first_step(kept_bytes=2**40),
+    "a mode with more bits": first_step(before={**STATE, "attributes": {**STATE["attributes"], "mode": 2**20}}),  # type: ignore[dict-item]
+    "a digest that is none": first_step(before={**STATE, "digest": "x" * 64}),
+    "attributes that are none": first_step(before={**STATE, "attributes": []}),
+    "the root is no path": replaced(root="logs"),
+    "the root is not text": replaced(root=None),
+    "the sequence is text": replaced(sequence="1"),
+    "same_mount is a number": replaced(same_mount=1),
+    "a rename onto itself": steps(step(kind="rename", path="t-0/a", target="t-0/a", before=STATE)),
+    "removed twice": steps(step(before=STATE), step(before=STATE)),
+    "renamed from nothing": steps(step(kind="rename", path="t-0/none", target="t-0/x")),
+    "a directory moved into itself": steps(step(kind="rename_directory", path="t-0", target="t-0/x")),
+    "cut, then removed": steps(
+        step(kind="truncate", path="t-0/a", before=STATE, kept_bytes=0, kept_crc32c=0), step(path="t-0/a", before=STATE)
+    ),
+    "written, and then another file": steps(
+        step(kind="write", path="t-0/a", after=STATE), step(path="t-0/a", before={**STATE, "size": 2})
+    ),
+    "a file that was never there": steps(step(path="t-0/never", before=STATE)),
+}  # fmt: skip
+
+
+IMPOSSIBLE = (
+    "a rename onto itself", "removed twice", "renamed from nothing", "a directory moved into itself",
+    "cut, then removed", "written, and then another file",
+)  # fmt: skip
+"""steps that are well formed, each by itself"""
+
+
+def sealed(body: bytes) -> bytes:
+    return body + f"\n{crc32c(body):08x}\n".encode()
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
+    """A journal as a run writes it."""
+    root = CASE.unpack_before(tmp_path_factory.mktemp("run") / "logs")
+    recover(root, **given(CASE))
+    (manifest,) = root.parent.glob(f"logs.recovery/*/{MANIFEST}")
+    loaded: Values = json.loads(manifest.read_bytes().splitlines()[0])
+    return loaded
+
+
+def hostile_directory(tmp_path: Path, name: str, data: bytes) -> Path:
+    root = CASE.unpack_before(tmp_path / "parent" / "logs")
+    run = root.with_name("logs.recovery") / "20260101T000000.000000Z-00000001"
+    run.mkdir(parents=True)
+    (run / name).write_bytes(data)
+    (tmp_path / "parent" / "outside").write_text("not to be touched")
+    return root
+
+
+def one_sentence_and_nothing_changed(root: Path, *words: str | Path) -> None:
+    top = root.parent.parent
+    before = stamps(top)
+    finished = kafkalog(*words)
+    assert finished.code == 3, finished
+    assert len(finished.err.splitlines()) == 1, finished.err
+    assert "unexpected" not in finished.err
+    assert first_difference(dict(stamps(top)), dict(before)) == ""
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_journal_with_a_right_checksum(
+    what: str, values: Values, tmp_path: Path, measured: Callable[[str, int], None]
+) -> None:
+    written = {**values, "run_id": "20260101T000000.000000Z-00000001"}
+    try:
+        data = sealed(json.dumps(HOSTILE[what](written), ensure_ascii=True).encode())
+    except (KeyError, IndexError):
+        raise AssertionError(what) from None
+    commands: tuple[tuple[str, ...], ...] = (("undo", "--yes"), ("undo", "--yes", "--run", written["run_id"]))
+    for name in (JOURNAL, MANIFEST, UNDOING):
+        root = hostile_directory(tmp_path / name, name, data)
+        for words in commands:
+            one_sentence_and_nothing_changed(root, *words, root)
+        # a run that has ended is not read for its steps, and one that fits no more is put aside: recover goes on
+        if what not in ("a file that was never there", *(IMPOSSIBLE if name == MANIFEST else ())):
+            one_sentence_and_nothing_changed(root, "recover", "--yes", root)
+    measured("hostile journals, each under three names, refused with everything left as it was", 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[" * 100_000, b"{\"version\":" + b"9" * 5000 + b"}", b"\xff\xfe", b"{}" * 3, b"null"],
+    ids=["empty", "cut", "deep", "a long number", "no text", "several", "null"],
+)  # fmt: skip
+def test_a_journal_that_is_no_json(body: bytes, tmp_path: Path) -> None:
+    root = hostile_directory(tmp_path, JOURNAL, sealed(body))
+    for words in (("undo", "--yes"), ("recover", "--yes")):
+        one_sentence_and_nothing_changed(root, *words, root)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "empty", "a directory", "a link"])
+def test_a_journal_that_is_damaged(damage: str, values: Values, tmp_path: Path) -> None:
+    data = bytearray(sealed(json.dumps(values).encode()))
+    data[20] ^= 1
+    root = hostile_directory(tmp_path, JOURNAL, bytes(data) if damage == "flipped" else b"")
+    (journal,) = root.parent.glob(f"logs.recovery/*/{JOURNAL}")
+    if damage == "a directory":
+        journal.unlink()
+        journal.mkdir()
+    elif damage == "a link":
+        journal.unlink()
+        journal.symlink_to("/dev/zero")
+    for words in (("undo", "--yes"), ("recover", "--yes")):
+        top = root.parent.parent
+        before = stamps(top)
+        finished = kafkalog(*words, root)
+        assert finished.code in (3, 4)
+        assert len(finished.err.splitlines()) == 1
+        assert first_difference(dict(stamps(top)), dict(before)) == ""
+
+
+POINTERS = {
+    "a NUL": b"kafkalog-quarantine " + b"0" * 32 + b"\n/tmp/a\0b\n",
+    "only a NUL": b"\0",
+    "relative": b"kafkalog-quarantine " + b"0" * 32 + b"\nelsewhere\n",
+    "dots": b"kafkalog-quarantine " + b"0" * 32 + b"\n/tmp/../etc\n",
+    "no id": b"/tmp/elsewhere\n",
+    "empty": b"",
+    "no text": b"\xff\xfe\n",
+    "long": b"x" * (1 << 17),
+}
+
+
+@pytest.mark.parametrize("what", [*POINTERS, "a directory", "a link", "a FIFO"])
+def test_a_pointer_that_is_none(what: str, tmp_path: Path) -> None:
+    import os
+
+    root = CASE.unpack_before(tmp_path / "parent" / "logs")
+    pointer = root / POINTER
+    if what == "a directory":
+        pointer.mkdir()
+    elif what == "a link":
+        pointer.symlink_to("/dev/zero")
+    elif what == "a FIFO":
+        os.mkfifo(pointer)
+    else:
+        pointer.write_bytes(POINTERS[what])
+    for words in (("undo", "--yes"), ("recover", "--yes")):
+        one_sentence_and_nothing_changed(root, *words, root)
+
+
+def test_a_pointer_leads_to_nothing_new(tmp_path: Path) -> None:
+    """A directory that was handed to us says that its quarantine is elsewhere: nothing is written there."""
+    root = CASE.unpack_before(tmp_path / "parent" / "logs")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (root / POINTER).write_bytes(b"kafkalog-quarantine " + b"0" * 32 + f"\n{elsewhere / 'home'}\n".encode())
+    before = stamps(elsewhere)
+    assert kafkalog("recover", "--yes", root).code == 2
+    assert stamps(elsewhere) == before
+    assert kafkalog("undo", "--yes", root).code == 2
+    assert stamps(elsewhere) == before
+
+
+def test_a_run_of_another_machine_is_completed_only_when_named(
+    values: Values, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stopping import Stopped, failing_at
+
+    root = CASE.unpack_before(tmp_path / "parent" / "logs")
+    looked = stamps(root)
+    monkeypatch.setattr("kafkalog.recovery.runner.machine_id", lambda: "0123456789abcdef")
+    number = 1
+    while not list(root.parent.glob(f"logs.recovery/*/{JOURNAL}")):
+        number += 1
+        with failing_at(number, Stopped, monkeypatch), pytest.raises(Stopped):
+            recover(root, **given(CASE))
+    monkeypatch.undo()
+    (run,) = (path.parent.name for path in root.parent.glob(f"logs.recovery/*/{JOURNAL}"))
+    one_sentence_and_nothing_changed(root, "recover", "--yes", root)
+    one_sentence_and_nothing_changed(root, "undo", "--yes", root)
+    one_sentence_and_nothing_changed(root, "recover", "--yes", "--complete", "20260101T000000.000000Z-00000001", root)
+    assert recover(root, complete=run, **given(CASE)).completed == (run,)
+    assert kafkalog("undo", "--yes", "--run", run, root).code == 2
+    assert first_difference(dict(stamps(root)), dict(looked)) == ""

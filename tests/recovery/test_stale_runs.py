@@ -1,0 +1,93 @@
+"""A run is killed, the broker starts on what is there and goes on; then an operator comes back to kafkalog.
+
+At every point at which a run can be stopped: the broker's own recovery (as recorded, for that damage) stands over the
+directory, a batch is appended, and `recover` still works, `undo` declines without a change, and no byte is gone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from elsewhere import PLACES, quarantine_at
+from every_byte import Originals
+from fixture_data import RecoveryCase, recovery_cases
+from kafkalog import RecoveryRefused
+from kafkalog.recovery import recover, undo
+from kafkalog.recovery.journal import JOURNAL, SUPERSEDED
+from recovery_settings import given
+from stopping import Stopped, failing_at
+from trees import copy_tree, first_difference, stamps
+
+CASES = [
+    next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])
+    for family in ("torn_tail", "segment_set", "swap_files")
+]
+
+
+def broker_starts(root: Path, case: RecoveryCase, tmp_path: Path) -> None:
+    """What Kafka left of this damage takes the place of what is there, and it has gone on writing."""
+    after = case.unpack_after(tmp_path / "after")
+    for path in sorted(after.rglob("*")):
+        if path.is_file():
+            target = root / path.relative_to(after)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, target)
+    shutil.rmtree(after)
+    log = max(path for path in root.glob("t-0/*.log"))
+    good = max((path for path in root.glob("t-0/*.log")), key=lambda path: path.stat().st_size).read_bytes()
+    with log.open("ab") as file:
+        file.write(good[: 12 + int.from_bytes(good[8:12], "big")])  # any batch: an operator's next damage, perhaps
+    (root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":42}')
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
+def test_a_broker_started_on_a_run_that_was_cut_short(
+    case: RecoveryCase,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Callable[[str, int], None],
+) -> None:
+    original = case.unpack_before(tmp_path / "original")
+    number = stale = 0
+    while True:
+        number += 1
+        root = copy_tree(original, tmp_path / "logs")
+        with quarantine_at(place, tmp_path) as kept:
+            with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
+                recover(root, quarantine=kept, **given(case))
+            if count[0] < number:
+                break
+            where = kept or root.with_name("logs.recovery")
+            broker_starts(root, case, tmp_path)
+            originals = Originals(root)
+            began = bool(list(where.glob(f"*/{JOURNAL}")))
+            before, saved = stamps(root), stamps(where)
+            with pytest.raises(RecoveryRefused):
+                undo(root, quarantine=kept)
+            assert first_difference(dict(stamps(root)), dict(before)) == "", f"undo after stop {number}"
+            assert first_difference(dict(stamps(where)), dict(saved)) == "", f"undo after stop {number}"
+            result = recover(root, quarantine=kept, **given(case))
+            if began:
+                assert len(result.earlier.superseded) == 1, number
+                assert len(list(where.glob(f"*/{SUPERSEDED}"))) == 1
+                stale += 1
+            assert originals.missing(root, where) == []
+            if result.run_id is not None:
+                undo(root, quarantine=kept)
+            assert first_difference(not_ours(root), {path: before.get(path) for path in not_ours(root)}) == ""
+        shutil.rmtree(tmp_path / "logs")
+        shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
+    assert stale > 3
+    measured(f"runs cut short that a broker's start made stale, quarantine {place}, put aside", stale)
+
+
+def not_ours(root: Path) -> dict[str, object]:
+    """Everything but what kafkalog itself keeps there, and the root's time, which that changes."""
+    return {path: held for path, held in stamps(root).items() if path != "." and not path.startswith(".kafkalog")}

@@ -1,0 +1,200 @@
+"""Undo compares everything that it relies on before it changes anything; where something does not fit, nothing changes.
+
+The class: any one thing that is otherwise than the run left it (in the log directory, in the quarantine, in the order
+of runs) makes `undo` decline, and then every byte and every time is as it was, in both places.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fixture_data import RecoveryCase, recovery_cases, recovery_families
+from kafkalog import RecoveryRefused
+from kafkalog.recovery import quarantine, recover, undo
+from kafkalog.recovery.journal import MANIFEST, UNDONE, Journal
+from recovery_settings import given
+from trees import copy_tree, first_difference, stamps
+
+CASES = [
+    next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])
+    for family in ("torn_tail", "bit_flip", "overflow", "segment_set", "swap_files", "log_dir")
+]
+
+
+def refused(root: Path, run_id: str | None = None) -> str:
+    """Why undo declines; nothing was changed, in the directory or in the quarantine."""
+    parent = root.parent
+    before = stamps(parent)
+    with pytest.raises(RecoveryRefused) as caught:
+        undo(root, run_id)
+    assert first_difference(dict(stamps(parent)), dict(before)) == ""
+    assert not (root / ".lock").exists()
+    return str(caught.value)
+
+
+def flipped(path: Path, position: int) -> None:
+    """Another byte, and the file's time as before: only the content tells."""
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def longer(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"appended")
+
+
+def changes(root: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    """Everything one can do to what a run touched or saved, one thing each; names are relative to the parent."""
+    kept = root.with_name(root.name + ".recovery")
+    (run,) = kept.iterdir()
+    journal = Journal.decode((run / MANIFEST).read_bytes(), "manifest")
+    renamed = {step.path: step.target for step in journal.steps if step.kind == "rename_directory"}
+    for step in journal.steps:
+        if step.kind in ("remove", "rename", "remove_directory", "rename_directory"):
+            yield f"{step.path} is there again", lambda new, path=step.path: (new / path).mkdir()
+        if step.kind == "rename_directory":
+            continue
+        directory, _, name = (step.target or step.path).partition("/")
+        path = "/".join([renamed.get(directory) or directory, name]) if name else directory
+        if not (root / path).is_file():
+            continue
+        size = (root / path).stat().st_size
+        for position in {0, size // 2, size - 1} if size else ():
+            yield (
+                f"byte {position} of {path} is another",
+                lambda new, path=path, position=position: flipped(new / path, position),
+            )
+        yield f"{path} is longer", lambda new, path=path: longer(new / path)
+        yield f"{path} is gone", lambda new, path=path: (new / path).unlink()
+    touched = {step.path.partition("/")[0] for step in journal.steps if "/" in step.path}
+    for directory in sorted({path.parent for path in root.glob("*/*")}):
+        name = f"{directory.name}/00000000000000099999.log"
+        if {directory.name, *(old for old, new in renamed.items() if new == directory.name)} & touched:
+            yield f"{name} is new", lambda new, name=name: (new / name).touch()
+    for path in sorted(kept.rglob("*")):
+        if path.is_file() and path.name != MANIFEST:
+            inside = path.relative_to(root.parent)
+            yield f"{inside} is gone", lambda new, inside=inside: (new.parent / inside).unlink()
+            if path.stat().st_size:
+                yield f"{inside} has another byte", lambda new, inside=inside: flipped(new.parent / inside, 0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
+def test_one_thing_changed_and_undo_changes_nothing(
+    case: RecoveryCase, tmp_path: Path, measured: Callable[[str, int], None]
+) -> None:
+    root = case.unpack_before(tmp_path / "first" / "logs")
+    recover(root, **given(case))
+    count = 0
+    for what, change in list(changes(root)):
+        again = copy_tree(root.parent, tmp_path / "again") / "logs"
+        try:
+            change(again)
+        except FileExistsError:
+            shutil.rmtree(again.parent)
+            continue
+        assert "nothing was changed" in refused(again), what
+        shutil.rmtree(again.parent)
+        count += 1
+    assert count > 3
+    measured("undos declined because of one change since, every byte and time left", count)
+
+
+def test_all_kinds_of_damage_are_undone(tmp_path: Path) -> None:
+    """The counterpart: where nothing was changed, nothing is declined."""
+    for number, family in enumerate(recovery_families()):
+        for case in [each for each in recovery_cases([family]) if each.outcome == "loaded"][:2]:
+            root = case.unpack_before(tmp_path / f"{number}" / "logs")
+            before = stamps(root)
+            if recover(root, mode="kafka", **given(case)).changed:
+                undo(root)
+            assert first_difference(dict(stamps(root)), dict(before)) == "", case.id
+            shutil.rmtree(root.parent)
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> tuple[Path, list[str], list[dict[str, tuple[int, int, str]]]]:
+    """A directory that was recovered, damaged again and recovered again: run ids, and how it looked before each."""
+    root = recovery_cases(["torn_tail"])[0].unpack_before(tmp_path / "logs")
+    runs, looked = [], []
+    for _ in range(2):
+        looked.append(stamps(root))
+        log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
+        result = recover(root, **given(recovery_cases(["torn_tail"])[0]))
+        assert result.run_id is not None
+        runs.append(result.run_id)
+        if len(runs) == 1:
+            with log.open("ab") as file:
+                file.write(b"\x01" * 7)
+    return root, runs, looked
+
+
+def test_an_older_run_under_a_newer_one(twice: tuple[Path, list[str], list[dict[str, tuple[int, int, str]]]]) -> None:
+    root, (older, newer), looked = twice
+    why = refused(root, older)
+    assert newer in why
+    assert undo(root).run_id == newer
+    assert stamps(root) == looked[1]
+
+
+def test_the_latest_run_is_the_last_that_was_made_not_the_last_by_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = recovery_cases(["torn_tail"])[0]
+    root = case.unpack_before(tmp_path / "logs")
+    names = iter(["20300101T000000.000000Z-00000001", "20200101T000000.000000Z-00000002"])
+    monkeypatch.setattr("kafkalog.recovery.runner.new_run_id", lambda: next(names))
+    first = stamps(root)
+    recover(root, **given(case))
+    log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
+    with log.open("ab") as file:
+        file.write(b"\x01" * 7)
+    second = stamps(root)
+    recover(root, **given(case))
+    assert undo(root).run_id == "20200101T000000.000000Z-00000002"
+    assert stamps(root) == second
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size - 7)
+    undo(root)
+    assert first_difference(dict(stamps(root)), dict(first)) == ""
+
+
+def test_a_directory_that_moved_with_its_quarantine(tmp_path: Path) -> None:
+    case = recovery_cases(["segment_set"])[0]
+    root = case.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    result = recover(root, **given(case))
+    moved = root.rename(tmp_path / "moved")
+    root.with_name("logs.recovery").rename(tmp_path / "moved.recovery")
+    assert undo(moved).run_id == result.run_id
+    assert stamps(moved) == before
+    assert (tmp_path / "moved.recovery" / str(result.run_id) / UNDONE).exists()
+
+
+def test_a_directory_that_moved_away_from_a_quarantine_elsewhere(tmp_path: Path) -> None:
+    case = recovery_cases(["segment_set"])[0]
+    root = case.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    recover(root, quarantine=tmp_path / "kept", **given(case))
+    moved = root.rename(tmp_path / "moved")
+    undo(moved)
+    assert stamps(moved) == before
+
+
+def test_runs_of_two_directories_in_one_quarantine_are_told_apart(tmp_path: Path) -> None:
+    case = recovery_cases(["segment_set"])[0]
+    roots = [case.unpack_before(tmp_path / name) for name in ("one", "two")]
+    before = [stamps(root) for root in roots]
+    runs = [recover(root, quarantine=tmp_path / "kept", **given(case)).run_id for root in roots]
+    assert [run.run_id for run in quarantine.Runs(str(roots[0])).all()] == runs[:1]
+    for root, looked in zip(roots, before, strict=True):
+        undo(root)
+        assert stamps(root) == looked
