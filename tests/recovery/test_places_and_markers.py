@@ -14,7 +14,7 @@ from command import kafkalog
 from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, UsageError
-from kafkalog.recovery import plan, recover, runner, undo
+from kafkalog.recovery import apply, plan, recover, runner, undo
 from kafkalog.recovery.run import recover_all
 from recovery_settings import given
 from stopping import Stopped, failing_at
@@ -178,7 +178,7 @@ def test_one_partition_is_not_the_whole_directory(two: Path) -> None:
 def test_a_second_verification_that_fails_gives_no_marker_ever(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run ends without one; nothing later completes it with one; undo takes back what was done."""
     before = stamps(two)
-    forward = runner.roll_forward
+    forward = apply.roll_forward
 
     def damaged(disks: Any, located: Any, withhold: Callable[[], str | None], forget: Any) -> Any:
         def look() -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,15 +52,27 @@ def longer(path: Path) -> None:
         file.write(b"appended")
 
 
+def made(path: Path) -> None:
+    path.mkdir()
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def new(path: Path) -> None:
+    path.touch()
+
+
 def changes(root: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """Everything one can do to what a run touched or saved, one thing each; names are relative to the parent."""
+    """Everything one can do to what a run touched or saved, one thing each; paths are relative to the parent."""
     kept = root.with_name(root.name + ".recovery")
     (run,) = kept.iterdir()
     journal = Journal.decode((run / MANIFEST).read_bytes(), "manifest")
     renamed = {step.path: step.target for step in journal.steps if step.kind == "rename_directory"}
     for step in journal.steps:
         if step.kind in ("remove", "rename", "remove_directory", "rename_directory"):
-            yield f"{step.path} is there again", lambda new, path=step.path: (new / path).mkdir()
+            yield f"{root.name}/{step.path}", made
         if step.kind == "rename_directory":
             continue
         directory, _, name = (step.target or step.path).partition("/")
@@ -68,23 +81,19 @@ def changes(root: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
             continue
         size = (root / path).stat().st_size
         for position in {0, size // 2, size - 1} if size else ():
-            yield (
-                f"byte {position} of {path} is another",
-                lambda new, path=path, position=position: flipped(new / path, position),
-            )
-        yield f"{path} is longer", lambda new, path=path: longer(new / path)
-        yield f"{path} is gone", lambda new, path=path: (new / path).unlink()
+            yield f"{root.name}/{path}", partial(flipped, position=position)
+        yield f"{root.name}/{path}", longer
+        yield f"{root.name}/{path}", gone
     touched = {step.path.partition("/")[0] for step in journal.steps if "/" in step.path}
-    for directory in sorted({path.parent for path in root.glob("*/*")}):
-        name = f"{directory.name}/00000000000000099999.log"
-        if {directory.name, *(old for old, new in renamed.items() if new == directory.name)} & touched:
-            yield f"{name} is new", lambda new, name=name: (new / name).touch()
-    for path in sorted(kept.rglob("*")):
-        if path.is_file() and path.name != MANIFEST:
-            inside = path.relative_to(root.parent)
-            yield f"{inside} is gone", lambda new, inside=inside: (new.parent / inside).unlink()
-            if path.stat().st_size:
-                yield f"{inside} has another byte", lambda new, inside=inside: flipped(new.parent / inside, 0)
+    for folder in sorted({each.parent.name for each in root.glob("*/*")}):
+        if {folder, *(old for old, target in renamed.items() if target == folder)} & touched:
+            yield f"{root.name}/{folder}/00000000000000099999.log", new
+    for each in sorted(kept.rglob("*")):
+        if each.is_file() and each.name != MANIFEST:
+            inside = str(each.relative_to(root.parent))
+            yield inside, gone
+            if each.stat().st_size:
+                yield inside, partial(flipped, position=0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
@@ -94,14 +103,14 @@ def test_one_thing_changed_and_undo_changes_nothing(
     root = case.unpack_before(tmp_path / "first" / "logs")
     recover(root, **given(case))
     count = 0
-    for what, change in list(changes(root)):
+    for path, change in list(changes(root)):
         again = copy_tree(root.parent, tmp_path / "again") / "logs"
         try:
-            change(again)
+            change(again.parent / path)
         except FileExistsError:
             shutil.rmtree(again.parent)
             continue
-        assert "nothing was changed" in refused(again), what
+        assert "nothing was changed" in refused(again), (path, change)
         shutil.rmtree(again.parent)
         count += 1
     assert count > 3

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 __all__ = ["contents", "copy_tree", "first_difference", "stamps"]
@@ -41,7 +42,7 @@ def stamps(root: Path) -> dict[str, tuple[int, int, str]]:
     return found
 
 
-def first_difference(got: dict[str, object], want: dict[str, object]) -> str:
+def first_difference(got: Mapping[str, object], want: Mapping[str, object]) -> str:
     """The first path that differs, for an assertion's message; empty if none does."""
     for path in sorted({*got, *want}):
         if got.get(path) != want.get(path):
