@@ -31,7 +31,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
 from kafkalog.recovery.broker.epochs import LeaderEpochCache, read_offset_checkpoint
-from kafkalog.recovery.broker.java import JavaError
+from kafkalog.recovery.broker.java import JavaError, TooLargeError
 from kafkalog.recovery.broker.manager import read_topic_id
 from kafkalog.recovery.broker.tree import Tree
 
@@ -138,7 +138,11 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
     if whole is not None:
         return whole
     found: dict[tuple[str, int], int] = {}
-    for line in tree.read(name).decode("utf-8", "replace").splitlines()[2:]:
+    try:
+        text = tree.read(name).decode("utf-8", "replace")
+    except TooLargeError:
+        return found
+    for line in text.splitlines()[2:]:
         words = _WORDS.split(line.strip())
         if len(words) == 3:
             partition, offset = parse_java_long(words[1], 32), parse_java_long(words[2])

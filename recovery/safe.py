@@ -147,7 +147,7 @@ class _PartitionRun:
         """Started on its result again, with everything to be scanned, the broker changes nothing."""
         directory = self.result_directory(result)
         again = load_again(self, result.tree, directory, log_start)
-        return again is not None and inside(again.tree, directory) == inside(result.tree, directory)
+        return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
@@ -322,13 +322,18 @@ def load_again(run: _PartitionRun, tree: Tree, directory: str, log_start: int) -
     return result if result.outcome == Outcome.LOADED else None
 
 
-def inside(tree: Tree, directory: str) -> dict[str, bytes | Content]:
-    """What a directory holds: small files by their bytes, logs by what they are made of."""
-    held: dict[str, bytes | Content] = {}
-    for name in tree.names(directory):
-        content = tree.files[f"{directory}/{name}"]
-        held[name] = content if name.endswith(FileKind.LOG.value) else tree.read(f"{directory}/{name}")
-    return held
+def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
+    """A directory holds the same in both trees: logs by what they are made of, other files by their bytes."""
+    names = tree.names(directory)
+    if names != other.names(directory):
+        return False
+    for path in (f"{directory}/{name}" for name in names):
+        if path.endswith(FileKind.LOG.value):
+            if tree.files[path] != other.files[path]:
+                return False
+        elif not tree.is_same(path, other, path):
+            return False
+    return True
 
 
 def keeps(tree: Tree, directory: str, before: Tree, sound: SoundLog, start: int) -> bool:

@@ -33,6 +33,7 @@ from kafkalog.recovery.broker.java import (
     KafkaStorageError,
     NullPointerError,
     NumberFormatError,
+    TooLargeError,
     parse_int,
     split_on,
 )
@@ -137,7 +138,7 @@ def _is_kraft(tree: Tree) -> bool:
         return False
     try:
         return decode_meta_properties(tree.read(META_PROPERTIES)).version == 1
-    except FormatError:
+    except (FormatError, TooLargeError):
         return False
 
 
@@ -173,6 +174,8 @@ class _Directory:
         except JavaIOError as error:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}: {error}")
             return {}
+        except TooLargeError:
+            raise
         except JavaError:
             return {}
 

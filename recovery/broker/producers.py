@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
+from kafkalog.codec.index_files import encode_producer_snapshot, read_producer_snapshot
 from kafkalog.codec.model import (
     NO_OFFSET,
     NO_PRODUCER_EPOCH,
@@ -34,7 +34,7 @@ from kafkalog.recovery.broker.java import (
     parse_long,
 )
 from kafkalog.recovery.broker.log_file import LogBatch
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.recovery.broker.tree import Literal, Tree, join
 
 __all__ = ["CompletedTransaction", "ProducerAppend", "ProducerState", "ProducerStateManager"]
 
@@ -303,7 +303,7 @@ class ProducerStateManager:
         while self._snapshots:
             newest = max(self._snapshots)
             try:
-                entries = decode_producer_snapshot(self._tree.read(self._snapshots[newest]))
+                entries = read_producer_snapshot(self._tree.source(self._snapshots[newest]))
             except FormatError:
                 self._delete_snapshot(newest)
                 continue
@@ -341,9 +341,8 @@ class ProducerStateManager:
         path = f"{self._directory}/{segment_file(self._map_end, FileKind.PRODUCER_SNAPSHOT)}"
         data = encode_producer_snapshot([state.entry() for state in self.producers.values()])
         old = self._tree.files.get(path)
-        if old is not None and old.size > len(data):  # the writer does not truncate
-            data += self._tree.read(path)[len(data) :]
-        self._tree.write(path, data)
+        rest = () if old is None or old.size <= len(data) else old.slice(len(data), old.size).parts
+        self._tree.files[path] = join([Literal(data), *rest])  # the writer does not truncate
         self._snapshots[self._map_end] = path
         self._snapshot_end = self._map_end
 

@@ -11,12 +11,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.source import Source, lent
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.source import Source, lent, next_data
+from kafkalog.recovery.broker.java import TooLargeError
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
 
-__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join"]
+__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join", "same_bytes"]
+
+_PIECE = 1 << 20
+"""Bytes of two files that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,24 @@ class ContentSource:
         pieces = [self._part(part) for part in wanted]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def next_data(self, position: int, end: int) -> int:
+        """The first position from `position` on that is neither in a part of zeros nor in a hole of an original."""
+        start = 0
+        for part in self._content.parts:
+            behind = start + part.length
+            low, high = max(position, start), min(end, behind)
+            if low < high and not isinstance(part, Zeros):
+                found = low
+                if isinstance(part, Slice):
+                    shift = part.start - start
+                    found = next_data(self._origin(part.origin), low + shift, high + shift) - shift
+                if found < high:
+                    return found
+            if behind >= end:
+                break
+            start = behind
+        return end
+
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """As `read`, where the bytes are those of one file that lends them."""
         if isinstance(self._only, Slice) and position + length <= self._size:
@@ -145,6 +168,32 @@ class ContentSource:
         if isinstance(part, Slice):
             return self._origin(part.origin).read(part.start, part.length)
         return part.data if isinstance(part, Literal) else bytes(part.length)
+
+
+def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
+    """Two files hold the same; what both take from the same place, and what is zeros in both, is not read."""
+    if one.parts == other.parts:
+        return True
+    if one.size != other.size:
+        return False
+    position = 0
+    for part in one.parts:
+        beside = other.slice(position, position + part.length)
+        if beside.parts != (part,) and not _same(Content((part,)), beside, origin):
+            return False
+        position += part.length
+    return True
+
+
+def _same(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
+    mine, its = ContentSource(one, origin), ContentSource(other, origin)
+    position, end = 0, mine.size
+    while (position := min(next_data(mine, position, end), next_data(its, position, end))) < end:
+        length = min(_PIECE, end - position)
+        if bytes(mine.read(position, length)) != bytes(its.read(position, length)):
+            return False
+        position += length
+    return True
 
 
 class _Files(MutableMapping[str, Content]):
@@ -262,10 +311,16 @@ class Tree:
                 return self._headers(origin, size)
         return None
 
-    def read(self, path: str) -> bytes:
-        """The whole content of a small file."""
+    def read(self, path: str, limit: int = DEFAULT_LIMITS.checkpoint_bytes) -> bytes:
+        """The whole content of a small file; `TooLargeError` if it has more than `limit` bytes."""
         source = self.source(path)
+        if source.size > limit:
+            raise TooLargeError(f"{path} has {source.size} bytes; no more than {limit} of such a file are read")
         return bytes(source.read(0, source.size))
+
+    def is_same(self, path: str, other: Tree, its_path: str) -> bool:
+        """A file holds the same as one of another tree of the same originals."""
+        return same_bytes(self.files[path], other.files[its_path], self._origin)
 
     def exists(self, path: str) -> bool:
         """A file or a directory of this path is there."""
