@@ -7,7 +7,7 @@ between any two leaves a directory that the broker's own recovery brings to the 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
@@ -113,7 +113,8 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     old_name = {new: old for old, new in after.renamed_directories}
     directories = {old_name.get(path, path) for path in after.directories}
     removed = [path for path in sorted(before.directories) if path not in directories and path not in ignore]
-    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in removed]
+    gone = frozenset(removed)
+    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in gone]
 
     def as_before(path: str) -> str:
         directory, separator, name = path.partition("/")
@@ -128,7 +129,7 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
             found.compare(path, content)
     for path in before.files:
         kept = path in contents or path in found.renamed or path in ignore
-        if not kept and not any(path.startswith(directory + "/") for directory in removed):
+        if not kept and not any(above in gone for above in _above(path)):
             found.add(ActionKind.REMOVE, path)
     for old, new in after.renamed_directories:
         found.add(ActionKind.RENAME_DIRECTORY, old, target=new)
@@ -142,6 +143,13 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
         show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
         actions = [hide, *actions, show]
     return actions
+
+
+def _above(path: str) -> Iterator[str]:
+    """The directories that a file stands in."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _removal_order(action: Action) -> tuple[bool, str]:

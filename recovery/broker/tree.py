@@ -6,6 +6,7 @@ splitting a gigabyte segment costs nothing, and the difference to the original i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -199,8 +200,9 @@ def _same(one: Content, other: Content, origin: Callable[[str], Source]) -> bool
 class _Files(MutableMapping[str, Content]):
     """Contents by path, with the names of every directory at hand."""
 
-    def __init__(self) -> None:
-        self._directories: dict[str, dict[str, Content]] = {}
+    def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
+        self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
+        self._changes: Counter[tuple[str, str]] = Counter()
 
     def __getitem__(self, path: str) -> Content:
         directory, _, name = path.rpartition("/")
@@ -211,7 +213,10 @@ class _Files(MutableMapping[str, Content]):
 
     def __setitem__(self, path: str, content: Content) -> None:
         directory, _, name = path.rpartition("/")
-        self._directories.setdefault(directory, {})[name] = content
+        held = self._directories.setdefault(directory, {})
+        if name not in held:
+            self._changes[directory, name.rpartition(".")[2]] += 1
+        held[name] = content
 
     def __delitem__(self, path: str) -> None:
         directory, _, name = path.rpartition("/")
@@ -219,6 +224,7 @@ class _Files(MutableMapping[str, Content]):
             del self._directories[directory][name]
         except KeyError:
             raise KeyError(path) from None
+        self._changes[directory, name.rpartition(".")[2]] += 1
 
     def __iter__(self) -> Iterator[str]:
         for directory, names in self._directories.items():
@@ -231,6 +237,18 @@ class _Files(MutableMapping[str, Content]):
     def names(self, directory: str) -> list[str]:
         """Names directly in a directory, sorted."""
         return sorted(self._directories.get(directory, ()))
+
+    def changes(self, directory: str, suffix: str) -> int:
+        """How often a name with this suffix (without the dot) came or went in a directory."""
+        return self._changes[directory, suffix]
+
+    def copy(self) -> _Files:
+        """The same contents, to be changed apart."""
+        return _Files({directory: dict(names) for directory, names in self._directories.items()})
+
+    def of(self, *directories: str) -> _Files:
+        """Those directly in some directories, to be changed apart."""
+        return _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
 
 
 class _Directories(MutableSet[str]):
@@ -286,17 +304,14 @@ class Tree:
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
         piece = Tree({}, (), self._origin, self._headers)
-        for parent in ("", *directories):
-            for name in self.files.names(parent):
-                path = f"{parent}/{name}" if parent else name
-                piece.files[path] = self.files[path]
+        piece.files = self.files.of("", *directories)
         piece.directories = _Directories(path for first in directories for path in self.directories.within(first))
         return piece
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
         other = Tree({}, self.directories, self._origin, self._headers)
-        other.files.update(self.files)
+        other.files = self.files.copy()
         other.renamed_directories = list(self.renamed_directories)
         return other
 
@@ -348,19 +363,24 @@ class Tree:
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory with all that is in it."""
-        inside = path + "/"
-        for known in [known for known in self.files if known.startswith(inside)]:
-            del self.files[known]
-        self.directories = _Directories(
-            known for known in self.directories if known != path and not known.startswith(inside)
-        )
+        for known in self._below(path):
+            self.directories.discard(known)
+            for name in self.files.names(known):
+                del self.files[f"{known}/{name}"]
 
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""
         self.renamed_directories.append((old, new))
-        moved = {path: new + path[len(old) :] for path in self.files if path.startswith(old + "/")}
-        for path, target in moved.items():
-            self.files[target] = self.files.pop(path)
-        self.directories = _Directories(
-            new + path[len(old) :] if path == old or path.startswith(old + "/") else path for path in self.directories
-        )
+        for path in self._below(old):
+            target = new + path[len(old) :]
+            if path in self.directories:
+                self.directories.discard(path)
+                self.directories.add(target)
+            for name in self.files.names(path):
+                self.files[f"{target}/{name}"] = self.files.pop(f"{path}/{name}")
+
+    def _below(self, path: str) -> list[str]:
+        """A directory and those inside it."""
+        inside = path + "/"
+        known = self.directories.within(path.partition("/")[0])
+        return [path, *(each for each in known if each.startswith(inside))]
