@@ -255,4 +255,8 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
     for path, what in found.special.items():
         if "/" in path:
             return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
+    for path in sorted({path for action in actions for path in (action.path, action.target) if path is not None}):
+        if path in found.special:
+            what = found.special[path]
+            return f"{path} is {what}, which recovery neither reads nor replaces: move it away, or put the file there"
     return None

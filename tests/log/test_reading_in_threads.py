@@ -113,7 +113,8 @@ def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
             raise ValueError(number)
 
     found: list[int] = []
-    with InOrder([lambda number=number: work(number) for number in range(0, 50, 10)], 3) as under_way:  # type: ignore[misc]
+    works = [lambda _, number=number: work(number) for number in range(0, 50, 10)]
+    with InOrder(works, 3, size_of=lambda _: 1, room=3) as under_way:
         for number in range(2):
             found += under_way.items(number)
         with pytest.raises(ValueError, match="20"):
