@@ -15,6 +15,9 @@ from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
     LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
     FileKind,
     parse_segment_file,
 )
@@ -29,11 +32,12 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import recover_safely
-from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.survey import SPECIAL_FILE, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
+_READ_AT_START = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, META_PROPERTIES)
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
@@ -255,6 +259,9 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
     for path, what in found.special.items():
         if "/" in path:
             return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
+    for path in _READ_AT_START:
+        if found.special.get(path) == SPECIAL_FILE:
+            return f"{path} is {SPECIAL_FILE}, which no broker gets past when it starts: move it away"
     for path in sorted({path for action in actions for path in (action.path, action.target) if path is not None}):
         if path in found.special:
             what = found.special[path]

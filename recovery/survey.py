@@ -19,9 +19,11 @@ from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.tree import Tree
 
-__all__ = ["FileFacts", "Survey", "survey"]
+__all__ = ["SPECIAL_FILE", "FileFacts", "Survey", "survey"]
 
 _OPEN_FILES = 64
+SPECIAL_FILE = "a special file"
+"""A FIFO, a socket or a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def survey(
                     if depth == 0:
                         walk(path, 1)
             elif not stat.S_ISLNK(status.st_mode):
-                special[path] = "a special file"
+                special[path] = SPECIAL_FILE
             elif os.path.exists(entry.path):
                 special[path] = "a symbolic link"
 
