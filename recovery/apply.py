@@ -1,498 +1,264 @@
-"""Acting on a plan, and taking it back: every step can be done, done again after a crash, and undone.
+"""Acting on a journal, and taking it back; finding out how far a run came.
 
-Order: quarantine directory, saved tails and staged new content (each written, flushed, read back and compared), the
-journal, then the steps, then the journal's new name.  What was moved or replaced is in the quarantine with its hash;
-nothing is destroyed.
+Everything is compared before anything is changed: a journal that does not fit what stands in the directory is not
+acted on, in either direction, and the refusal leaves every byte and every time as it was.
 """
 
 from __future__ import annotations
 
-import hashlib
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
-from kafkalog.codec.source import Source
-from kafkalog.recovery.actions import Action, ActionKind
-from kafkalog.recovery.broker.tree import Content, ContentSource
-from kafkalog.recovery.fs import PIECE, FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, UNDONE, FileState, Journal, Step
+from kafkalog.recovery.actions import ActionKind
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, UNDONE, EntryKind, Journal
+from kafkalog.recovery.operations import FILES, STAGED, Disks, Script, describe
+from kafkalog.recovery.preparing import finish_document, write_document
+from kafkalog.recovery.states import (
+    A_DIRECTORY,
+    ABSENT,
+    Cut,
+    Place,
+    State,
+    Tree,
+    Uncut,
+    Unexpected,
+    Untouched,
+    Whole,
+)
 
-__all__ = ["prepare", "roll_back", "roll_forward"]
+__all__ = ["Located", "locate", "roll_back", "roll_forward"]
 
-_TEMPORARY = ".kafkalog-tmp"
-"""A suffix that means nothing to a broker."""
-_FILES, _STAGED = "files", "staged"
-_FILE_MODE = 0o644
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _make_parents(fs: FileSystem, path: str) -> None:
-    parts = path.split("/")[:-1]
-    for depth in range(len(parts)):
-        fs.make_directory("/".join(parts[: depth + 1]))
+_SECTOR = 512
 
 
-class _Run:
-    """One run: the log directory, and the run's directory in the quarantine."""
+@dataclass(frozen=True)
+class Located:
+    """A run that fits what stands in the directory: its operations, and how many of them are done."""
 
-    def __init__(self, root: FileSystem, quarantine: FileSystem, run_id: str, steps: Sequence[Step] = ()) -> None:
-        self.root = root
-        self.quarantine = quarantine
-        self.run_id = run_id
-        self.steps = steps
-
-    def inside(self, *parts: str) -> str:
-        return "/".join((self.run_id, *parts))
-
-    # -- before the journal ------------------------------------------------------------------------------------------
-
-    def stage(self, name: str, pieces: Iterable[bytes]) -> FileState:
-        """Write a file into the quarantine, flush it, read it back."""
-        path = self.inside(name)
-        _make_parents(self.quarantine, path)
-        self.quarantine.remove(path)
-        digest = _Digest(pieces)
-        self.quarantine.write_new(path, digest)
-        self.quarantine.sync_directory(_parent(path))
-        if self.quarantine.sha256(path) != digest.hexdigest:
-            raise StorageError(5, "what was written to quarantine reads back differently", path)
-        return FileState(digest.size, digest.hexdigest)
-
-    def step(self, number: int, action: Action, origin: Callable[[str], Source]) -> Step:
-        """The step of an action; saves tails and stages content."""
-        path = action.path
-        if action.kind is ActionKind.RENAME_DIRECTORY:
-            return Step(action.kind, path, action.target)
-        saved = f"{_FILES}/{path}"
-        if action.kind is ActionKind.REMOVE_DIRECTORY:
-            return Step(action.kind, path, saved=saved)
-        if action.kind is ActionKind.TRUNCATE:
-            return self._truncation(path, action.size or 0)
-        before = self.state(path)
-        if action.kind is ActionKind.RENAME and before is None:  # a name that an earlier step gives
-            before = FileState(action.size or 0, "")
-        match action.kind:
-            case ActionKind.REMOVE:
-                return Step(action.kind, path, None, before, None, saved)
-            case ActionKind.RENAME:
-                return Step(action.kind, path, action.target, before, before)
-            case ActionKind.WRITE:
-                staged = f"{_STAGED}/{number}"
-                after = self.stage(staged, _pieces(action.content or Content(), origin))
-                return Step(action.kind, path, None, before, after, saved if before else None, staged)
-        raise AssertionError(action.kind)
-
-    def _truncation(self, path: str, size: int) -> Step:
-        """For a truncation only the tail is hashed: `before.sha256` is the tail's."""
-        status = self.root.status(path)
-        if status is None or status.st_size < size:
-            raise RecoveryRefused(f"{path} changed since the plan was made", reason="changed")
-        saved = f"{_FILES}/{path}.tail@{size}"
-        tail = self.stage(saved, self.root.read(path, size, status.st_size))
-        before = FileState(status.st_size, tail.sha256, status.st_mtime_ns)
-        return Step(ActionKind.TRUNCATE, path, None, before, FileState(size, "", status.st_mtime_ns), saved)
-
-    def state(self, path: str) -> FileState | None:
-        """Content and time of a file of the log directory; None if there is none (or a directory, which goes first)."""
-        status = self.root.status(path)
-        if status is None or stat.S_ISDIR(status.st_mode):
-            return None
-        return FileState(status.st_size, self.root.sha256(path), status.st_mtime_ns)
-
-    # -- forward -----------------------------------------------------------------------------------------------------
-
-    def do(self, step: Step) -> None:
-        {
-            ActionKind.REMOVE: self._remove,
-            ActionKind.REMOVE_DIRECTORY: self._remove_directory,
-            ActionKind.TRUNCATE: self._truncate,
-            ActionKind.RENAME: self._rename,
-            ActionKind.RENAME_DIRECTORY: self._rename,
-            ActionKind.WRITE: self._write,
-        }[step.kind](step)
-
-    def _saved(self, step: Step) -> str:
-        if step.saved is None:
-            raise AssertionError(step)
-        return self.inside(step.saved)
-
-    def _is(self, path: str, state: FileState | None) -> bool:
-        """The file of the log directory has this content."""
-        status = self.root.status(path)
-        if status is None or state is None:
-            return status is None and state is None
-        if status.st_size != state.size:
-            return False
-        return status.st_mtime_ns == state.mtime_ns or self.root.sha256(path) == state.sha256
-
-    def _has_tail(self, step: Step) -> bool:
-        """The file of a truncation still ends as it did."""
-        if step.before is None or step.after is None:
-            raise AssertionError(step)
-        status = self.root.status(step.path)
-        if status is None or status.st_size != step.before.size:
-            return False
-        return self.root.sha256(step.path, step.after.size, step.before.size) == step.before.sha256
-
-    def _in_quarantine(self, path: str, state: FileState | None) -> bool:
-        status = self.quarantine.status(path)
-        if status is None or state is None or status.st_size != state.size:
-            return False
-        return self.quarantine.sha256(path) == state.sha256
-
-    def _changed(self, path: str) -> RecoveryRefused:
-        return RecoveryRefused(
-            f"{self.root.root}/{path} is neither as it was before the run nor as the run left it; "
-            f"what the run saved is in {self.quarantine.root}/{self.run_id}",
-            reason="changed",
-        )
-
-    def _remove(self, step: Step) -> None:
-        saved = self._saved(step)
-        if self._in_quarantine(saved, step.before):
-            if self._is(step.path, step.before) and not self._is_taken(step.path):
-                self.root.remove(step.path)
-                self.root.sync_directory(_parent(step.path))
-            return
-        if not self._is(step.path, step.before):
-            raise self._changed(step.path)
-        _make_parents(self.quarantine, saved)
-        if not self.root.rename(step.path, saved, self.quarantine):
-            self._copy_out(step.path, saved, step.before)
-            self.root.remove(step.path)
-        self.quarantine.sync_directory(_parent(saved))
-        self.root.sync_directory(_parent(step.path))
-
-    def _remove_directory(self, step: Step) -> None:
-        saved = self._saved(step)
-        if self.root.status(step.path) is None:
-            if self.quarantine.status(saved) is None:
-                raise self._changed(step.path)
-            return
-        _make_parents(self.quarantine, saved)
-        _move_directory(self.root, step.path, self.quarantine, saved)
-
-    def _undo_remove_directory(self, step: Step) -> None:
-        saved = self._saved(step)
-        if self.quarantine.status(saved) is None:
-            if self.root.status(step.path) is None:
-                raise self._changed(step.path)
-            return
-        _move_directory(self.quarantine, saved, self.root, step.path)
-
-    def _is_taken(self, path: str) -> bool:
-        """A file was already renamed to this path."""
-        return any(step.target == path and self.root.status(step.path) is None for step in self.steps)
-
-    def _copy_out(self, path: str, saved: str, state: FileState | None) -> None:
-        """Copy a file to a quarantine on another file system, and compare."""
-        self.quarantine.remove(saved)
-        self.quarantine.write_new(saved, self.root.read(path))
-        if state is not None and state.mtime_ns is not None:
-            self.quarantine.set_mtime(saved, state.mtime_ns)
-        self.quarantine.sync_directory(_parent(saved))
-        if not self._in_quarantine(saved, state):
-            raise StorageError(5, "what was written to quarantine reads back differently", saved)
-
-    def _truncate(self, step: Step) -> None:
-        if step.before is None or step.after is None:
-            raise AssertionError(step)
-        if self._has_tail(step):
-            self.root.truncate(step.path, step.after.size)
-        else:
-            status = self.root.status(step.path)
-            if status is None or status.st_size != step.after.size:
-                raise self._changed(step.path)
-        if step.after.mtime_ns is not None:
-            self.root.set_mtime(step.path, step.after.mtime_ns)
-
-    def _rename(self, step: Step) -> None:
-        if step.target is None:
-            raise AssertionError(step)
-        if self.root.status(step.path) is None:
-            if self.root.status(step.target) is None:
-                raise self._changed(step.path)
-            return
-        if self.root.status(step.target) is not None:
-            raise self._changed(step.target)
-        self.root.rename(step.path, step.target)
-        self.root.sync_directory(_parent(step.target))
-
-    def _write(self, step: Step) -> None:
-        if step.after is None or step.staged is None:
-            raise AssertionError(step)
-        if self._is(step.path, step.after) and (
-            step.saved is None or self._in_quarantine(self._saved(step), step.before)
-        ):
-            return
-        if not self._is(step.path, step.before):
-            raise self._changed(step.path)
-        if step.saved is not None:
-            saved = self._saved(step)
-            _make_parents(self.quarantine, saved)
-            if not self.root.link(step.path, saved, self.quarantine):
-                self._copy_out(step.path, saved, step.before)
-            self.quarantine.sync_directory(_parent(saved))
-        temporary = step.path + _TEMPORARY
-        self.root.remove(temporary)
-        self.root.write_new(temporary, self.quarantine.read(self.inside(step.staged)))
-        directory = self.root.status(_parent(step.path)) if "/" in step.path else self.root.owner
-        owner = directory or self.root.owner
-        self.root.own(temporary, _FILE_MODE, owner.st_uid, owner.st_gid)
-        self.root.rename(temporary, step.path)
-        self.root.sync_directory(_parent(step.path))
-
-    # -- back --------------------------------------------------------------------------------------------------------
-
-    def undo(self, step: Step) -> None:
-        {
-            ActionKind.REMOVE: self._undo_remove,
-            ActionKind.REMOVE_DIRECTORY: self._undo_remove_directory,
-            ActionKind.TRUNCATE: self._undo_truncate,
-            ActionKind.RENAME: self._undo_rename,
-            ActionKind.RENAME_DIRECTORY: self._undo_rename,
-            ActionKind.WRITE: self._undo_write,
-        }[step.kind](step)
-
-    def _put_back(self, saved: str, path: str, state: FileState | None) -> None:
-        if not self.quarantine.rename(saved, path, self.root):
-            temporary = path + _TEMPORARY
-            self.root.remove(temporary)
-            self.root.write_new(temporary, self.quarantine.read(saved))
-            owner = self.root.owner
-            self.root.own(temporary, _FILE_MODE, owner.st_uid, owner.st_gid)
-            self.root.rename(temporary, path)
-        if state is not None and state.mtime_ns is not None:
-            self.root.set_mtime(path, state.mtime_ns)
-        self.root.sync_directory(_parent(path))
-        self._forget_saved(saved)  # a rename between two names of one file leaves both
-
-    def _forget_saved(self, saved: str) -> None:
-        self.quarantine.remove(saved)
-        self.quarantine.sync_directory(_parent(saved))
-
-    def _undo_remove(self, step: Step) -> None:
-        if self.root.status(step.path) is not None:
-            if not self._is(step.path, step.before):
-                raise self._changed(step.path)
-            if self.quarantine.status(self._saved(step)) is not None:
-                self._forget_saved(self._saved(step))
-            return
-        if not self._in_quarantine(self._saved(step), step.before):
-            raise self._changed(step.path)
-        self._put_back(self._saved(step), step.path, step.before)
-
-    def _undo_truncate(self, step: Step) -> None:
-        if step.before is None or step.after is None:
-            raise AssertionError(step)
-        status = self.root.status(step.path)
-        size = -1 if status is None else status.st_size
-        if not step.after.size <= size <= step.before.size:
-            raise self._changed(step.path)
-        if size < step.before.size:
-            begun = size - step.after.size  # an undo that was cut short; anything else was appended by somebody
-            if self.root.sha256(step.path, step.after.size, size) != self.quarantine.sha256(
-                self._saved(step), 0, begun
-            ):
-                raise self._changed(step.path)
-            self.root.truncate(step.path, step.after.size)
-            self.root.append(step.path, self.quarantine.read(self._saved(step)))
-        if not self._has_tail(step):
-            raise self._changed(step.path)
-        if step.before.mtime_ns is not None:
-            self.root.set_mtime(step.path, step.before.mtime_ns)
-
-    def _undo_rename(self, step: Step) -> None:
-        if step.target is None:
-            raise AssertionError(step)
-        if self.root.status(step.path) is not None:
-            return
-        if self.root.status(step.target) is None:
-            raise self._changed(step.target)
-        self.root.rename(step.target, step.path)
-        self.root.sync_directory(_parent(step.path))
-
-    def _undo_write(self, step: Step) -> None:
-        self.root.remove(step.path + _TEMPORARY)
-        if step.saved is not None and self._in_quarantine(self._saved(step), step.before):
-            if not self._is(step.path, step.after) and not self._is(step.path, step.before):
-                raise self._changed(step.path)
-            self._put_back(self._saved(step), step.path, step.before)
-            return
-        if self._is(step.path, step.before):
-            return
-        if step.before is not None or not self._is(step.path, step.after):
-            raise self._changed(step.path)
-        self.root.remove(step.path)
-        self.root.sync_directory(_parent(step.path))
-
-    # -- the journal -------------------------------------------------------------------------------------------------
-
-    def finish(self, old: str, new: str) -> None:
-        self.quarantine.rename(self.inside(old), self.inside(new))
-        self.quarantine.sync_directory(self.run_id)
-
-    def discard(self, name: str) -> None:
-        """Remove what a directory of the run still holds."""
-        path = self.inside(name)
-        status = self.quarantine.status(path)
-        if status is None:
-            return
-        for entry in self.quarantine.names(path):
-            self.quarantine.remove(f"{path}/{entry}")
-        self.quarantine.remove_directory(path)
-        self.quarantine.sync_directory(self.run_id)
+    journal: Journal
+    script: Script
+    position: int
 
 
-def _move_directory(source: FileSystem, path: str, target: FileSystem, new: str) -> None:
-    """Move a directory to another root; between file systems file by file, so that it can be gone on with."""
-    mtime_ns = source.mtime(path)
-    if target.status(new) is None and source.rename(path, new, target):
-        target.sync_directory(_parent(new))
-        source.sync_directory(_parent(path))
-        return
-    target.make_directory(new)
-    for name in source.names(path):
-        status = source.status(f"{path}/{name}")
-        if status is None:
-            continue
+class _Looker:
+    """Compares places with the states they should be in; digests are taken once."""
+
+    def __init__(self, disks: Disks, *, undoing: bool) -> None:
+        self._disks = disks
+        self._undoing = undoing
+        self._digests: dict[tuple[Place, int, int], str] = {}
+
+    def _digest(self, place: Place, start: int, end: int) -> str:
+        key = (place, start, end)
+        if key not in self._digests:
+            fs, path = self._disks.at(place)
+            self._digests[key] = fs.digest(path, start, end)
+        return self._digests[key]
+
+    def fits(self, place: Place, state: State) -> bool:
+        if self._undoing and place.in_run and place.path.startswith(STAGED + "/"):
+            return True  # not needed any more
+        fs, path = self._disks.at(place)
+        status = fs.status(path)
+        if status is None or state == ABSENT:
+            return status is None and state == ABSENT
+        size = status.st_size
         if stat.S_ISDIR(status.st_mode):
-            _move_directory(source, f"{path}/{name}", target, f"{new}/{name}")
-        elif stat.S_ISREG(status.st_mode):
-            target.remove(f"{new}/{name}")
-            target.write_new(f"{new}/{name}", source.read(f"{path}/{name}"))
-            target.set_mtime(f"{new}/{name}", status.st_mtime_ns)
-            if target.sha256(f"{new}/{name}") != source.sha256(f"{path}/{name}"):
-                raise StorageError(5, "what was copied reads back differently", f"{new}/{name}")
-            source.remove(f"{path}/{name}")
-        else:
-            raise RecoveryRefused(
-                f"{source.root}/{path}/{name} is no regular file, and the quarantine is on another file system: "
-                "move it away yourself, or name a quarantine on the same file system",
-                reason="quarantine",
-            )
-    target.sync_directory(new)
-    target.set_mtime(new, mtime_ns)
-    source.remove_directory(path)
+            if isinstance(state, Tree):
+                return self._is_tree(place, state)
+            return state == A_DIRECTORY or (isinstance(state, Untouched) and state.kind == EntryKind.DIRECTORY)
+        if not stat.S_ISREG(status.st_mode):
+            return isinstance(state, Untouched) and state.kind == EntryKind.OTHER
+        match state:
+            case Whole():
+                return size == state.size and self._digest(place, 0, size) == state.digest
+            case Untouched(kind=EntryKind.FILE):
+                return (size, status.st_mtime_ns) == (state.size, state.mtime_ns)
+            case Uncut():
+                return (
+                    size == state.size
+                    and self._digest(place, state.kept, size) == state.tail_digest
+                    and fs.crc32c(path, state.kept) == state.kept_crc32c
+                )
+            case Cut():
+                is_cut = size == state.kept or (self._undoing and self._is_partly_back(place, size, state))
+                return is_cut and fs.crc32c(path, state.kept) == state.kept_crc32c
+            case _:
+                return False
+
+    def _is_tree(self, place: Place, state: Tree) -> bool:
+        fs, path = self._disks.at(place)
+        found = {}
+        for inside, status in fs.walk(path):
+            name = inside[len(path) + 1 :]
+            if stat.S_ISREG(status.st_mode):
+                found[name] = (EntryKind.FILE, status.st_size, status.st_mtime_ns)
+            else:
+                found[name] = (EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.OTHER, 0, 0)
+        wanted = {
+            name: (kind, each.size, each.attributes.mtime_ns) if each and kind == EntryKind.FILE else (kind, 0, 0)
+            for name, (kind, each) in state.entries.items()
+        }
+        return found == wanted
+
+    def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
+        """A tail that was being put back: each sector is the tail's, or not yet there."""
+        if not state.kept < size <= state.size:
+            return False
+        fs, path = self._disks.at(place)
+        tail_fs, tail_path = self._disks.at(state.tail)
+        for position, data in fs.read(path, state.kept, size):
+            saved = bytearray(len(data))
+            for at, piece in tail_fs.read(tail_path, position, position + len(data)):
+                saved[at : at + len(piece)] = piece
+            for start in range(0, len(data), _SECTOR):
+                ours, theirs = data[start : start + _SECTOR], saved[start : start + _SECTOR]
+                if ours != theirs and any(a not in (b, 0) for a, b in zip(ours, theirs, strict=True)):
+                    return False
+        return True
 
 
-class _Digest:
-    """Hashes pieces as they pass by."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = pieces
-        self._hash = hashlib.sha256()
-        self.size = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            self._hash.update(piece)
-            self.size += len(piece)
-            yield piece
-
-    @property
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
+def _overlap(spans: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    both = [(max(low, first), min(high, last)) for low, high in spans for first, last in others]
+    return [(low, high) for low, high in both if low <= high]
 
 
-def _pieces(content: Content, origin: Callable[[str], Source]) -> Iterator[bytes]:
-    source = ContentSource(content, origin)
-    for position in range(0, source.size, PIECE):
-        yield bytes(source.read(position, PIECE))
+def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
+    """How far a run came, from what stands in the directory; `name` is that of its document.
+
+    Where two answers fit, because an operation changes nothing that can be seen, it is the one with more to do.  Raises
+    `Unexpected` if the directory is in no state that the run, or taking it back, could have left it in, and
+    `FormatError` if the journal's steps do not follow from each other.
+    """
+    script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
+    timeline = script.timeline
+    looker = _Looker(disks, undoing=name == UNDOING)
+    done = len(script.operations)
+    possible = [(done, done)] if name == MANIFEST else [(0, done)]
+    for place in timeline.places():
+        spans = [(low, high) for low, high, state in timeline.spans(place) if _is_open(low, high, possible)
+                 and looker.fits(place, state)]  # fmt: skip
+        possible = _overlap(possible, spans)
+        if not possible:
+            status = disks.at(place)[0].status(disks.at(place)[1])
+            raise Unexpected(place, "is not there" if status is None else "was changed")
+    position = possible[-1][1] if to_undo else possible[0][0]
+    _refuse_newcomers(disks, script, position)
+    return Located(journal, script, position)
 
 
-def _touched(steps: Sequence[Step]) -> list[str]:
-    paths = [step.path for step in steps] + [step.target for step in steps if step.target is not None]
-    directories = {_parent(path) for path in paths}
-    whole = (ActionKind.RENAME_DIRECTORY, ActionKind.REMOVE_DIRECTORY)
-    directories |= {step.path for step in steps if step.kind in whole}
-    return sorted(directories)
+def _is_open(low: int, high: int, possible: list[tuple[int, int]]) -> bool:
+    return any(low <= last and first <= high for first, last in possible)
 
 
-def prepare(
-    root: FileSystem,
-    quarantine: FileSystem,
-    *,
-    run_id: str,
-    tool_version: str,
-    mode: str,
-    actions: Sequence[Action],
-    origin: Callable[[str], Source],
-) -> Journal:
-    """Save tails, stage new content and write the journal: after this the run can be completed or taken back."""
-    run = _Run(root, quarantine, run_id)
-    quarantine.make_directory(run_id)
-    steps = [run.step(number, action, origin) for number, action in enumerate(actions)]
-    directories = {}
-    for path in _touched(steps):
-        status = root.status(path) if path else root.owner
-        if status is not None:
-            directories[path] = status.st_mtime_ns
-    journal = Journal(run_id, tool_version, root.root, mode, steps, directories)
-    run.stage("journal.new", [journal.encode()])
-    run.finish("journal.new", JOURNAL)
-    return journal
+def _refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
+    """Nothing new stands in the directories that the run touches."""
+    timeline = script.timeline
+    for place in timeline.places():
+        if place.in_run or timeline.at(place, position) != A_DIRECTORY:
+            continue
+        for name in disks.root.names(place.path):
+            inside = Place(False, f"{place.path}/{name}")
+            known = timeline.knows(inside) and timeline.at(inside, position) != ABSENT
+            if not known and not name.endswith(disks.temporary("")):
+                raise Unexpected(inside, "was not there")
 
 
 def roll_forward(
-    root: FileSystem, quarantine: FileSystem, journal: Journal, before_marker: Callable[[], None] = lambda: None
-) -> None:
-    """Do every step that is not done yet, check the result from disk, and close the journal.
+    disks: Disks, located: Located, withhold_marker: Callable[[], str | None] = lambda: None
+) -> tuple[Journal, str | None]:
+    """Do every operation that is not done yet, check the result, and close the journal.
 
-    `before_marker` is called before a clean-shutdown marker is written; it raises if that would not be true.
+    `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would not be true; the run
+    then ends without it.  Returns the journal as it was closed, and that reason.  If a file turns out to have changed
+    since it was planned for, what was done is taken back and `RecoveryRefused` raised.
     """
-    run = _Run(root, quarantine, journal.run_id, journal.steps)
-    for step in journal.steps:
-        if step.path == CLEAN_SHUTDOWN_FILE and step.kind is ActionKind.WRITE:
-            before_marker()
-        run.do(step)
-    for step in journal.steps:
-        _verify(run, step, journal)
-    run.finish(JOURNAL, MANIFEST)
-    run.discard(_STAGED)
+    journal, script = located.journal, located.script
+    marker = _marker_begins(script, journal)
+    withheld = None
+    for number in range(located.position, len(script.operations)):
+        if number == marker:
+            withheld = withhold_marker()
+            if withheld is not None:
+                journal = replace(journal, steps=journal.steps[:-1])
+                write_document(disks, journal, JOURNAL)
+                script = describe(journal, disks.run_id)
+                break
+        try:
+            script.operations[number].do(disks)
+        except RecoveryRefused:
+            finish_document(disks, JOURNAL, UNDOING)
+            _take_back(disks, journal, script, number)
+            disks.quarantine.remove_tree(disks.run_id)
+            raise
+    _remove_temporaries(disks, script)
+    _verify(disks, script)
+    finish_document(disks, JOURNAL, MANIFEST)
+    disks.quarantine.remove_tree(f"{disks.run_id}/{STAGED}")
+    return journal, withheld
 
 
-def _verify(run: _Run, step: Step, journal: Journal) -> None:
-    """The file is on disk what the step says, unless a later step moves it on."""
-    if step.target is not None and any(other.path == step.target for other in journal.steps):
-        return
-    renamed = {each.path: each.target for each in journal.steps if each.kind is ActionKind.RENAME_DIRECTORY}
-    path = step.target if step.kind is ActionKind.RENAME else step.path
-    if step.kind in (ActionKind.RENAME_DIRECTORY, ActionKind.REMOVE_DIRECTORY) or path is None:
-        return
-    directory, separator, name = path.partition("/")
-    path = (renamed.get(directory) or directory) + separator + name
-    status = run.root.status(path)
-    expected = None if step.after is None else step.after.size
-    if (None if status is None else status.st_size) != expected and not _written_later(step, journal):
-        raise StorageError(5, "the file is not on disk what was just written", f"{run.root.root}/{path}")
+def _marker_begins(script: Script, journal: Journal) -> int | None:
+    """The first operation of the step that vouches for the directory, which is the last one."""
+    if not journal.steps or journal.steps[-1].path != CLEAN_SHUTDOWN_FILE:
+        return None
+    if journal.steps[-1].kind is not ActionKind.WRITE:
+        return None
+    return script.ends[-2] if len(script.ends) > 1 else 0
 
 
-def _written_later(step: Step, journal: Journal) -> bool:
-    """A removed file's place was taken by a later rename or write."""
-    return any(
-        other is not step and (other.target == step.path or (other.path == step.path and other.after is not None))
-        for other in journal.steps
-    )
+def _verify(disks: Disks, script: Script) -> None:
+    """Every file is on disk with the size that the run gave it."""
+    timeline = script.timeline
+    for place in timeline.places():
+        state = timeline.at(place, len(script.operations))
+        wanted = state.size if isinstance(state, Whole) else state.kept if isinstance(state, Cut) else None
+        if place.in_run or (wanted is None and state != ABSENT):
+            continue
+        status = disks.root.status(place.path)
+        if (None if status is None else status.st_size) != wanted:
+            raise StorageError(5, "the file is not on disk as it was just written", disks.full(place))
 
 
-def roll_back(root: FileSystem, quarantine: FileSystem, journal: Journal, name: str) -> None:
-    """Undo every step that was done, last first, put back all times, and close the journal as undone.
-
-    `name` is the journal's file: `journal.json` of a run that was cut short, `manifest.json`, or `undoing.json` of an
-    undo that was.
-    """
-    run = _Run(root, quarantine, journal.run_id, journal.steps)
+def roll_back(disks: Disks, located: Located, name: str) -> None:
+    """Take back every operation that was done, last first, put back all times, and close the journal as undone."""
     if name != UNDOING:
-        run.finish(name, UNDOING)
-    for step in reversed(journal.steps):
-        run.undo(step)
+        finish_document(disks, name, UNDOING)
+    _take_back(disks, located.journal, located.script, located.position)
+
+
+def _take_back(disks: Disks, journal: Journal, script: Script, position: int) -> None:
+    for operation in reversed(script.operations[:position]):
+        operation.take_back(disks)
+    _remove_temporaries(disks, script)
+    if not journal.same_mount:
+        _restore_directories(disks, journal)
     for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
-        root.set_mtime(path, mtime_ns)
-    run.finish(UNDOING, UNDONE)
-    run.discard(_STAGED)
+        disks.root.set_mtime(path, mtime_ns)
+    finish_document(disks, UNDOING, UNDONE)
+    for saved in (STAGED, FILES):
+        disks.quarantine.remove_tree(f"{disks.run_id}/{saved}")
+
+
+def _remove_temporaries(disks: Disks, script: Script) -> None:
+    """What an operation that was cut short in the middle left of its own."""
+    for operation in script.operations:
+        place = operation.written_beside()
+        temporary = None if place is None else disks.temporary(place.path)
+        if place is not None and temporary is not None and disks.root.status(temporary) is not None:
+            disks.root.remove(temporary)
+            disks.sync(place)
+
+
+def _restore_directories(disks: Disks, journal: Journal) -> None:
+    """Times of directories that were made anew, the deepest first."""
+    for step in journal.steps:
+        if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:
+            continue
+        for name, (kind, state) in sorted(step.entries.items(), reverse=True):
+            if kind == EntryKind.DIRECTORY and state is not None:
+                disks.root.set_attributes(f"{step.path}/{name}", state.attributes)
+        disks.root.set_attributes(step.path, step.before.attributes)

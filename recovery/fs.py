@@ -7,21 +7,43 @@ must stop.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import errno
-import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
+from kafkalog.recovery.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
 
-__all__ = ["FileSystem"]
+__all__ = ["PIECE", "Attributes", "FileSystem"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 PIECE = 1 << 20
+"""Bytes that are read or written at a time; a multiple of a digest's block."""
+_MOST_DEPTH = 100
+_MOST_OPEN = 128
+"""directories whose descriptors are kept; more than any one operation needs"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a file or directory has besides its content; extended attributes are in base64."""
+
+    mtime_ns: int
+    mode: int
+    uid: int
+    gid: int
+    extended: Mapping[str, str] = field(default_factory=dict)
 
 
 class FileSystem:
@@ -29,7 +51,7 @@ class FileSystem:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
-        self._directories: dict[str, int] = {}
+        self._directories: OrderedDict[str, int] = OrderedDict()
         with self._wrapped("open the directory", ""):
             self._directories[""] = os.open(self.root, _DIRECTORY)
         self.owner = os.fstat(self._directories[""])
@@ -43,14 +65,49 @@ class FileSystem:
             raise StorageError.wrap(error, "cannot make the directory") from error
         return cls(root)
 
-    def open_or_create(self, path: str) -> tuple[int, bool]:
-        """A descriptor of a file for reading and writing, and whether the file was created."""
+    @classmethod
+    def nearest(cls, path: str) -> FileSystem:
+        """The deepest directory of a path that exists."""
+        path = os.path.realpath(path)
+        while not os.path.isdir(path):
+            path = os.path.dirname(path)
+        return cls(path)
+
+    @staticmethod
+    def missing(path: str) -> list[str]:
+        """The directories of a path that do not exist, the deepest first."""
+        path, found = os.path.realpath(path), []
+        while not os.path.lexists(path):
+            found.append(path)
+            path = os.path.dirname(path)
+        return found
+
+    def remove_if_empty(self, paths: Iterable[str]) -> None:
+        """Remove this root and those above it again, which `create` has made, as far as nothing is in them."""
+        for path in paths:
+            try:
+                os.rmdir(path)
+            except OSError:
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open_or_create(self, path: str, content: Callable[[], bytes]) -> tuple[int, bool]:
+        """A descriptor of a file for reading and writing, and whether it was created; then it holds `content`."""
         with self._wrapped("open the file", path):
             parent, name = self._at(path)
             try:
-                return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o644, dir_fd=parent), True
+                descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o644, dir_fd=parent)
             except FileExistsError:
                 return os.open(name, os.O_RDWR | _FILE, dir_fd=parent), False
+            os.pwrite(descriptor, content(), 0)
+            return descriptor, True
 
     def close(self) -> None:
         """Close all directory descriptors."""
@@ -70,10 +127,14 @@ class FileSystem:
     def _directory(self, path: str) -> int:
         known = self._directories.get(path)
         if known is not None:
+            self._directories.move_to_end(path)
             return known
         parent, _, name = path.rpartition("/")
         descriptor = os.open(name, _DIRECTORY, dir_fd=self._directory(parent))
         self._directories[path] = descriptor
+        if len(self._directories) > _MOST_OPEN:
+            oldest = next(each for each in self._directories if each)
+            os.close(self._directories.pop(oldest))
         return descriptor
 
     def _at(self, path: str) -> tuple[int, str]:
@@ -90,9 +151,11 @@ class FileSystem:
         """lstat, or None if there is nothing."""
         with self._wrapped("look at the file", path):
             try:
+                if not path:
+                    return os.fstat(self._directory(""))
                 parent, name = self._at(path)
                 return os.stat(name, dir_fd=parent, follow_symlinks=False)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def mtime(self, path: str) -> int:
@@ -100,30 +163,64 @@ class FileSystem:
         with self._wrapped("look at the directory", path):
             return os.fstat(self._directory(path)).st_mtime_ns
 
-    def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes of a file in pieces."""
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """A descriptor of a regular file, for reading."""
         with self._wrapped("read the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
-        try:
-            position = start
-            while end is None or position < end:
-                with self._wrapped("read the file", path):
-                    want = PIECE if end is None else min(PIECE, end - position)
-                    piece = os.pread(descriptor, want, position)
-                if not piece:
-                    return
-                yield piece
-                position += len(piece)
-        finally:
-            os.close(descriptor)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise OSError(errno.EINVAL, "it is no regular file")
+                yield descriptor
+            finally:
+                os.close(descriptor)
 
-    def sha256(self, path: str, start: int = 0, end: int | None = None) -> str:
-        """Hash of a file's bytes."""
-        digest = hashlib.sha256()
-        for piece in self.read(path, start, end):
-            digest.update(piece)
-        return digest.hexdigest()
+    def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[Piece]:
+        """What is not a hole of a file's bytes from `start` to `end`, in pieces; positions count from `start`."""
+        with self._opened(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            last = size if end is None else min(end, size)
+            for low, high in _data(descriptor, start, last):
+                for position in range(low, high, PIECE):
+                    yield position - start, _read_all(descriptor, position, min(PIECE, high - position))
+
+    def digest(self, path: str, start: int = 0, end: int | None = None) -> str:
+        """The digest of a file's bytes (`recovery.digest`)."""
+        status = self.status(path)
+        size = (0 if status is None else status.st_size) if end is None else end
+        digest = ContentDigest()
+        for position, data in self.read(path, start, size):
+            digest.take(position, data)
+        return digest.of_size(size - start)
+
+    def crc32c(self, path: str, end: int) -> int:
+        """CRC-32C over the blocks of the first bytes of a file that a digest would take, each behind its position."""
+        value = 0
+        for position, data in self.read(path, 0, end):
+            for at, block in solid_blocks(position, data):
+                value = crc32c(block, crc32c(at.to_bytes(8, "big"), value))
+        return value
+
+    def attributes(self, path: str) -> Attributes:
+        """Times, mode, owner and extended attributes of a file or directory."""
+        with self._wrapped("look at the file", path):
+            if path == "":
+                descriptor = os.dup(self._directory(""))
+            else:
+                parent, name = self._at(path)
+                descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+            try:
+                status = os.fstat(descriptor)
+                return Attributes(
+                    status.st_mtime_ns,
+                    stat.S_IMODE(status.st_mode),
+                    status.st_uid,
+                    status.st_gid,
+                    _extended(descriptor),
+                )
+            finally:
+                os.close(descriptor)
 
     def names(self, path: str) -> list[str]:
         """Names in a directory."""
@@ -135,6 +232,14 @@ class FileSystem:
         with self._wrapped("look at the file system", ""):
             facts = os.fstatvfs(self._directories[""])
             return facts.f_bavail * facts.f_frsize
+
+    def shares_mount(self, other: FileSystem) -> bool:
+        """Files can be renamed from one root to the other: both are reached through the same mount."""
+        own, others = self._directories[""], other._directories[""]
+        with self._wrapped("look at the file system", ""):
+            if os.fstat(own).st_dev != os.fstat(others).st_dev:
+                return False
+        return _mount_of(own) == _mount_of(others)
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -148,40 +253,47 @@ class FileSystem:
                 return
             os.fsync(parent)
 
-    def write_new(self, path: str, pieces: Iterable[bytes], mode: int = 0o600) -> None:
-        """Create a file that is not there yet, write it whole, flush it; `sync_directory` makes its name durable."""
+    def write_new(self, path: str, pieces: Iterable[Piece], size: int, mode: int = 0o600) -> None:
+        """Create a file that is not there yet, of `size` bytes, and flush it; `sync_directory` makes its name durable.
+
+        What no piece covers is a hole.
+        """
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=parent)
             try:
-                self._write_all(descriptor, 0, pieces)
+                _write(descriptor, 0, pieces, size)
             finally:
                 os.close(descriptor)
 
-    @staticmethod
-    def _write_all(descriptor: int, position: int, pieces: Iterable[bytes]) -> None:
-        """Write from a position to a new end and flush; a piece of zeros becomes a hole."""
-        for piece in pieces:
-            view = memoryview(piece if piece.count(0) < len(piece) else b"")
-            written = 0
-            while written < len(view):
-                count = os.pwrite(descriptor, view[written:], position + written)
-                if count <= 0:
-                    raise OSError(errno.EIO, "nothing was written")
-                written += count
-            position += len(piece)
-        os.ftruncate(descriptor, position)
-        os.fsync(descriptor)
-
     def own(self, path: str, mode: int, uid: int, gid: int) -> None:
-        """Give a new file the mode and, as root, the owner that its neighbors have."""
+        """Give a new file a mode and, as root, an owner."""
         with self._wrapped("set the owner of the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
             try:
-                os.fchmod(descriptor, mode)
                 if os.geteuid() == 0:
                     os.fchown(descriptor, uid, gid)
+                os.fchmod(descriptor, mode)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def set_attributes(self, path: str, attributes: Attributes) -> None:
+        """Give a file or directory the attributes of another one, the time last."""
+        with self._wrapped("set the attributes of the file", path):
+            if path == "":
+                descriptor = os.dup(self._directory(""))
+            else:
+                parent, name = self._at(path)
+                descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+            try:
+                if os.geteuid() == 0:
+                    os.fchown(descriptor, attributes.uid, attributes.gid)
+                _set_extended(descriptor, attributes.extended)
+                os.fchmod(descriptor, attributes.mode)
+                os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
+                os.fsync(descriptor)
             finally:
                 os.close(descriptor)
 
@@ -196,44 +308,31 @@ class FileSystem:
             finally:
                 os.close(descriptor)
 
-    def append(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write behind the end of a file and flush it."""
+    def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
+        """Put `size` bytes behind `position`, where the file then ends, and flush it."""
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
             try:
-                self._write_all(descriptor, os.fstat(descriptor).st_size, pieces)
+                os.ftruncate(descriptor, position)
+                _write(descriptor, position, pieces, size)
             finally:
                 os.close(descriptor)
 
-    def rename(self, path: str, target: str, other: FileSystem | None = None) -> bool:
-        """Rename within this root or into another one; False if that is another file system."""
+    def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
+        """Rename within this root or into another one."""
         with self._wrapped("rename the file", path):
             self._forget(path)
             from_directory, name = self._at(path)
             to_directory, target_name = (other or self)._at(target)  # noqa: SLF001 - the same class
-            try:
-                os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
-            except OSError as error:
-                if error.errno == errno.EXDEV:
-                    return False
-                raise
-            return True
+            os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
 
-    def link(self, path: str, target: str, other: FileSystem) -> bool:
-        """Give a file a second name in another root; False if the file system cannot."""
+    def link(self, path: str, target: str, other: FileSystem) -> None:
+        """Give a file a second name in another root."""
         with self._wrapped("link the file", path):
             from_directory, name = self._at(path)
             to_directory, target_name = other._at(target)
-            try:
-                os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
-            except FileExistsError:
-                return True
-            except OSError as error:
-                if error.errno in (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
-                    return False
-                raise
-            return True
+            os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
 
     def remove(self, path: str) -> None:
         """Remove a file if it is there."""
@@ -253,30 +352,6 @@ class FileSystem:
         with self._wrapped("flush the directory", path):
             os.fsync(self._directory(path))
 
-    def copy_tree(self, source: str) -> None:
-        """Copy all files and directories of another directory into this one, with their times; locks are left out."""
-        other = FileSystem(source)
-        try:
-            self._copy_directory(other, "")
-        finally:
-            other.close()
-
-    def _copy_directory(self, other: FileSystem, path: str) -> None:
-        for name in other.names(path):
-            inside = f"{path}/{name}" if path else name
-            status = other.status(inside)
-            if status is None or inside == LOCK_FILE:
-                continue
-            if stat.S_ISDIR(status.st_mode):
-                self.make_directory(inside, stat.S_IMODE(status.st_mode))
-                self._copy_directory(other, inside)
-            elif stat.S_ISREG(status.st_mode):
-                self.write_new(inside, other.read(inside), stat.S_IMODE(status.st_mode))
-                self.set_mtime(inside, status.st_mtime_ns)
-        self.sync_directory(path)
-        if path:
-            self.set_mtime(path, other.mtime(path))
-
     def set_mtime(self, path: str, mtime_ns: int) -> None:
         """Set the modification time of a file or directory."""
         with self._wrapped("set the time of the file", path):
@@ -285,6 +360,158 @@ class FileSystem:
                 return
             parent, name = self._at(path)
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=parent, follow_symlinks=False)
+
+    # -- whole trees -------------------------------------------------------------------------------------------------
+
+    def copy_file(self, other: FileSystem, path: str, target: str) -> tuple[int, str]:
+        """Copy a file of another root with its attributes, and read the copy back; its size and digest."""
+        status = other.status(path)
+        size = 0 if status is None else status.st_size
+        digest = ContentDigest()
+        self.write_new(target, _taken(other.read(path, 0, size), digest), size)
+        wanted = digest.of_size(size)
+        if self.digest(target) != wanted:
+            raise StorageError(errno.EIO, "what was copied reads back differently", os.path.join(self.root, target))
+        return size, wanted
+
+    def copy_tree(self, source: str) -> None:
+        """Copy another directory into this one, with all attributes; locks are left out.
+
+        Raises `RecoveryRefused`, before anything is copied, if there is a file that is neither regular nor a directory.
+        """
+        other = FileSystem(source)
+        try:
+            entries = list(other.walk(""))
+            for path, status in entries:
+                if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
+                    raise RecoveryRefused(
+                        f"{os.path.join(other.root, path)} is {what}, which a copy would not hold: put the file or "
+                        "directory itself in its place, or move it out of the log directory",
+                        reason="special",
+                    )
+            for path, status in entries:
+                if stat.S_ISDIR(status.st_mode):
+                    self.make_directory(path)
+                elif path != LOCK_FILE:
+                    self.copy_file(other, path, path)
+                    self.set_attributes(path, other.attributes(path))
+            for path in sorted((path for path, status in entries if stat.S_ISDIR(status.st_mode)), reverse=True):
+                self.sync_directory(path)
+                self.set_attributes(path, other.attributes(path))
+            self.sync_directory("")
+            self.set_attributes("", other.attributes(""))
+        finally:
+            other.close()
+
+    def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
+        """Everything below a directory with its lstat, directories before what is in them."""
+        if depth > _MOST_DEPTH:
+            raise RecoveryRefused(
+                f"{os.path.join(self.root, path)} lies {depth} directories deep, deeper than anything of Kafka's: "
+                "move it out of the log directory",
+                reason="special",
+            )
+        for name in self.names(path):
+            inside = f"{path}/{name}" if path else name
+            status = self.status(inside)
+            if status is None:
+                continue
+            yield inside, status
+            if stat.S_ISDIR(status.st_mode):
+                yield from self.walk(inside, depth + 1)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all that is in it; for what this program made itself."""
+        if self.status(path) is None:
+            return
+        for inside, status in sorted(self.walk(path), reverse=True):
+            if stat.S_ISDIR(status.st_mode):
+                self.remove_directory(inside)
+            else:
+                self.remove(inside)
+        self.remove_directory(path)
+        self.sync_directory(path.rpartition("/")[0])
+
+
+def _data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Ranges that hold all that is not a hole, each at a multiple of `BLOCK` from `start`, in order."""
+    position = start
+    while position < end:
+        try:
+            low = os.lseek(descriptor, position, os.SEEK_DATA)
+            high = os.lseek(descriptor, low, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            low, high = position, end
+        low = start + (max(low, position) - start) // BLOCK * BLOCK
+        high = min(start - (start - high) // BLOCK * BLOCK, end)
+        if low < high:
+            yield max(low, position), high
+        position = max(high, position + BLOCK)
+
+
+def _read_all(descriptor: int, position: int, length: int) -> bytes:
+    data = os.pread(descriptor, length, position)
+    while len(data) < length:
+        more = os.pread(descriptor, length - len(data), position + len(data))
+        if not more:
+            raise OSError(errno.EIO, f"the file became shorter while it was read, at byte {position + len(data)}")
+        data += more
+    return data
+
+
+def _write(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
+    for position, data in pieces:
+        for at, part in without_zeros(position, data):
+            view = memoryview(part)
+            written = 0
+            while written < len(view):
+                count = os.pwrite(descriptor, view[written:], start + at + written)
+                if count <= 0:
+                    raise OSError(errno.EIO, "nothing was written")
+                written += count
+    os.ftruncate(descriptor, start + size)
+    os.fsync(descriptor)
+
+
+def _taken(pieces: Iterable[Piece], digest: ContentDigest) -> Iterator[Piece]:
+    for position, data in pieces:
+        digest.take(position, data)
+        yield position, data
+
+
+def _mount_of(descriptor: int) -> str:
+    """The kernel's number of the mount through which a descriptor was opened; empty where it does not say."""
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
+            return next((line for line in lines if line.startswith("mnt_id:")), "")
+    except OSError:
+        return ""
+
+
+def _extended(descriptor: int) -> dict[str, str]:
+    if not hasattr(os, "listxattr"):
+        return {}
+    try:
+        return {
+            name: base64.b64encode(os.getxattr(descriptor, name)).decode("ascii") for name in os.listxattr(descriptor)
+        }
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+
+
+def _set_extended(descriptor: int, wanted: Mapping[str, str]) -> None:
+    found = _extended(descriptor)
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            try:
+                os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
+            except binascii.Error as error:
+                raise OSError(errno.EINVAL, f"the extended attribute {name} is no base64") from error
 
 
 def _make_directories(path: str) -> None:

@@ -1,43 +1,96 @@
 """What a run is about to do, written down before it does anything: the journal, which becomes the manifest.
 
-`journal.json` in the run's directory means that the run has begun and not ended; `manifest.json` that it has;
-`undoing.json` that it is being taken back, and `undone.json` that it was.  Each is the same document with a checksum
-of its own.
+The name of the document says how far the run is:
+
+* `preparing.json`: copies are being made, nothing was changed;
+* `journal.json`: the run has begun and not ended;
+* `manifest.json`: it has ended;
+* `undoing.json`: it is being taken back;
+* `undone.json`: it was taken back;
+* `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed.
+
+A journal comes from the disk, so it is not believed: a checksum is no signature.  Every path in it must lie below the
+log directory beside which it was found, and it never says where in the quarantine anything is: that follows from the
+step.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NoReturn
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.recovery.actions import ActionKind
+from kafkalog.recovery.fs import Attributes
 
-__all__ = ["JOURNAL", "MANIFEST", "UNDOING", "UNDONE", "FileState", "Journal", "Step"]
+__all__ = [
+    "JOURNAL",
+    "MANIFEST",
+    "PREPARING",
+    "SUPERSEDED",
+    "UNDOING",
+    "UNDONE",
+    "Bystander",
+    "EntryKind",
+    "FileState",
+    "Journal",
+    "Step",
+    "is_run_id",
+]
 
+PREPARING = "preparing.json"
 JOURNAL = "journal.json"
 MANIFEST = "manifest.json"
 UNDOING = "undoing.json"
 UNDONE = "undone.json"
-_VERSION = 1
+SUPERSEDED = "superseded.json"
+_VERSION = 2
+_RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
+_MOST_PARTS = 2
+"""a file of the log directory, or of a directory in it"""
+_MOST_PARTS_INSIDE = 100
+_INT64 = 1 << 63
+
+
+class EntryKind:
+    """What an entry of a directory is."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file's content and time."""
+    """A file's content (size in bytes, digest as in `recovery.digest`) and its attributes."""
 
     size: int
-    sha256: str
-    mtime_ns: int | None = None
+    digest: str
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Bystander:
+    """An entry that a run relies on and does not touch: its kind and, of a file, size and modification time (ns)."""
+
+    kind: str
+    size: int = 0
+    mtime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One action with what was there, what will be there, and where each is kept.
+    """One action with what was there and what will be there.
 
-    `saved` is where the quarantine keeps the original (for a truncation: the tail), `staged` where new content waits.
+    Of a truncation, `before.size` is that of the whole file and `before.digest` that of the tail which goes, and
+    `kept_bytes` and `kept_crc32c` describe what stays.  Of a directory that goes, `entries` are all that is in it, with
+    a digest for each file where they have to be copied out.
     """
 
     kind: ActionKind
@@ -45,45 +98,201 @@ class Step:
     target: str | None = None
     before: FileState | None = None
     after: FileState | None = None
-    saved: str | None = None
-    staged: str | None = None
+    kept_bytes: int | None = None
+    kept_crc32c: int | None = None
+    entries: Mapping[str, tuple[str, FileState | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All steps of a run, in order; `directories` holds the modification times (ns) of the directories it touches."""
+    """All steps of a run, in order, and everything that completing it or taking it back relies on."""
 
     run_id: str
     tool_version: str
     root: str
+    """where the log directory was; for people, never followed"""
+    owner: str | None
+    """which log directory, where one quarantine serves several: the id in its pointer file"""
+    machine: str | None
+    """which machine began the run; None if that cannot be told"""
+    sequence: int
+    """later runs have higher numbers, whatever the clock says"""
     mode: str
-    steps: Sequence[Step]
-    directories: Mapping[str, int]
+    same_mount: bool
+    """files are renamed into the quarantine; otherwise they were copied before the run began"""
+    steps: Sequence[Step] = ()
+    directories: Mapping[str, int] = field(default_factory=dict)
+    """modification times (ns) of the directories that the run touches; the log directory itself is ''"""
+    bystanders: Mapping[str, Bystander] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """The document, one line of JSON and its CRC-32C."""
+        """The document: one line of JSON and its CRC-32C."""
         body = json.dumps({"version": _VERSION, **asdict(self)}, sort_keys=True, ensure_ascii=True).encode()
         return body + f"\n{crc32c(body):08x}\n".encode()
 
     @classmethod
     def decode(cls, data: bytes, source: str) -> Journal:
-        """The document; raises `FormatError` if it is damaged or of another version."""
+        """The document; raises `FormatError` if it is damaged, of another version, or says what no run does."""
         body, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
         if checksum != f"{crc32c(body):08x}".encode():
             raise FormatError("the recovery journal is damaged: its checksum does not fit", source=source)
-        values = json.loads(body)
-        if values.pop("version") != _VERSION:
-            raise FormatError("the recovery journal is of another version", source=source)
-        steps = [
-            Step(
-                ActionKind(step["kind"]),
-                step["path"],
-                step["target"],
-                FileState(**step["before"]) if step["before"] else None,
-                FileState(**step["after"]) if step["after"] else None,
-                step["saved"],
-                step["staged"],
-            )
-            for step in values.pop("steps")
-        ]
-        return cls(steps=steps, **values)
+        reader = _Reader(source)
+        try:
+            values = json.loads(body)
+        except (ValueError, RecursionError):
+            reader.refuse("it is no JSON")
+        if not isinstance(values, dict) or values.get("version") != _VERSION:
+            raise FormatError("the recovery journal is of another version of kafkalog", source=source)
+        return reader.journal(values)
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a name is one that a run has."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
+class _Reader:
+    """Takes plain values apart and believes none of them."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def refuse(self, why: str) -> NoReturn:
+        raise FormatError(f"this is no recovery journal that kafkalog wrote: {why}", source=self.source)
+
+    def fields(self, values: Any, what: str, names: Sequence[str]) -> list[Any]:
+        if not isinstance(values, dict) or set(values) != set(names):
+            self.refuse(f"{what} does not have the fields it should have")
+        return [values[name] for name in names]
+
+    def number(self, value: Any, what: str, low: int = 0, high: int = _INT64) -> int:
+        if type(value) is not int or not low <= value < high:
+            self.refuse(f"{what} is no number in its range")
+        return value
+
+    def text(self, value: Any, what: str, is_valid: Callable[[str], object]) -> str:
+        if not isinstance(value, str) or "\0" in value or not is_valid(value):
+            self.refuse(f"{what} is not what it should be")
+        return value
+
+    def optional(self, value: Any, read: Callable[..., Any], *given: Any) -> Any:
+        return None if value is None else read(value, *given)
+
+    def path(self, value: Any, most: int = _MOST_PARTS) -> str:
+        if not isinstance(value, str) or "\0" in value:
+            self.refuse("a path is no path")
+        parts = value.split("/")
+        if len(parts) > most or any(part in ("", ".", "..") for part in parts):
+            self.refuse("a path leads out of the log directory, or deeper than anything of Kafka's")
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            self.refuse("a path is no path")
+        return value
+
+    def items(self, value: Any, what: str) -> list[tuple[Any, Any]]:
+        if not isinstance(value, dict):
+            self.refuse(f"{what} is no object")
+        return list(value.items())
+
+    def attributes(self, value: Any) -> Attributes:
+        names = ("mtime_ns", "mode", "uid", "gid", "extended")
+        mtime, mode, uid, gid, extended = self.fields(value, "attributes", names)
+        return Attributes(
+            self.number(mtime, "a time", -_INT64),
+            self.number(mode, "a file's mode", 0, 0o10000),
+            self.number(uid, "an owner", 0, 1 << 32),
+            self.number(gid, "a group", 0, 1 << 32),
+            {
+                self.text(name, "an extended attribute", str.isprintable): self.text(
+                    data, "an extended attribute", str.isascii
+                )
+                for name, data in self.items(extended, "a file's extended attributes")
+            },
+        )
+
+    def state(self, value: Any) -> FileState:
+        size, digest, attributes = self.fields(value, "a file", ("size", "digest", "attributes"))
+        return FileState(
+            self.number(size, "a size"), self.text(digest, "a digest", _DIGEST.fullmatch), self.attributes(attributes)
+        )
+
+    def entry(self, value: Any) -> tuple[str, FileState | None]:
+        if not isinstance(value, list) or len(value) != 2:
+            self.refuse("an entry of a directory is not what it should be")
+        kind, state = value
+        if kind not in (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.OTHER):
+            self.refuse("an entry of a directory is of no known kind")
+        if state is None and kind != EntryKind.OTHER:
+            self.refuse("an entry of a directory has no attributes")
+        return kind, self.optional(state, self.state)
+
+    def bystander(self, value: Any) -> Bystander:
+        kind, size, mtime = self.fields(value, "a file that is not touched", ("kind", "size", "mtime_ns"))
+        if kind not in (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.OTHER):
+            self.refuse("a file that is not touched is of no known kind")
+        return Bystander(kind, self.number(size, "a size"), self.number(mtime, "a time", -_INT64))
+
+    def step(self, value: Any) -> Step:
+        names = ("kind", "path", "target", "before", "after", "kept_bytes", "kept_crc32c", "entries")
+        kind, path, target, before, after, kept, crc, entries = self.fields(value, "a step", names)
+        if kind not in {str(each) for each in ActionKind}:
+            self.refuse("a step is of no known kind")
+        step = Step(
+            ActionKind(kind),
+            self.path(path),
+            self.optional(target, self.path),
+            self.optional(before, self.state),
+            self.optional(after, self.state),
+            self.optional(kept, self.number, "a size"),
+            self.optional(crc, self.number, "a checksum", 0, 1 << 32),
+            None
+            if entries is None
+            else {
+                self.path(name, _MOST_PARTS_INSIDE): self.entry(entry)
+                for name, entry in self.items(entries, "a directory's entries")
+            },
+        )
+        needed: dict[ActionKind, tuple[Any, ...]] = {
+            ActionKind.REMOVE: (step.before,),
+            ActionKind.TRUNCATE: (step.before, step.kept_bytes, step.kept_crc32c),
+            ActionKind.RENAME: (step.target,),
+            ActionKind.WRITE: (step.after,),
+            ActionKind.REMOVE_DIRECTORY: (step.before, step.entries),
+            ActionKind.RENAME_DIRECTORY: (step.target,),
+        }
+        if any(each is None for each in needed[step.kind]):
+            self.refuse(f"a step of kind {step.kind} lacks what it needs")
+        if step.kind is ActionKind.TRUNCATE and step.before and (step.kept_bytes or 0) > step.before.size:
+            self.refuse("a file is cut behind its end")
+        return step
+
+    def journal(self, values: dict[str, Any]) -> Journal:
+        names = (
+            "version", "run_id", "tool_version", "root", "owner", "machine", "sequence", "mode", "same_mount", "steps",
+            "directories", "bystanders",
+        )  # fmt: skip
+        _, run_id, tool, root, owner, machine, sequence, mode, same, steps, directories, bystanders = self.fields(
+            values, "the document", names
+        )
+        if not isinstance(steps, list) or not isinstance(same, bool):
+            self.refuse("the document does not have the fields it should have")
+        return Journal(
+            run_id=self.text(run_id, "the name of the run", is_run_id),
+            tool_version=self.text(tool, "the version of kafkalog", lambda text: len(text) < 256),
+            root=self.text(root, "the path of the log directory", lambda text: text.startswith("/")),
+            owner=self.optional(owner, self.text, "the id of the log directory", _WORD.fullmatch),
+            machine=self.optional(machine, self.text, "the id of the machine", _WORD.fullmatch),
+            sequence=self.number(sequence, "the number of the run"),
+            mode=self.text(mode, "the mode", lambda text: len(text) < 256),
+            same_mount=same,
+            steps=[self.step(each) for each in steps],
+            directories={
+                path if path == "" else self.path(path): self.number(mtime, "a time", -_INT64)
+                for path, mtime in self.items(directories, "the directories")
+            },
+            bystanders={
+                self.path(path): self.bystander(each)
+                for path, each in self.items(bystanders, "the files that are not touched")
+            },
+        )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +20,10 @@ from kafkalog.log.lock import is_held_here
 from kafkalog.recovery.fs import FileSystem
 
 __all__ = ["BrokerLock", "refuse_if_locked"]
+
+_NOTE = re.compile(rb"kafkalog (-?[0-9]{1,19}) (-?[0-9]{1,19})\n")
+"""what a lock file of ours holds: the directory's modification time (ns) before and after it was made"""
+_TRIES = 100
 
 
 def refuse_if_locked(root: str) -> None:
@@ -45,20 +51,33 @@ def _refuse_if_held_here(root: str) -> None:
 class BrokerLock:
     """A context manager that holds the lock of one log directory; raises `RecoveryRefused` if somebody else does.
 
-    The file is removed again if it was not there before, as the broker does.
+    The file is removed again if it was not there before, as the broker does.  What is created here says so in its
+    content, with the directory's time before, so that one left behind by a kill is known and goes with the next lock.
     """
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
         self._descriptor = -1
-        self._created = False
-        self._mtimes = (0, 0)
+        self._before: int | None = None
+        """the directory's modification time (ns) before the file was made; None if it is a broker's"""
+        self._locked = 0
 
     def __enter__(self) -> Self:
         _refuse_if_held_here(self._fs.root)
-        before = self._fs.mtime("")
-        self._descriptor, self._created = self._fs.open_or_create(LOCK_FILE)
-        self._mtimes = (before, self._fs.mtime(""))
+        for _ in range(_TRIES):
+            before = self._fs.mtime("")
+            self._descriptor, created = self._fs.open_or_create(LOCK_FILE, partial(self._note, before))
+            self._lock()
+            if self._is_the_file():
+                self._locked = self._fs.mtime("")
+                self._before = before if created else self._left_behind()
+                return self
+            os.close(self._descriptor)  # whoever held it removed it meanwhile: a lock on it would keep nobody out
+        raise RecoveryRefused(
+            f"{self._fs.root} is locked and unlocked all the time; stop what does it", reason="locked"
+        )
+
+    def _lock(self) -> None:
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -69,14 +88,27 @@ class BrokerLock:
                     reason="locked",
                 ) from None
             raise StorageError.wrap(error, "cannot take the broker's lock") from error
-        return self
+
+    def _is_the_file(self) -> bool:
+        """What was locked is what stands under the name."""
+        named, opened = self._fs.status(LOCK_FILE), os.fstat(self._descriptor)
+        return named is not None and (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+
+    def _note(self, before: int) -> bytes:
+        return f"kafkalog {before} {self._fs.mtime('')}\n".encode()
+
+    def _left_behind(self) -> int | None:
+        """The directory's time before a kill left a lock file of ours; None for a broker's."""
+        match = _NOTE.fullmatch(os.pread(self._descriptor, 64, 0))
+        if match is None:
+            return None
+        return int(match.group(1)) if int(match.group(2)) == self._locked else self._locked
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._created:  # leave no trace, not even in the directory's time
-            before, locked = self._mtimes
+        if self._before is not None:  # leave no trace, not even in the directory's time
             now = self._fs.mtime("")
             self._fs.remove(LOCK_FILE)
-            self._fs.set_mtime("", before if now == locked else now)
+            self._fs.set_mtime("", self._before if now == self._locked else now)
         os.close(self._descriptor)

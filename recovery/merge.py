@@ -254,8 +254,8 @@ def _write(tree: Tree, directory: str, target: PathLike, origin: Any) -> None:
         fs.make_directory(unfinished, 0o755)
         for name in tree.names(directory):
             source = ContentSource(tree.files[f"{directory}/{name}"], origin)
-            pieces = (bytes(source.read(start, PIECE)) for start in range(0, source.size, PIECE))
-            fs.write_new(f"{unfinished}/{name}", pieces, 0o644)
+            pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
+            fs.write_new(f"{unfinished}/{name}", pieces, source.size, 0o644)
         fs.sync_directory(unfinished)
         fs.rename(unfinished, directory)
         fs.sync_directory("")

@@ -13,11 +13,13 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
     CLUSTER_METADATA_DIRECTORY,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
     FileKind,
     parse_segment_file,
 )
@@ -32,13 +34,16 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import recover_safely
-from kafkalog.recovery.survey import SPECIAL_FILE, Survey
+from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
-_READ_AT_START = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, META_PROPERTIES)
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
+_READ_BY_A_BROKER = frozenset({
+    META_PROPERTIES, CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT,
+})  # fmt: skip
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
 
@@ -257,13 +262,11 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
                 "too; work on a copy instead"
             )
     for path, what in found.special.items():
-        if "/" in path:
-            return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
-    for path in _READ_AT_START:
-        if found.special.get(path) == SPECIAL_FILE:
-            return f"{path} is {SPECIAL_FILE}, which no broker gets past when it starts: move it away"
-    for path in sorted({path for action in actions for path in (action.path, action.target) if path is not None}):
-        if path in found.special:
-            what = found.special[path]
-            return f"{path} is {what}, which recovery neither reads nor replaces: move it away, or put the file there"
+        if "/" in path or path in _READ_BY_A_BROKER:
+            return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
+        if what == LINKED_DIRECTORY:
+            return (
+                f"{path} is {what}, which a broker would follow and recovery does not: put the directory itself in its "
+                "place, or give recovery the log directory in which it really is"
+            )
     return None

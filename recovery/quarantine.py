@@ -1,28 +1,35 @@
 """Where removed bytes are kept: `<log directory>.recovery/<run>/`, or where the operator says.
 
-Never inside a log directory: a broker refuses to start beside a directory it does not know.  A quarantine elsewhere is
-found again through a small file in the log directory that a broker ignores.
+Never inside a log directory, this one or another: a broker does not start beside a directory that it does not know.  A
+quarantine elsewhere is found again through a small file in the log directory (`recovery.pointer`).
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.log.directory import is_log_dir
 from kafkalog.log.files import read_small
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, Journal
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, PREPARING, SUPERSEDED, UNDOING, UNDONE, Journal, is_run_id
+from kafkalog.recovery.machine import machine_id
+from kafkalog.recovery.pointer import POINTER, Pointer, new_owner, read_pointer
 
-__all__ = ["POINTER", "Runs", "new_run_id"]
+__all__ = ["KeptRun", "Runs", "new_run_id"]
 
-POINTER = ".kafkalog-quarantine"
-_JOURNAL_LIMIT = 1 << 30
+_JOURNAL_LIMIT = 1 << 28
+_STATES = (UNDONE, SUPERSEDED, UNDOING, MANIFEST, JOURNAL, PREPARING)
+"""the name that counts, where a power cut has left two"""
+_UNFINISHED = (JOURNAL, UNDOING)
 
 
 def new_run_id() -> str:
-    """A name that sorts by time, to the microsecond."""
+    """A name that sorts by time where the clock does not step back, to the microsecond."""
     now = datetime.now(UTC)
     return now.strftime("%Y%m%dT%H%M%S.%fZ") + "-" + secrets.token_hex(4)
 
@@ -31,25 +38,87 @@ def _is_inside(path: str, directory: str) -> bool:
     return os.path.realpath(path).startswith(os.path.join(os.path.realpath(directory), ""))
 
 
+def _log_directory_around(place: str) -> str | None:
+    """The log directory that a place is, or lies in."""
+    path = place
+    while True:
+        try:
+            if os.path.isdir(path) and is_log_dir(path):
+                return path
+        except StorageError:  # cannot be listed: then no broker's, or the next call will say so
+            pass
+        parent = os.path.dirname(path)
+        if parent == path:
+            return None
+        path = parent
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run that a quarantine holds: its journal, and the name of the document it was read from."""
+
+    place: str
+    journal: Journal
+    name: str
+
+    @property
+    def run_id(self) -> str:
+        """Its name."""
+        return self.journal.run_id
+
+    @property
+    def directory(self) -> str:
+        """Where its bytes are."""
+        return os.path.join(self.place, self.run_id)
+
+    @property
+    def is_foreign(self) -> bool:
+        """It was begun on another machine."""
+        return self.journal.machine != machine_id()
+
+
 class Runs:
-    """The runs on one log directory; `place` is the quarantine's directory, which may not exist yet."""
+    """The runs on one log directory, wherever they are kept; `place` is where a new one goes."""
 
     def __init__(self, root: str, place: str | None = None) -> None:
         self.root = os.path.realpath(root)
         self.default = self.root + ".recovery"
-        self.place = os.path.realpath(place) if place is not None else self._remembered() or self.default
-        if _is_inside(self.place, self.root):
+        self._pointer = read_pointer(self.root)
+        remembered = self._pointer.places if self._pointer is not None else ()
+        self._given = None if place is None else os.path.realpath(place)
+        self._places = list(dict.fromkeys([*([self._given] if self._given else []), *remembered, self.default]))
+        self._runs: list[KeptRun] | None = None
+
+    @property
+    def owner(self) -> str | None:
+        """The id of the log directory, if it has one yet."""
+        return None if self._pointer is None else self._pointer.owner
+
+    @property
+    def place(self) -> str:
+        """Where a new run goes: where the caller says, where this machine has kept one before, or beside it."""
+        if self._given is not None:
+            return self._given
+        trusted = [run.place for run in self.all() if not run.is_foreign and run.journal.machine is not None]
+        return trusted[-1] if trusted else self.default
+
+    def refuse_place(self) -> None:
+        """Raise `RecoveryRefused` if the place for a new run would keep a broker from starting."""
+        if _is_inside(self.place, self.root) or self.place == self.root:
             raise RecoveryRefused(
                 f"the quarantine {self.place} lies inside the log directory, where it would stop a broker; "
                 "name one outside with --quarantine",
                 reason="quarantine",
             )
-
-    def _remembered(self) -> str | None:
-        try:
-            return read_small(os.path.join(self.root, POINTER), 1 << 16).decode("utf-8", "surrogateescape").strip()
-        except (FileNotFoundError, StorageError):
-            return None
+        other = _log_directory_around(self.place)
+        if other is not None:
+            raise RecoveryRefused(
+                f"the quarantine {self.place} lies inside the log directory {other}, where it would stop a broker; "
+                "name another place with --quarantine",
+                reason="quarantine",
+            )
+        if "\n" in self.place or "\r" in self.place:
+            raise RecoveryRefused("the quarantine's path holds a line end; name another one", reason="quarantine")
 
     def create(self) -> FileSystem:
         """The quarantine's directory, made if need be."""
@@ -61,40 +130,109 @@ class Runs:
                 reason="quarantine",
             ) from error
 
-    def remember(self, root: FileSystem) -> None:
-        """Leave the pointer in the log directory if the quarantine is not where it is looked for."""
-        if self.place != self.default and self._remembered() != self.place:
+    def next_pointer(self) -> Pointer | None:
+        """The pointer that has to stand in the log directory before a run begins; None if none is needed."""
+        if self.place == self.default and self._pointer is None:
+            return None
+        known = self._pointer or Pointer(new_owner(), ())
+        if self.place == self.default or self.place in known.places:
+            return known
+        return Pointer(known.owner, (*known.places, self.place))
+
+    def remember(self, root: FileSystem, pointer: Pointer | None) -> None:
+        """Leave the pointer in the log directory, if it is not there yet."""
+        if pointer is None or pointer == self._pointer:
+            return
+        data = pointer.encode()
+        temporary = f"{POINTER}.{pointer.owner}.kafkalog-tmp"
+        root.remove(temporary)
+        root.write_new(temporary, [(0, data)], len(data))
+        root.rename(temporary, POINTER)
+        root.sync_directory("")
+        self._pointer = pointer
+
+    def reload(self) -> None:
+        """Look at the quarantines again."""
+        self._runs = None
+
+    def forget(self, root: FileSystem) -> None:
+        """Remove the pointer if it leads to no run any more."""
+        if self._pointer is not None and not self.all():
             root.remove(POINTER)
-            root.write_new(POINTER, [self.place.encode("utf-8", "surrogateescape") + b"\n"])
             root.sync_directory("")
+            self._pointer = None
 
-    def _read(self, run_id: str, name: str) -> Journal:
-        path = os.path.join(self.place, run_id, name)
-        return Journal.decode(read_small(path, _JOURNAL_LIMIT), path)
+    # -- what is kept ------------------------------------------------------------------------------------------------
 
-    def _with(self, *names: str) -> list[tuple[str, str]]:
+    def all(self) -> list[KeptRun]:
+        """Every run on this directory that was not undone or put aside, in the order in which they began."""
+        if self._runs is None:
+            found = [run for place in self._places for run in self._in(place)]
+            self._runs = sorted(found, key=lambda run: (run.journal.sequence, run.run_id))
+        return self._runs
+
+    def _in(self, place: str) -> list[KeptRun]:
         try:
-            runs = sorted(os.listdir(self.place))
-        except FileNotFoundError:
+            names = sorted(os.listdir(place))
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise StorageError.wrap(error, "cannot list the quarantine") from error
-        found = [(run, name) for run in runs for name in names if os.path.isfile(os.path.join(self.place, run, name))]
-        return [(run, name) for run, name in found if self._read(run, name).root == self.root]
+        found = []
+        for name in filter(is_run_id, names):
+            run = self._read(place, name)
+            if run is not None and self._is_ours(run):
+                found.append(run)
+        return found
 
-    def unfinished(self) -> list[tuple[Journal, str]]:
-        """Runs, and undos of runs, that began and did not end, with their journal's file name."""
-        return [(self._read(run, name), name) for run, name in self._with(JOURNAL, UNDOING)]
+    def _read(self, place: str, run_id: str) -> KeptRun | None:
+        name = next((each for each in _STATES if os.path.lexists(os.path.join(place, run_id, each))), None)
+        if name in (None, UNDONE, SUPERSEDED):
+            return None
+        path = os.path.join(place, run_id, name or "")
+        try:
+            journal = Journal.decode(read_small(path, _JOURNAL_LIMIT), path)
+            if journal.run_id != run_id:
+                raise FormatError("it belongs to another run", source=path)
+        except (FormatError, LimitExceeded) as error:
+            raise RecoveryRefused(
+                f"{error}; nothing is done while it is there: move {os.path.join(place, run_id)} away to go on "
+                "without that run",
+                reason="journal",
+            ) from error
+        return KeptRun(place, journal, name or "")
 
-    def has_runs(self) -> bool:
-        """There is a run that could be undone."""
-        return bool(self._with(JOURNAL, MANIFEST, UNDOING))
+    def _is_ours(self, run: KeptRun) -> bool:
+        """Beside the log directory, whatever it is called by now; elsewhere by the id that both carry, or the path."""
+        if run.journal.owner is not None and run.journal.owner == self.owner:
+            return True
+        if run.place == self.default:
+            return run.journal.owner is None
+        return run.journal.root == self.root and (self.owner is None or run.journal.owner is None)
 
-    def undoable(self, run_id: str | None = None) -> tuple[Journal, str]:
-        """The run of this name, or the latest, and its journal's file name; `RecoveryRefused` if there is none."""
-        found = [(run, name) for run, name in self._with(JOURNAL, MANIFEST, UNDOING) if run_id is None or run == run_id]
-        if not found:
+    def unfinished(self) -> list[KeptRun]:
+        """Runs, and undos of runs, that began and did not end."""
+        return [run for run in self.all() if run.name in _UNFINISHED]
+
+    def abandoned(self) -> list[KeptRun]:
+        """Runs that were stopped while they made copies, before anything was changed."""
+        return [run for run in self.all() if run.name == PREPARING]
+
+    def next_sequence(self) -> int:
+        """The number of a new run: higher than that of every run there is."""
+        return 1 + max((run.journal.sequence for run in self.all()), default=0)
+
+    def undoable(self, run_id: str | None = None) -> KeptRun:
+        """The run of this name, or the latest; `RecoveryRefused` if there is none."""
+        candidates = [run for run in self.all() if run.name != PREPARING and run_id in (None, run.run_id)]
+        if not candidates:
             wanted = "no run" if run_id is None else f"no run {run_id}"
-            raise RecoveryRefused(f"{wanted} on {self.root} is kept in {self.place}", reason="no_run")
-        run, name = found[-1]
-        return self._read(run, name), name
+            raise RecoveryRefused(f"{wanted} on {self.root} is kept in {self._list()}", reason="no_run")
+        return candidates[-1]
+
+    def after(self, run: KeptRun) -> Sequence[KeptRun]:
+        """Runs that began after this one and stand."""
+        return [each for each in self.all() if each.journal.sequence > run.journal.sequence and each.name != PREPARING]
+
+    def _list(self) -> str:
+        return " or ".join(self._places)

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -16,15 +16,14 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import DirectoryState, parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
-from kafkalog.recovery.apply import prepare, roll_back, roll_forward
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import UNDOING
 from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
-from kafkalog.recovery.quarantine import POINTER, Runs, new_run_id
+from kafkalog.recovery.quarantine import Runs
+from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, take_back
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.workers import OnProgress, Workers
@@ -60,6 +59,8 @@ class RecoveryOptions:
     cluster_metadata: bool = False
     topics: TopicFacts | None = None
     """what the cluster knew of the topics; None: read it from the log directories themselves"""
+    complete: str | None = None
+    """a run that another machine began and that is to be completed all the same"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,14 @@ class RecoveryResult:
     plan: Plan
     run_id: str | None
     quarantine: str | None
-    completed: tuple[str, ...] = ()
-    """earlier runs that had been cut short and were brought to their end first"""
+    earlier: Completed = field(default_factory=Completed)
+    marker_withheld: str | None = None
+    """why no clean-shutdown marker was written, although one was asked for"""
+
+    @property
+    def completed(self) -> tuple[str, ...]:
+        """Earlier runs that had been cut short and were brought to their end first."""
+        return self.earlier.completed
 
     @property
     def changed(self) -> bool:
@@ -85,6 +92,8 @@ class RecoveryResult:
             "run_id": self.run_id,
             "quarantine": self.quarantine,
             "completed_runs": list(self.completed),
+            "superseded_runs": dict(self.earlier.superseded),
+            "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
         }
 
 
@@ -112,11 +121,14 @@ def _tool_version() -> str:
 def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     """The log directory a path means, and the partition directory if it is one."""
     given = os.fspath(path)
+    if "\0" in given:
+        raise UsageError("a path cannot hold a NUL")
     if not os.path.lexists(given):
         raise UsageError(f"{given} does not exist")
     if not os.path.isdir(given):
         raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")
     real = os.path.realpath(given)
+    _refuse_linked_partition(given, real)
     name = os.path.basename(real)
     if is_partition_dir(real):
         if parse_partition_directory(name) is None:
@@ -125,6 +137,20 @@ def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     if not is_log_dir(real):
         raise UsageError(f"{given} is no Kafka log directory: it holds no checkpoint, no marker and no partition")
     return real, None
+
+
+def _refuse_linked_partition(given: str, real: str) -> None:
+    """A broker that follows a link sees the partition under the link's name, and locks the directory the link is in."""
+    name = given.rstrip("/")
+    if (
+        os.path.islink(name)
+        and parse_partition_directory(os.path.basename(name)) is not None
+        and is_partition_dir(real)
+    ):
+        raise RecoveryRefused(
+            f"{name} is a symbolic link to {real}: give recovery that directory itself, when no broker follows it",
+            reason="special",
+        )
 
 
 def _plan(found: Survey, workers: Workers, options: RecoveryOptions) -> Plan:
@@ -210,15 +236,17 @@ def recover(
     mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
+    complete: str | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
     """Plan and act under the broker's lock and a journal; a run that was cut short is completed first.
 
     Arguments are those of `plan`; `mark_clean` writes a clean-shutdown marker after a second verification from disk
-    (modes safe and strict), so that the broker need not look again; `quarantine` is where removed bytes are kept;
-    `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.  Raises
-    `RecoveryRefused` if the mode declines, the directory is locked or has changed.
+    (modes safe and strict, and a whole log directory), so that the broker need not look again; `quarantine` is where
+    removed bytes are kept; `expected` is a plan made before: if the directory is no longer what it was made from,
+    nothing is done; `complete` names a run that another machine began and that is to be completed all the same.
+    Raises `RecoveryRefused` if the mode declines, the directory is locked or has changed; then nothing was changed.
     """
     options = RecoveryOptions(
         mode,
@@ -230,6 +258,7 @@ def recover(
         mark_clean,
         cluster_metadata=cluster_metadata,
         topics=topics,
+        complete=complete,
     )
     return recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)[
         0
@@ -247,25 +276,103 @@ def recover_all(
 ) -> list[RecoveryResult]:
     """Recover several log directories of one broker: all locks are taken before the first is looked at.
 
-    A partition that stands, live, in two of them is refused: a broker would not start on that.
+    Every directory is planned for before the first is changed, so that a refusal changes none.  A partition that
+    stands, live, in two of them is refused: a broker would not start on that.
     """
     places = [_root_of(path) for path in paths]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
+    if options.mark_clean:
+        _refuse_half_a_marker(places)
     with ExitStack() as stack:
-        opened = []
+        runs = []
         for root, only in places:
             fs = FileSystem(root)
             stack.callback(fs.close)
             stack.enter_context(BrokerLock(fs))
-            opened.append((fs, only))
+            kept = Runs(root, None if quarantine is None else os.fspath(quarantine))
+            refuse_foreign(kept, options.complete)
+            runs.append((fs, only, kept))
         _refuse_duplicates([root for root, _only in places])
         if options.topics is None:
             options = replace(options, topics=read_topic_facts(root for root, _only in places))
-        return [
-            _recover_locked(fs, only, options, quarantine, plan_before, workers)
-            for (fs, only), plan_before in zip(opened, wanted, strict=True)
-        ]
+        directories = []
+        for (fs, only, kept), before in zip(runs, wanted, strict=True):
+            directory = _Directory(fs, only, kept, options, workers)
+            stack.callback(directory.close)
+            directory.plan(before)
+            directories.append(directory)
+        return [directory.act() for directory in directories]
+
+
+def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -> None:
+    for root, only in places:
+        if only is not None:
+            raise UsageError(
+                f"a clean-shutdown marker vouches for every partition of {root}: to have one written, recover the "
+                "whole log directory"
+            )
+
+
+class _Directory:
+    """One log directory on its way from a plan to a result; its lock is held."""
+
+    def __init__(
+        self, fs: FileSystem, only: frozenset[str] | None, runs: Runs, options: RecoveryOptions, workers: Workers
+    ) -> None:
+        self._fs = fs
+        self._only = only
+        self._runs = runs
+        self._options = options
+        self._workers = workers
+        self._earlier = Completed()
+        self._found: Survey | None = None
+        self._plan: Plan | None = None
+
+    def close(self) -> None:
+        """Close the files that the plan has open."""
+        if self._found is not None:
+            self._found.close()
+
+    def plan(self, expected: Plan | None) -> None:
+        """Complete what was cut short, then decide what is to be done."""
+        self._earlier = complete(self._fs, self._runs, lambda: self._why_not_clean(None))
+        found = self._found = survey(self._fs.root, only=self._only, on_read=self._workers.read)
+        if expected is not None and not self._earlier.completed:
+            _check_unchanged(expected, found)
+        made = self._plan = _plan(found, self._workers, self._options)
+        if made.refusal is not None:
+            report = RecoveryResult(made, None, None, self._earlier).as_dict()
+            raise RecoveryRefused(made.refusal, reason="mode", report=report)
+
+    def act(self) -> RecoveryResult:
+        """Do it."""
+        made, found = self._plan, self._found
+        if made is None or found is None:
+            raise AssertionError(self)
+        if not made.changes:
+            return RecoveryResult(made, None, None, self._earlier)
+        done = act(
+            self._fs,
+            self._runs,
+            made,
+            still=lambda: survey(self._fs.root, only=self._only),
+            tool_version=_tool_version(),
+            withhold_marker=lambda: self._why_not_clean(self._only),
+        )
+        place = os.path.join(done.place, done.run_id)
+        return RecoveryResult(made, done.run_id, place, self._earlier, done.marker_withheld)
+
+    def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
+        """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
+        with survey(self._fs.root, only=only, on_read=self._workers.read) as found:
+            made = _plan(found, self._workers, replace(self._options, full=True, mark_clean=False))
+            if made.refusal is not None:
+                return f"the second verification declined: {made.refusal}"
+            if made.changes:
+                first = made.actions[0]
+                return f"the second verification would change something: {first.kind} {first.path}"
+            return None
 
 
 def rebuild_indexes(
@@ -297,52 +404,6 @@ def _refuse_duplicates(roots: Sequence[str]) -> None:
                 )
 
 
-def _recover_locked(
-    fs: FileSystem,
-    only: frozenset[str] | None,
-    options: RecoveryOptions,
-    quarantine: PathLike | None,
-    expected: Plan | None,
-    workers: Workers,
-) -> RecoveryResult:
-    root = fs.root
-    runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
-    completed = _complete(fs, runs)
-    with ExitStack() as stack:
-        found = stack.enter_context(survey(root, only=only, on_read=workers.read))
-        if expected is not None and not completed:
-            _check_unchanged(expected, found)
-        made = _plan(found, workers, options)
-        if made.refusal is not None:
-            report = RecoveryResult(made, None, None, completed).as_dict()
-            raise RecoveryRefused(made.refusal, reason="mode", report=report)
-        if not made.changes:
-            return RecoveryResult(made, None, None, completed)
-        _check_space(fs, made)
-        place = runs.create()
-        stack.callback(place.close)
-        journal = prepare(
-            fs,
-            place,
-            run_id=new_run_id(),
-            tool_version=_tool_version(),
-            mode=str(made.mode),
-            actions=made.actions,
-            origin=found.source,
-        )
-        runs.remember(fs)
-        roll_forward(fs, place, journal, before_marker=lambda: _check_marker(root, only, options, workers))
-        return RecoveryResult(made, journal.run_id, os.path.join(runs.place, journal.run_id), completed)
-
-
-def _check_marker(root: str, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers) -> None:
-    """Read everything again from disk: a clean-shutdown marker must be true."""
-    with survey(root, only=only, on_read=workers.read) as found:
-        made = _plan(found, workers, replace(options, full=True, mark_clean=False))
-        if made.refusal is not None or made.changes:
-            raise RecoveryRefused("the second verification found something to change; no marker is written")
-
-
 def recover_into(
     path: PathLike,
     target: PathLike,
@@ -370,52 +431,21 @@ def recover_into(
     return recover_all([destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress)[0]
 
 
-def _complete(fs: FileSystem, runs: Runs) -> tuple[str, ...]:
-    """Bring to their end what was cut short: runs are completed, undos too."""
-    unfinished = runs.unfinished()
-    if not unfinished:
-        return ()
-    place = runs.create()
-    try:
-        for journal, name in unfinished:
-            if name == UNDOING:
-                roll_back(fs, place, journal, name)
-            else:
-                roll_forward(fs, place, journal)
-    finally:
-        place.close()
-    return tuple(journal.run_id for journal, _name in unfinished)
-
-
 def _check_unchanged(expected: Plan, found: Survey) -> None:
-    before = expected.survey
-    for path in {*before.files, *found.files}:
-        if before.files.get(path) != found.files.get(path) and not path.startswith("."):
-            raise RecoveryRefused(f"{path} changed since the plan was made; make a new one", reason="changed")
-
-
-def _check_space(fs: FileSystem, made: Plan) -> None:
-    """Room for tails and new files, twice: staged and in place."""
-    needed = 0
-    for action in made.actions:
-        before = made.survey.files.get(action.path)
-        if action.content is not None:
-            needed += 2 * action.content.size
-        elif action.size is not None and before is not None and action.target is None:
-            needed += before.size - action.size
-    free = fs.free_bytes()
-    if needed > free:
-        raise RecoveryRefused(f"{needed} bytes are needed and {free} are free", reason="space")
+    changed = expected.survey.first_change(found)
+    if changed is not None:
+        raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
 
 
 def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> UndoResult:
     """Put back every byte and time of a run (default: the latest); also of a run that was cut short.
 
-    Raises `RecoveryRefused` if there is no such run, or if a file was changed since.
+    Everything is compared first.  Raises `RecoveryRefused`, and then nothing was changed, if there is no such run, if
+    anything that it relies on was changed since, or if what it has saved is not whole.
     """
     given = os.fspath(path)
-    if not os.path.isdir(given):
-        raise UsageError(f"{given} is not a directory")
+    if "\0" in given or not os.path.isdir(given):
+        raise UsageError(f"{given!r} is not a directory")
     root = os.path.realpath(given)
     if not is_log_dir(root) and is_partition_dir(root):
         root = os.path.dirname(root)
@@ -425,10 +455,6 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
         fs = FileSystem(root)
         stack.callback(fs.close)
         stack.enter_context(BrokerLock(fs))
-        journal, name = runs.undoable(run_id)
-        place = runs.create()
-        stack.callback(place.close)
-        roll_back(fs, place, journal, name)
-        if not runs.has_runs():
-            fs.remove(POINTER)
-        return UndoResult(root, journal.run_id, len(journal.steps))
+        runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
+        run = take_back(fs, runs, run_id)
+        return UndoResult(root, run.run_id, len(run.journal.steps))

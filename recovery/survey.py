@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.fast.choice import first_batch_bytes
-from kafkalog.codec.names import FileKind
+from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.tree import Tree
 
-__all__ = ["SPECIAL_FILE", "FileFacts", "Survey", "survey"]
+__all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]
+
+LINKED_DIRECTORY = "a symbolic link to a directory"
 
 _OPEN_FILES = 64
-SPECIAL_FILE = "a special file"
-"""A FIFO, a socket or a device."""
+_COMES_AND_GOES = frozenset({LOCK_FILE, ".kafkalog-quarantine"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class FileFacts:
     device: int
     inode: int
     links: int
+    allocated: int = 0
+    """bytes on disk: fewer than `size` where there are holes"""
+
+    @property
+    def identity(self) -> tuple[int, int, int, int, int]:
+        """What changes when somebody else puts another content, another file or another name in its place."""
+        return self.size, self.mtime_ns, self.device, self.inode, self.links
 
 
 OnRead = Callable[[str, int], None]
@@ -80,6 +88,21 @@ class Survey:
             self._open.move_to_end(path)
         return source
 
+    def first_change(self, other: Survey) -> str | None:
+        """The first path that a later survey sees otherwise; the broker's lock and a quarantine's pointer apart."""
+        for path in sorted({*self.files, *other.files, *self.directories, *other.directories}):
+            if path in _COMES_AND_GOES:
+                continue
+            before, after = self.files.get(path), other.files.get(path)
+            if (before is None) is not (after is None) or (path in self.directories) is not (path in other.directories):
+                return path
+            if before is not None and after is not None and before.identity != after.identity:
+                return path
+        for path in sorted({*self.special, *other.special}):
+            if self.special.get(path) != other.special.get(path):
+                return path
+        return None
+
     def close(self) -> None:
         """Close what is open."""
         while self._open:
@@ -107,7 +130,9 @@ class _CountingSource(FileSource):
 
 def facts_of(status: os.stat_result) -> FileFacts:
     """The facts of a regular file."""
-    return FileFacts(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink)
+    return FileFacts(
+        status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink, status.st_blocks * 512
+    )
 
 
 def survey(
@@ -146,7 +171,10 @@ def survey(
                     if depth == 0:
                         walk(path, 1)
             elif not stat.S_ISLNK(status.st_mode):
-                special[path] = SPECIAL_FILE
+                special[path] = "a special file"
+            elif os.path.isdir(entry.path):
+                if depth > 0 or only is None or entry.name in only:
+                    special[path] = LINKED_DIRECTORY
             elif os.path.exists(entry.path):
                 special[path] = "a symbolic link"
 

@@ -19,7 +19,7 @@ from kafkalog.log.files import FileSource, NotRegularFileError, read_small
 from side_file_names import PLACES, RUN, small_log_dir
 
 WHATS = ("ls", "dump", "verify", "plan", "safe", "kafka", "salvage", "contents")
-REFUSED = {"recovery points", "log starts", "meta.properties"}
+REFUSED = {"recovery points", "log starts", "meta.properties", "clean shutdown", "high watermarks", "cleaner offsets"}
 """What a broker reads when it starts."""
 _HANG_SECONDS = 300
 """After so long a process that waits for a FIFO would wait for ever."""

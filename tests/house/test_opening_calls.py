@@ -15,6 +15,7 @@ ALLOWED = {
     "log/fs.py": "what `log` writes: links not followed; who appends or replaces looks at the kind first",
     "recovery/fs.py": "recovery's own, relative to the directory's descriptor",
     "recovery/lock.py": "the broker's lock, which is locked and never read",
+    "recovery/machine.py": "the name of the machine, which the kernel tells",
     "log/lending.py": "the kernel's list of mounts; the file itself was opened by `log/files.py`",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
     "log/record_files.py": "records that a user gives `build` to write, not a directory under examination",

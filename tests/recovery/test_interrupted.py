@@ -30,8 +30,8 @@ from recovery_settings import given
 from trees import contents, copy_tree, first_difference, stamps
 
 CHANGING = (
-    "make_directory", "write_new", "own", "truncate", "append", "rename", "link", "remove", "remove_directory",
-    "sync_directory", "set_mtime",
+    "make_directory", "write_new", "own", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
+    "remove_directory", "sync_directory", "set_mtime",
 )  # fmt: skip
 
 

@@ -33,6 +33,11 @@ def _print_result(result: RecoveryResult) -> None:
     with LineWriter() as writer:
         for run in result.completed:
             writer.write(f"run {run}, which had been cut short, was completed first")
+        for run, why in result.earlier.superseded.items():
+            writer.write(f"run {run}, which had been cut short, was put aside: {escape_controls(why)}")
+        withheld = result.marker_withheld or result.earlier.marker_withheld
+        if withheld is not None:
+            writer.write(f"no clean-shutdown marker was written: {escape_controls(withheld)}")
         if result.run_id is None:
             writer.write("nothing to do")
             return
@@ -62,6 +67,7 @@ def _show(results: list[RecoveryResult], as_json: bool, with_plan: bool) -> int:
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
 @click.option("--mark-clean", is_flag=True, help="Verify again from disk, then write a clean-shutdown marker.")
 @click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
+@click.option("--complete", metavar="RUN", help="Complete this run, although another machine began it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     paths: tuple[str, ...],
@@ -70,6 +76,7 @@ def command(
     into: str | None,
     mark_clean: bool,
     quarantine: str | None,
+    complete: str | None,
     as_json: bool,
     jobs: int | None,
     **given: Any,
@@ -87,7 +94,7 @@ def command(
     with _refusal_printed(as_json):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json)
-        rules = RecoveryOptions(**options, mark_clean=mark_clean)
+        rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete)
         if into is not None:
             if len(paths) != 1:
                 raise UsageError("--into takes one path")

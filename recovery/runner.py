@@ -1,0 +1,224 @@
+"""Runs on one log directory: begun, completed after they were cut short, put aside, taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
+from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.journal import JOURNAL, SUPERSEDED, UNDOING, Journal
+from kafkalog.recovery.machine import machine_id
+from kafkalog.recovery.operations import Disks, describe
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.preparing import finish_document, prepare
+from kafkalog.recovery.quarantine import KeptRun, Runs, new_run_id
+from kafkalog.recovery.space import refuse_without_room
+from kafkalog.recovery.states import Unexpected
+from kafkalog.recovery.survey import Survey
+
+__all__ = ["Completed", "Done", "act", "complete", "refuse_foreign", "take_back"]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What became of earlier runs that had been cut short."""
+
+    completed: tuple[str, ...] = ()
+    """run ids; brought to their end, or taken back where they were being undone"""
+    superseded: Mapping[str, str] = field(default_factory=dict)
+    """run id -> why it was put aside: the directory was changed since, by a broker for example"""
+    marker_withheld: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that has ended."""
+
+    run_id: str
+    place: str
+    marker_withheld: str | None
+
+
+@contextmanager
+def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
+    fs = FileSystem(run.place)
+    try:
+        yield fs
+    finally:
+        fs.close()
+
+
+def refuse_foreign(runs: Runs, allowed: str | None) -> None:
+    """Raise `RecoveryRefused` if an unfinished run was begun on another machine and is not the one that is allowed."""
+    unfinished = runs.unfinished()
+    if allowed is not None and allowed not in [run.run_id for run in unfinished]:
+        raise RecoveryRefused(f"there is no unfinished run {allowed} on {runs.root}", reason="no_run")
+    for run in unfinished:
+        if run.is_foreign and run.run_id != allowed:
+            raise RecoveryRefused(
+                f"run {run.run_id} in {run.place} was begun on another machine and is not finished: `recover "
+                f"--complete {run.run_id}` completes it, `undo --run {run.run_id}` takes it back; if you do not know "
+                f"where it is from, move {run.directory} away",
+                reason="foreign",
+            )
+
+
+def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | None]) -> Completed:
+    """Bring to their end the runs that were cut short, undos too; put aside those that fit no more.
+
+    A run that was stopped before it had changed anything leaves copies only: they are removed.
+    """
+    completed: list[str] = []
+    superseded: dict[str, str] = {}
+    withheld = None
+    fitting: list[tuple[KeptRun, Located | None]] = []
+    for run in runs.unfinished():
+        with _quarantine_of(run) as quarantine:
+            disks = Disks(root, quarantine, run.run_id)
+            try:
+                fitting.append((run, _locate(disks, run, to_undo=run.name == UNDOING)))
+            except Unexpected as found:
+                superseded[run.run_id] = _superseded(disks, run, found)
+                fitting.append((run, None))
+    for run, located in fitting:
+        with _quarantine_of(run) as quarantine:
+            disks = Disks(root, quarantine, run.run_id)
+            if located is None:
+                finish_document(disks, run.name, SUPERSEDED)
+                continue
+            completed.append(run.run_id)
+            if run.name == UNDOING:
+                roll_back(disks, located, run.name)
+            else:
+                _, why = roll_forward(disks, located, withhold_marker)
+                withheld = why or withheld
+    for run in runs.abandoned():
+        if not run.is_foreign:
+            with _quarantine_of(run) as quarantine:
+                quarantine.remove_tree(run.run_id)
+    if fitting or runs.abandoned():
+        runs.reload()
+    return Completed(tuple(completed), superseded, withheld)
+
+
+def _superseded(disks: Disks, run: KeptRun, found: Unexpected) -> str:
+    return (
+        f"{disks.full(found.place)} {found.what} since the run was cut short, so it can neither be completed nor taken "
+        f"back; what it had saved stays in {run.directory}"
+    )
+
+
+def _locate(disks: Disks, run: KeptRun, *, to_undo: bool) -> Located:
+    try:
+        return locate(disks, run.journal, run.name, to_undo=to_undo)
+    except FormatError as error:
+        raise RecoveryRefused(
+            f"{error}; nothing is done while it is there: move {run.directory} away to go on without that run",
+            reason="journal",
+        ) from error
+
+
+def act(
+    root: FileSystem,
+    runs: Runs,
+    made: Plan,
+    *,
+    still: Callable[[], Survey],
+    tool_version: str,
+    withhold_marker: Callable[[], str | None],
+) -> Done:
+    """Do what a plan says, as a run of its own.
+
+    `still` surveys the directory again: what it shows must be what the plan was made from, before and after everything
+    is saved.  Raises `RecoveryRefused`, with everything as it was, if it is not.
+    """
+    runs.refuse_place()
+    _refuse_changed(made, still())
+    with _new_quarantine(runs, made) as quarantine:
+        run_id = new_run_id()
+        disks = Disks(root, quarantine, run_id, made.survey.files)
+        pointer = runs.next_pointer()
+        empty = Journal(
+            run_id=run_id,
+            tool_version=tool_version,
+            root=root.root,
+            owner=None if pointer is None else pointer.owner,
+            machine=machine_id(),
+            sequence=runs.next_sequence(),
+            mode=str(made.mode),
+            same_mount=root.shares_mount(quarantine),
+        )
+        journal = prepare(disks, empty, made.actions, made.survey.source, lambda: _refuse_changed(made, still()))
+        runs.remember(root, pointer)
+        located = Located(journal, describe(journal, run_id), 0)
+        try:
+            _, withheld = roll_forward(disks, located, withhold_marker)
+        except RecoveryRefused:
+            runs.reload()
+            runs.forget(root)
+            root.set_mtime("", root.owner.st_mtime_ns)
+            raise
+        return Done(run_id, runs.place, withheld)
+
+
+@contextmanager
+def _new_quarantine(runs: Runs, made: Plan) -> Iterator[FileSystem]:
+    """The quarantine, made if need be, and gone again if nothing came of it."""
+    with FileSystem.nearest(runs.place) as existing, FileSystem.nearest(made.root) as root:
+        refuse_without_room(made, runs.place, same_mount=root.shares_mount(existing))
+    missing = FileSystem.missing(runs.place)
+    fs = runs.create()
+    try:
+        yield fs
+    except RecoveryRefused:
+        fs.remove_if_empty(missing)
+        raise
+    finally:
+        fs.close()
+
+
+def _refuse_changed(made: Plan, now: Survey) -> None:
+    changed = made.survey.first_change(now)
+    if changed is not None:
+        raise RecoveryRefused(
+            f"{made.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
+            "plan anew",
+            reason="changed",
+        )
+
+
+def take_back(root: FileSystem, runs: Runs, run_id: str | None) -> KeptRun:
+    """Undo a run (default: the latest); everything is compared before anything is changed."""
+    run = runs.undoable(run_id)
+    if run.is_foreign and run.name != "manifest.json" and run_id is None:
+        refuse_foreign(runs, None)
+    with _quarantine_of(run) as quarantine:
+        disks = Disks(root, quarantine, run.run_id)
+        try:
+            located = _locate(disks, run, to_undo=True)
+        except Unexpected as found:
+            raise RecoveryRefused(_why_not(disks, runs, run, found), reason="changed") from None
+        roll_back(disks, located, run.name)
+    runs.reload()
+    runs.forget(root)
+    root.set_mtime("", run.journal.directories.get("", root.owner.st_mtime_ns))
+    return run
+
+
+def _why_not(disks: Disks, runs: Runs, run: KeptRun, found: Unexpected) -> str:
+    where = f"{disks.full(found.place)} {found.what}"
+    saved = f"nothing was changed; what the run saved is in {run.directory}"
+    later = [each.run_id for each in runs.after(run)]
+    if found.place.in_run:
+        return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
+    if later:
+        return f"run {run.run_id} cannot be undone before run {later[-1]}, which came after it: {where}; {saved}"
+    if run.name in (JOURNAL, UNDOING):
+        return (
+            f"run {run.run_id} was cut short and cannot be undone any more: {where} since, by a broker perhaps; "
+            f"{saved}; `recover` puts the run aside and looks at the directory as it is"
+        )
+    return f"run {run.run_id} cannot be undone: {where} since; {saved}"
