@@ -149,3 +149,20 @@ def test_a_huge_file_of_any_kind_is_not_read(kind: str, tmp_path: Path, monkeypa
             WORKS[what](root)
         assert sum(sizes) < 40 * MIB, (what, sum(sizes))
         assert max(sizes, default=0) <= 8 * MIB, (what, max(sizes))
+
+
+@pytest.mark.parametrize("what", ["ls", "verify", "plan", "plan, salvage", "plan, kafka"])
+def test_partitions_with_reserved_indexes_cost_in_proportion(what: str, tmp_path: Path) -> None:
+    cost = []
+    for count in (40, 80):
+        root = tmp_path / str(count)
+        for number in range(count):
+            stem = root / f"t-{number}" / f"{0:020d}"
+            stem.parent.mkdir(parents=True)
+            stem.with_suffix(".log").write_bytes(batch(0))
+            for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+                with stem.with_suffix(kind.value).open("wb") as file:
+                    file.truncate(10 * MIB)
+        (root / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+        cost.append(calls_of(lambda root=root: WORKS[what](root)))  # type: ignore[misc]
+    assert cost[1] < 2.3 * cost[0], cost
