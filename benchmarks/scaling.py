@@ -284,7 +284,7 @@ class Points:
                 yield Point(group, f"{count:,}", work, root, _size_of(root), rounds=1)
         for size in (GIB,) if self._quick else (8 * GIB, 1024 * GIB):
             root = _sparse_log(size)
-            for work in ("ls", "verify", "plan", *([] if size > 8 * GIB else ["recover all"])):
+            for work in ("ls", *works):
                 group = f"a hole behind the log: {work.split()[0]}"
                 yield Point(group, f"{size // GIB:,} GiB", work, root, 0, rounds=1)
         size = GIB if self._quick else 3 * GIB
