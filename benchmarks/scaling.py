@@ -1,4 +1,6 @@
-"""How cost grows: with threads, segment size, directory size, partitions, batch size and record size.
+"""How cost grows: with threads, segment size, directory size, partitions, batch and record size, and with nothing.
+
+What costs without holding data: empty segments, indexes that a broker reserved, holes in files.
 
 `python benchmarks/scaling.py` measures each point in a process of its own, which tells its peak of memory too; all of
 it takes some minutes and 5 GiB of disk below ``.cache/bench``.
@@ -24,7 +26,10 @@ from support.machine import machine
 import kafkalog
 import kafkalog.recovery.run
 import kafkalog.recovery.verify
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import open_partition
+from kafkalog.log.summary import summarize
 
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
 GIB = 1024 * MIB
@@ -49,11 +54,48 @@ def _verify(path: Path, threads: int) -> int:
 
 def _recover(path: Path, threads: int) -> int:
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-        shutil.copytree(path, Path(scratch) / path.name)
+        _copy(path, Path(scratch) / path.name)
         start = time.perf_counter()
         kafkalog.recover(scratch, jobs=threads)
         _recover_seconds.append(time.perf_counter() - start)
     return 1
+
+
+def _recover_all(path: Path, threads: int) -> int:
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        root = Path(scratch) / "data"
+        _copy(path, root)
+        start = time.perf_counter()
+        kafkalog.recover(root, jobs=threads)
+        _recover_seconds.append(time.perf_counter() - start)
+        return len(list(root.glob("*-*")))
+
+
+def _copy(path: Path, target: Path) -> None:
+    """A copy with its holes."""
+    for file in sorted(path.rglob("*")):
+        new = target / file.relative_to(path)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        if file.is_file():
+            with file.open("rb") as source, new.open("wb") as copy:
+                _copy_data(source.fileno(), copy.fileno(), file.stat().st_size)
+
+
+def _copy_data(source: int, copy: int, size: int) -> None:
+    position = 0
+    while position < size:
+        try:
+            position = os.lseek(source, position, os.SEEK_DATA)
+        except OSError:
+            break
+        end = os.lseek(source, position, os.SEEK_HOLE)
+        while position < end:
+            position += os.pwrite(copy, os.pread(source, min(MIB, end - position), position), position)
+    os.ftruncate(copy, size)
+
+
+def _ls(path: Path, threads: int) -> int:
+    return sum(summarize(each).batches for part in kafkalog.open(path).partitions for each in part.segments)
 
 
 def _open(path: Path, threads: int) -> int:
@@ -66,6 +108,7 @@ def _plan(path: Path, threads: int) -> int:
 
 WORKS: dict[str, Callable[[Path, int], int]] = {
     "decode": _decode, "decode all": _decode_all, "verify": _verify, "recover": _recover, "open": _open, "plan": _plan,
+    "ls": _ls, "recover all": _recover_all,
 }  # fmt: skip
 _recover_seconds: list[float] = []
 
@@ -144,6 +187,80 @@ def _indexed(source: Path) -> Path:
     return root / "data" / source.name
 
 
+def _log_dir(name: str) -> tuple[Path, bool]:
+    """A log directory after an unclean stop, everything to be looked at, and whether it is to be filled still."""
+    root = CACHE / name
+    if (root / "complete").exists():
+        return root / "data", False
+    shutil.rmtree(root, ignore_errors=True)
+    (root / "data").mkdir(parents=True)
+    (root / "data" / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    return root / "data", True
+
+
+def _batch() -> bytes:
+    return build_batch([Record(0, 1_700_000_000_000, TimestampType.CREATE_TIME, None, bytes(200))], base_offset=0)
+
+
+def _sparse(path: Path, content: bytes, size: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    os.truncate(path, size)
+
+
+def _empty_segments(count: int) -> Path:
+    root, is_new = _log_dir(f"empty-{count}")
+    if is_new:
+        (root / "empty-0").mkdir()
+        for base in range(count):
+            (root / "empty-0" / f"{base:020}.log").touch()
+        (root.parent / "complete").touch()
+    return root
+
+
+def _reserved_indexes(partitions: int) -> Path:
+    """Indexes of 10 MiB each, as a broker has them that runs."""
+    root, is_new = _log_dir(f"reserved-{partitions}")
+    if is_new:
+        for number in range(partitions):
+            stem = root / f"reserved-{number}" / f"{0:020}"
+            _sparse(stem.with_suffix(".index"), b"", 10 * MIB)
+            _sparse(stem.with_suffix(".timeindex"), b"", 10 * MIB)
+            stem.with_suffix(".log").write_bytes(_batch())
+        (root.parent / "complete").touch()
+    return root
+
+
+def _sparse_log(size: int) -> Path:
+    root, is_new = _log_dir(f"sparse-{size}")
+    if is_new:
+        _sparse(root / "sparse-0" / f"{0:020}.log", _batch(), size)
+        (root.parent / "complete").touch()
+    return root
+
+
+OF_A_LOG_DIR = (
+    "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint", "meta.properties", ".kafka_cleanshutdown", "junk",
+)  # fmt: skip
+OF_A_PARTITION = (
+    f"{0:020}.index", f"{0:020}.timeindex", f"{0:020}.txnindex", f"{77:020}.index", f"{3:020}.snapshot",
+    "leader-epoch-checkpoint", "partition.metadata", "quorum-state", "junk", f"{40:020}.log", f"{40:020}.log.deleted",
+    f"{40:020}.log.swap", f"{40:020}.log.cleaned",
+)  # fmt: skip
+
+
+def _huge_file(name: str, size: int) -> Path:
+    """Beside one sound log a sparse file of any other kind."""
+    root, is_new = _log_dir(f"huge-{size}-{name.replace('/', '-')}")
+    if is_new:
+        (root / "huge-0").mkdir()
+        (root / "huge-0" / f"{0:020}.log").write_bytes(_batch())
+        _sparse(root / name, b"", size)
+        (root.parent / "complete").touch()
+    return root
+
+
 class Points:
     """All that is measured."""
 
@@ -153,8 +270,34 @@ class Points:
     def _small(self, sizes: list[int]) -> list[int]:
         return [size for size in sizes if size <= MIB] if self._quick else sizes
 
+    def without_data(self) -> Iterator[Point]:
+        """What costs although there is nothing, or next to nothing."""
+        works = ("verify", "plan", "recover all")
+        for count in (50, 100) if self._quick else (500, 1000, 2000, 4000, 8000):
+            root = _empty_segments(count)
+            for work in works:
+                yield Point(f"empty segments: {work.split()[0]}", f"{count:,}", work, root, 0, rounds=1)
+        for count in (5, 10) if self._quick else (50, 100, 200, 500, 1000):
+            root = _reserved_indexes(count)
+            for work in works:
+                group = f"partitions with reserved indexes: {work.split()[0]}"
+                yield Point(group, f"{count:,}", work, root, _size_of(root), rounds=1)
+        for size in (GIB,) if self._quick else (8 * GIB, 1024 * GIB):
+            root = _sparse_log(size)
+            for work in ("ls", *works):
+                group = f"a hole behind the log: {work.split()[0]}"
+                yield Point(group, f"{size // GIB:,} GiB", work, root, 0, rounds=1)
+        size = GIB if self._quick else 3 * GIB
+        names = [*OF_A_LOG_DIR, *(f"huge-0/{name}" for name in OF_A_PARTITION)]
+        for name in names[:: 7 if self._quick else 1]:
+            root = _huge_file(name, size)
+            for work in ("ls", *works):
+                group = f"a file of {size // GIB} GiB, sparse: {work.split()[0]}"
+                yield Point(group, name, work, root, 0, rounds=1)
+
     def all(self) -> Iterator[Point]:
         """Group by group."""
+        yield from self.without_data()
         rounds = 1 if self._quick else 3
         unit = MIB if self._quick else 64 * MIB
         for threads in (1, 2):
@@ -201,11 +344,11 @@ def table(measured: list[tuple[Point, dict[str, float]]]) -> list[str]:
             group = point.group
             lines += ["", f"## {group.capitalize()}", "", "| | seconds | MB/s | per s | peak memory |"]
             lines.append("|---|---|---|---|---|")
-        rate = point.size / 1e6 / found["seconds"]
+        rate = f"{point.size / 1e6 / found['seconds']:,.0f}" if point.size else ""
         per_second = found["count"] / found["seconds"]
         count = f"{per_second / 1e6:.2f} M" if per_second >= 1e5 else f"{per_second:,.0f}"
         memory = f"{found['peak'] / MIB:,.0f} MiB" if found["peak"] else ""
-        lines.append(f"| {point.label} | {found['seconds']:.3f} | {rate:,.0f} | {count} | {memory} |")
+        lines.append(f"| {point.label} | {found['seconds']:.3f} | {rate} | {count} | {memory} |")
     return lines
 
 
@@ -217,13 +360,15 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small and for correctness only")
+    parser.add_argument("--without-data", action="store_true", help="only what costs although there is no data")
     parser.add_argument("--only", default="", help="groups that contain this text")
     parser.add_argument("--results", type=Path, help="write the tables into this page")
     arguments = parser.parse_args()
     place = machine()
     print(place)
     measured = []
-    for point in Points(quick=arguments.quick).all():
+    points = Points(quick=arguments.quick)
+    for point in points.without_data() if arguments.without_data else points.all():
         if arguments.only in point.group:
             measured.append((point, point.measure()))
             print(point.group, table(measured[-1:])[-1], flush=True)

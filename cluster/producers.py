@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import decode_producer_snapshot
+from kafkalog.codec.index_files import read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_SEQUENCE, BatchHeader, RecordBatch
+from kafkalog.codec.model import NO_SEQUENCE, BatchHeader, ProducerEntry, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.codec.records import decode_batch
-from kafkalog.log import Partition, read_small
+from kafkalog.log import FileSource, Partition
 
 __all__ = ["PartitionProducers", "Producer", "read_producers"]
 
@@ -108,25 +108,28 @@ def _from_snapshots(partition: Partition, end: int, known: dict[int, Producer], 
         parsed = parse_segment_file(path.rsplit("/", 1)[-1])
         if parsed is None or parsed.base_offset > end:
             continue
-        try:
-            entries = decode_producer_snapshot(read_small(path, limits.snapshot_bytes), source=path)
-        except FormatError as error:
-            findings.append(Finding(FindingCode.SNAPSHOT_INVALID, Severity.WARNING, None, None, error.message, path))
-            continue
-        for entry in entries:
-            known.setdefault(
-                entry.producer_id,
-                Producer(
-                    entry.producer_id,
-                    entry.producer_epoch,
-                    entry.last_sequence if entry.last_offset >= 0 else NO_SEQUENCE,
-                    entry.timestamp,
-                    entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
-                    entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
-                ),
-            )
+        with FileSource(path) as file:
+            try:
+                entries = read_producer_snapshot(file, source=path, limits=limits)
+            except FormatError as error:
+                found = Finding(FindingCode.SNAPSHOT_INVALID, Severity.WARNING, None, None, error.message, path)
+                findings.append(found)
+                continue
+            for entry in entries:
+                known.setdefault(entry.producer_id, _as_known(entry))
         break
     return findings
+
+
+def _as_known(entry: ProducerEntry) -> Producer:
+    return Producer(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.last_sequence if entry.last_offset >= 0 else NO_SEQUENCE,
+        entry.timestamp,
+        entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
+        entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
+    )
 
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:

@@ -8,8 +8,8 @@ sense.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from kafkalog.codec import derive
 from kafkalog.codec.crc32c import crc32c
@@ -17,6 +17,7 @@ from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout import offset_index, producer_snapshot, time_index, transaction_index
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, ProducerEntry
+from kafkalog.codec.source import BufferSource, Source, next_data
 
 __all__ = [
     "ABORTED_TRANSACTION",
@@ -29,10 +30,14 @@ __all__ = [
     "decode_producer_snapshot",
     "decode_time_index",
     "decode_transaction_index",
+    "each_slot",
     "encode_offset_index",
     "encode_producer_snapshot",
     "encode_time_index",
     "encode_transaction_index",
+    "offset_entry_increases",
+    "read_producer_snapshot",
+    "time_entry_increases",
     "used_offset_entries",
     "used_time_entries",
 ]
@@ -43,6 +48,8 @@ OFFSET_ENTRY = derive.fixed(offset_index.OFFSET_INDEX_ENTRY)
 TIME_ENTRY = derive.fixed(time_index.TIME_INDEX_ENTRY)
 ABORTED_TRANSACTION = derive.fixed(transaction_index.ABORTED_TRANSACTION)
 _SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER)
+_PIECE = 1 << 18
+"""Bytes of a file that are held at a time where its entries are read one after the other."""
 _PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY)
 PRODUCER_SNAPSHOT_VERSION = 1
 
@@ -66,6 +73,31 @@ def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
     return view[: len(view) - len(view) % layout.size]
 
 
+def each_slot(
+    source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Number and fields of every whole slot from byte `start` on, a piece of the file at a time.
+
+    With `pass_holes`, of slots that lie one behind the other in a hole only the first is given: all are zeros.
+    """
+    size = layout.size
+    last = ((source.size if end is None else min(end, source.size)) - start) // size
+    number, at_once = 0, _PIECE // size
+    while number < last:
+        if pass_holes:
+            behind = (next_data(source, start + number * size, start + last * size) - start) // size
+            if behind > number:
+                yield number, layout.struct.unpack(bytes(size))
+                number = behind
+                continue
+        data = memoryview(source.read(start + number * size, min(at_once, last - number) * size))
+        if len(data) < size:
+            return
+        for fields in layout.struct.iter_unpack(data[: len(data) - len(data) % size]):
+            yield number, fields
+            number += 1
+
+
 def decode_offset_index(data: Bytes) -> list[OffsetEntry]:
     """Every whole slot; a fragment at the end is left out."""
     return [OffsetEntry(*fields) for fields in OFFSET_ENTRY.struct.iter_unpack(_slots(OFFSET_ENTRY, data))]
@@ -82,11 +114,24 @@ def decode_transaction_index(data: Bytes) -> list[AbortedTransaction]:
     return [AbortedTransaction(*fields) for fields in ABORTED_TRANSACTION.struct.iter_unpack(slots)]
 
 
+def offset_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
+    """Whether an entry of an offset index can stand behind another one, or be the first."""
+    relative_offset, position = (-1, 0) if before is None else before
+    return entry[0] > relative_offset and entry[1] > max(position, 0)
+
+
+def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
+    """Whether an entry of a time index can stand behind another one, or be the first."""
+    if before is None:
+        return entry != (0, 0)
+    return entry[0] > before[0] and entry[1] >= before[1]
+
+
 def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
     """How many entries were written: up to the first that does not increase (the first may not be zero either)."""
-    last = OffsetEntry(-1, -1)
+    last: OffsetEntry | None = None
     for count, entry in enumerate(entries):
-        if entry.relative_offset <= last.relative_offset or entry.position <= max(last.position, 0):
+        if not offset_entry_increases(last, entry):
             return count
         last = entry
     return len(entries)
@@ -94,11 +139,11 @@ def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
 
 def used_time_entries(entries: Sequence[TimeEntry]) -> int:
     """How many entries were written: up to the first that does not increase."""
+    last: TimeEntry | None = None
     for count, entry in enumerate(entries):
-        if count == 0 and entry == (0, 0):
-            return 0
-        if count and (entry.timestamp <= entries[count - 1].timestamp or entry.relative_offset < entries[count - 1][1]):
+        if not time_entry_increases(last, entry):
             return count
+        last = entry
     return len(entries)
 
 
@@ -126,11 +171,19 @@ def decode_producer_snapshot(
     data: Bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[ProducerEntry]:
     """The entries in file order; raises `FormatError` where the broker would discard the file."""
-    view = memoryview(data)
-    if len(view) > limits.snapshot_bytes:
-        raise LimitExceeded("a producer snapshot is too large", limit="snapshot_bytes", source=source)
+    return list(read_producer_snapshot(BufferSource(data), source=source, limits=limits))
+
+
+def read_producer_snapshot(
+    file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[ProducerEntry]:
+    """As `decode_producer_snapshot`, holding a piece of the file at a time; raises before the first entry is given."""
+    if file.size > limits.snapshot_bytes:
+        raise LimitExceeded(
+            f"a producer snapshot of {file.size} bytes is too large", limit="snapshot_bytes", source=source
+        )
     try:
-        version, crc, count = _SNAPSHOT_HEADER.struct.unpack_from(view)
+        version, crc, count = _SNAPSHOT_HEADER.struct.unpack_from(file.read(0, _SNAPSHOT_HEADER.size))
     except struct.error:
         raise FormatError(
             "a producer snapshot is too short", position=0, source=source, code="snapshot_invalid"
@@ -139,7 +192,7 @@ def decode_producer_snapshot(
         raise FormatError(
             f"producer snapshot version {version}", position=0, field="version", source=source, code="snapshot_invalid"
         )
-    if crc32c(view[_SNAPSHOT_HEADER.end("crc") :]) != crc:
+    if _crc_of(file, _SNAPSHOT_HEADER.end("crc")) != crc:
         raise FormatError(
             "the checksum of a producer snapshot does not fit",
             position=_SNAPSHOT_HEADER.position("crc"),
@@ -147,8 +200,7 @@ def decode_producer_snapshot(
             source=source,
             code="snapshot_invalid",
         )
-    body = view[_SNAPSHOT_HEADER.size :]
-    if not 0 <= count <= len(body) // _PRODUCER.size:
+    if not 0 <= count <= (file.size - _SNAPSHOT_HEADER.size) // _PRODUCER.size:
         raise FormatError(
             f"a producer snapshot cannot hold {count} entries",
             position=_SNAPSHOT_HEADER.position("count"),
@@ -156,7 +208,21 @@ def decode_producer_snapshot(
             source=source,
             code="snapshot_invalid",
         )
-    return [ProducerEntry(*fields) for fields in _PRODUCER.struct.iter_unpack(body[: count * _PRODUCER.size])]
+    begin = _SNAPSHOT_HEADER.size
+    slots = each_slot(file, _PRODUCER, start=begin, end=begin + count * _PRODUCER.size)
+    return (ProducerEntry(*fields) for _number, fields in slots)
+
+
+def _crc_of(file: Source, position: int) -> int:
+    """CRC-32C from a position to the end."""
+    value = 0
+    while position < file.size:
+        piece = file.read(position, min(_PIECE, file.size - position))
+        if not piece:
+            break
+        value = crc32c(piece, value)
+        position += len(piece)
+    return value
 
 
 def encode_producer_snapshot(entries: Sequence[ProducerEntry]) -> bytes:

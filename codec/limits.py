@@ -39,8 +39,8 @@ class Limits:
     read_window_bytes: int = 4 * MIB
     """How much of a file is held at once while walking it, unless one batch is larger."""
 
-    checkpoint_bytes: int = 64 * MIB
-    """A text checkpoint, `meta.properties` or another small file that is read whole."""
+    checkpoint_bytes: int = 8 * MIB
+    """A text checkpoint, `meta.properties` or another small file that is read whole: 100,000 partitions and more."""
 
     snapshot_bytes: int = 512 * MIB
     """A producer snapshot: 46 bytes a producer."""

@@ -18,7 +18,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity
-from kafkalog.codec.source import BufferSource, Source, Window
+from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
 
 __all__ = ["ScanResult", "Scanner", "scan"]
 
@@ -30,6 +30,8 @@ LEGACY_CRC_START = MESSAGE_V0.end("crc")
 SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + 8
 """Bytes behind the size field in the smallest v0 message: its header and two lengths."""
 
+_GLANCE = 64
+"""Bytes that tell a tail of zeros from anything else most of the time."""
 _UNPACK_SIZE = LOG_OVERHEAD.reader("size")
 
 
@@ -65,6 +67,7 @@ class Scanner:
         self._check_crc = check_crc
         self._limits = limits
         self._execution = execution
+        self._source = source
         self._window = Window(source, limits.read_window_bytes, self._end)
         self.valid_bytes = position
         self.stop: StopReason | None = None
@@ -140,12 +143,9 @@ class Scanner:
             self._found(code, position, detail, offset=offset)
 
     def _all_zero(self, position: int) -> bool:
-        while position < self._end:
-            piece = self._window.view(position, min(self._limits.read_window_bytes, self._end - position))
-            if len(piece) == 0 or any(piece[:64]) or bytes(piece).count(0) != len(piece):
-                return False
-            position += len(piece)
-        return True
+        # what the window holds already answers almost every question without another read
+        seen = self._window.view(position, min(_GLANCE, self._end - position))
+        return not any(seen) and zeros_end(self._source, position, self._end) == self._end
 
     def _found(
         self,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
-__all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent"]
+__all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent", "next_data", "used_end", "zeros_end"]
 
 Bytes = bytes | memoryview
+_PIECE = 1 << 20
+"""Bytes that are compared with zeros at a time."""
 
 
 class Source(Protocol):
@@ -37,6 +39,44 @@ def lent(source: Source, position: int, length: int) -> AbstractContextManager[m
     method = getattr(source, "lent", None)
     found: AbstractContextManager[memoryview | None] = nullcontext() if method is None else method(position, length)
     return found
+
+
+def next_data(source: Source, position: int, end: int) -> int:
+    """The first position from `position` on where something other than zeros may stand; at most `end`.
+
+    A hole in a file reads as zeros and takes no room: 1 TiB of it costs one question instead of a read of 1 TiB.
+    Sources that know of holes have a method of this name; of others every byte may be anything.
+    """
+    method = getattr(source, "next_data", None)
+    if method is None:
+        return position
+    found: int = method(position, end)
+    return max(position, min(found, end))
+
+
+def zeros_end(source: Source, position: int, end: int) -> int:
+    """Where zeros from `position` on end: at another byte, at `end`, or where the source is shorter than that."""
+    while (position := next_data(source, position, end)) < end:
+        piece = bytes(source.read(position, min(_PIECE, end - position)))
+        if not piece:
+            break
+        if piece != bytes(len(piece)):
+            return position + len(piece) - len(piece.lstrip(b"\0"))
+        position += len(piece)
+    return position
+
+
+def used_end(source: Source, end: int) -> int:
+    """The position behind the last byte before `end` that is not zero; reads what is no hole."""
+    position = used = 0
+    while (position := next_data(source, position, end)) < end:
+        piece = bytes(source.read(position, min(_PIECE, end - position)))
+        if not piece:
+            break
+        if piece != bytes(len(piece)):
+            used = position + len(piece.rstrip(b"\0"))
+        position += len(piece)
+    return used
 
 
 class BufferSource:

@@ -38,6 +38,7 @@ PathLike = str | os.PathLike[str]
 Entry = os.DirEntry[str] | RemoteEntry
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
     (stat.S_ISDIR, "a directory, not a file"),
@@ -136,6 +137,16 @@ class FileSource:
                 break
             done += count
         return done
+
+    def next_data(self, position: int, end: int) -> int:
+        """The first position from `position` on that is in no hole of the file; at most `end`."""
+        if self._remote is not None or _SEEK_DATA is None:
+            return position
+        try:
+            return min(os.lseek(self._descriptor, position, _SEEK_DATA), end)
+        except OSError as error:
+            # nothing but a hole is left; any other answer comes from a file system that does not know of holes
+            return end if error.errno == errno.ENXIO and position < self._size else position
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""

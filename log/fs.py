@@ -149,8 +149,11 @@ def sync_directory(path: str) -> None:
 def write_new(path: str, data: bytes) -> None:
     """Write a file whole and flush it, over what may be there; `sync_directory` makes its name durable."""
     with _wrapped("write the file", path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, _MODE)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise StorageError(errno.EINVAL, "is no regular file", path)
+            os.ftruncate(descriptor, 0)
             _write_all(descriptor, 0, data)
             os.fsync(descriptor)
         finally:

@@ -10,7 +10,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import MAGIC_POSITION, SMALLEST_MESSAGE, Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.source import Source, next_data
 
 __all__ = ["next_batch"]
 
@@ -34,6 +34,8 @@ def next_batch(
     budget = _CHECKED_BYTES_PER_BYTE * (end - position)
     start = position + 1
     while start < end:
+        # a batch whose magic byte is not zero may begin so many bytes before the next data
+        start = max(start, min(next_data(source, start, end) - MAGIC_POSITION, end))
         piece = bytes(source.read(start, min(limits.read_window_bytes, end - start)))
         last = len(piece) - BATCH.size
         found = piece.find(_MAGIC_BYTE, MAGIC_POSITION)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import (
     ABORTED_TRANSACTION,
     OFFSET_ENTRY,
     TIME_ENTRY,
-    decode_offset_index,
-    decode_producer_snapshot,
-    decode_time_index,
-    decode_transaction_index,
-    used_offset_entries,
-    used_time_entries,
+    each_slot,
+    offset_entry_increases,
+    read_producer_snapshot,
+    time_entry_increases,
 )
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.model import MAX_SEQUENCE, ProducerEntry
+from kafkalog.codec.model import MAX_SEQUENCE, AbortedTransaction, ProducerEntry
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT,
@@ -33,6 +33,7 @@ from kafkalog.codec.names import (
     FileKind,
     parse_segment_file,
 )
+from kafkalog.codec.source import Source, used_end
 from kafkalog.codec.text import (
     decode_clean_shutdown,
     decode_leader_epochs,
@@ -40,18 +41,19 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
     decode_partition_metadata,
 )
-from kafkalog.log.files import read_small
+from kafkalog.log.files import FileSource, read_small
 
 __all__ = ["SideFile", "is_side_file", "read_side_file"]
 
 Entry = dict[str, object]
+Fields = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """Entries in file order, under Kafka's names, and what was wrong."""
+    """Entries in file order, under Kafka's names, and what was wrong: all of it once the entries were read."""
 
-    entries: list[Entry]
+    entries: Iterator[Entry]
     findings: list[Finding]
 
 
@@ -59,63 +61,64 @@ def _found(code: FindingCode, path: str, detail: str, position: int | None = Non
     return Finding(code, Severity.ERROR, position, None, detail, path)
 
 
-def _slots(data: bytes, size: int) -> bytes:
-    """The index without the zeros that a broker has allocated behind the entries."""
-    used = len(data.rstrip(b"\0"))
-    return data[: min(len(data), -(-used // size) * size)]
-
-
-def _index(data: bytes, path: str, size: int, used: Callable[[bytes], tuple[int, list[Entry]]]) -> SideFile:
-    findings = []
-    if len(data) % size:
-        detail = f"{len(data)} bytes are no multiple of {size}"
+def _index(
+    source: Source,
+    path: str,
+    layout: FixedLayout,
+    increases: Callable[[Fields | None, Fields], bool],
+    entry: Callable[[Fields], Entry],
+    findings: list[Finding],
+) -> Iterator[Entry]:
+    """Entries as long as they increase; zeros that a broker has allocated behind them are none."""
+    if source.size % layout.size:
+        detail = f"{source.size} bytes are no multiple of {layout.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
-    slots = _slots(data, size)
-    count, entries = used(slots)
-    if count < len(slots) // size:
-        detail = f"entry {count} does not increase; it and what follows are left out"
-        findings.append(_found(FindingCode.INDEX_NOT_INCREASING, path, detail, count * size))
-    return SideFile(entries[:count], findings)
+    used = -(-used_end(source, source.size) // layout.size)
+    before: Fields | None = None
+    for count, fields in each_slot(source, layout, end=used * layout.size):
+        if not increases(before, fields):
+            detail = f"entry {count} does not increase; it and what follows are left out"
+            findings.append(_found(FindingCode.INDEX_NOT_INCREASING, path, detail, count * layout.size))
+            return
+        before = fields
+        yield entry(fields)
 
 
-def _offset_index(data: bytes, path: str, base_offset: int) -> SideFile:
-    def used(slots: bytes) -> tuple[int, list[Entry]]:
-        found = decode_offset_index(slots)
-        entries: list[Entry] = [
-            {"offset": base_offset + each.relative_offset, "position": each.position} for each in found
-        ]
-        return used_offset_entries(found), entries
-
-    return _index(data, path, OFFSET_ENTRY.size, used)
-
-
-def _time_index(data: bytes, path: str, base_offset: int) -> SideFile:
-    def used(slots: bytes) -> tuple[int, list[Entry]]:
-        found = decode_time_index(slots)
-        entries: list[Entry] = [
-            {"timestamp": each.timestamp, "offset": base_offset + each.relative_offset} for each in found
-        ]
-        return used_time_entries(found), entries
-
-    return _index(data, path, TIME_ENTRY.size, used)
+def _offset_index(source: Source, path: str, base_offset: int, findings: list[Finding]) -> Iterator[Entry]:
+    return _index(
+        source,
+        path,
+        OFFSET_ENTRY,
+        offset_entry_increases,
+        lambda fields: {"offset": base_offset + fields[0], "position": fields[1]},
+        findings,
+    )
 
 
-def _transaction_index(data: bytes, path: str, _base_offset: int) -> SideFile:
-    findings = []
-    if len(data) % ABORTED_TRANSACTION.size:
-        detail = f"{len(data)} bytes are no multiple of {ABORTED_TRANSACTION.size}"
+def _time_index(source: Source, path: str, base_offset: int, findings: list[Finding]) -> Iterator[Entry]:
+    return _index(
+        source,
+        path,
+        TIME_ENTRY,
+        time_entry_increases,
+        lambda fields: {"timestamp": fields[0], "offset": base_offset + fields[1]},
+        findings,
+    )
+
+
+def _transaction_index(source: Source, path: str, _base_offset: int, findings: list[Finding]) -> Iterator[Entry]:
+    if source.size % ABORTED_TRANSACTION.size:
+        detail = f"{source.size} bytes are no multiple of {ABORTED_TRANSACTION.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
-    entries: list[Entry] = [
-        {
+    for _slot, fields in each_slot(source, ABORTED_TRANSACTION):
+        each = AbortedTransaction(*fields)
+        yield {
             "version": each.version,
             "producerId": each.producer_id,
             "firstOffset": each.first_offset,
             "lastOffset": each.last_offset,
             "lastStableOffset": each.last_stable_offset,
         }
-        for each in decode_transaction_index(data)
-    ]
-    return SideFile(entries, findings)
 
 
 def _producer(entry: ProducerEntry) -> Entry:
@@ -139,8 +142,8 @@ def _producer(entry: ProducerEntry) -> Entry:
     return found
 
 
-def _snapshot(data: bytes, path: str, _base_offset: int) -> SideFile:
-    return SideFile([_producer(entry) for entry in decode_producer_snapshot(data, source=path)], [])
+def _snapshot(source: Source, path: str, _base_offset: int, _findings: list[Finding]) -> Iterator[Entry]:
+    return map(_producer, read_producer_snapshot(source, source=path))
 
 
 def _offsets(data: bytes, path: str) -> Iterable[Entry]:
@@ -194,14 +197,20 @@ def is_side_file(path: str) -> bool:
 
 
 def read_side_file(path: str) -> SideFile:
-    """All entries; what cannot be read is a finding.  Raises `StorageError`."""
+    """All entries, a piece of the file at a time; what cannot be read is a finding.  Raises `StorageError`."""
+    findings: list[Finding] = []
+    return SideFile(_read(path, findings), findings)
+
+
+def _read(path: str, findings: list[Finding]) -> Iterator[Entry]:
     name = _name(path)
     parsed = parse_segment_file(name)
     try:
         if parsed is not None and parsed.kind in _BY_KIND:
-            return _BY_KIND[parsed.kind](read_small(path, DEFAULT_LIMITS.snapshot_bytes), path, parsed.base_offset)
-        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
-        return SideFile(list(_BY_NAME[name](data, path)), [])
+            with FileSource(path) as source:
+                yield from _BY_KIND[parsed.kind](source, path, parsed.base_offset, findings)
+        else:
+            yield from _BY_NAME[name](read_small(path, DEFAULT_LIMITS.checkpoint_bytes), path)
     except FormatError as error:
         code = FindingCode(error.code) if error.code else FindingCode.CHECKPOINT_INVALID
-        return SideFile([], [_found(code, path, error.message, error.position)])
+        findings.append(_found(code, path, error.message, error.position))

@@ -101,9 +101,11 @@ class SliceReader:
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
         for piece in self._pieces():
+            is_last = isinstance(piece, Damage) and not self._tolerant
             yield piece
-            if isinstance(piece, Damage) and not self._tolerant:
+            if is_last:
                 return
+            del piece  # the next one may be as large
 
     def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
         wanted = self._slice
@@ -115,6 +117,9 @@ class SliceReader:
                     yield from self._taken()
                     if found is not None:
                         yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
+                        del found
+                        if self._assembler.is_full:
+                            yield from self._faults(self._assembler.flush())
                     if self.next_offset >= wanted.end_offset:
                         break
                 yield from self._taken()
@@ -259,3 +264,4 @@ class SliceReader:
                 yield self._damage(piece.finding, batch.position, batch.position + batch.size)
             else:
                 yield piece
+            del piece

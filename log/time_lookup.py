@@ -7,10 +7,10 @@ largest timestamp, which an index that belongs to other data, or to none, does n
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import deque
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, decode_time_index, used_time_entries
+from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, each_slot, time_entry_increases
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import Scanner
@@ -22,32 +22,31 @@ if TYPE_CHECKING:
 __all__ = ["position_for_timestamp"]
 
 _TRIES = 2
-_LARGEST_INDEX = 1 << 28
 
 
-def _entries(segment: Segment) -> list[TimeEntry]:
+def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
+    """The last entries of the time index that are older than a time, as far as its entries increase."""
     path = segment.files.get(FileKind.TIME_INDEX)
+    last: deque[TimeEntry] = deque(maxlen=_TRIES)
     if path is None:
         return []
     try:
         with FileSource(path) as index:
-            if index.size > _LARGEST_INDEX:
-                return []
-            data = index.read(0, index.size // TIME_ENTRY.size * TIME_ENTRY.size)
+            for _slot, fields in each_slot(index, TIME_ENTRY):
+                entry = TimeEntry(*fields)
+                if entry.timestamp >= timestamp or not time_entry_increases(last[-1] if last else None, entry):
+                    break
+                last.append(entry)
     except (MissingFileError, NotRegularFileError):
         return []
-    written = len(data.rstrip(b"\0"))  # a live broker reserves room for nearly a million entries
-    entries = decode_time_index(data[: -(-written // TIME_ENTRY.size) * TIME_ENTRY.size])
-    return entries[: used_time_entries(entries)]
+    return list(last)
 
 
 def position_for_timestamp(
     segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
 ) -> int:
     """Where in `source`, the opened log, to start looking for a record with at least `timestamp`; 0 without help."""
-    entries = _entries(segment)
-    found = bisect_left(entries, timestamp, key=lambda entry: entry.timestamp)
-    for entry in entries[max(found - _TRIES, 0) : found][::-1]:
+    for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
         if position is not None:
             return position

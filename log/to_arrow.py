@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["partition_to_arrow"]
 
 _PART_BYTES = 4 * MIB
-"""How much of a segment a thread reads at a time."""
+"""How much of a segment a thread reads at a time, at most."""
+_SHARED_BYTES = 16 * MIB
+"""What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
+_LEAST_BYTES = MIB
+"""What a thread reads at a time, at least: below, beginning takes longer than reading."""
+_WAITING_BYTES = 16 * MIB
+"""Of Arrow batches that wait for whoever reads them."""
+_LARGE_PART = 2
+"""A part so many times as large as it should be holds a large batch."""
 
 
 def partition_to_arrow(
@@ -69,19 +77,24 @@ def partition_to_arrow(
     wanted = segments[below[-1] if below else 0 :]
     work_bytes = sum(segment.size for segment in wanted)
 
+    in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
+    share = max(_SHARED_BYTES // threads, _LEAST_BYTES)
+    most_bytes = min(batch_bytes, share) if in_threads else batch_bytes
+
     def assembler() -> ArrowAssembler:
         return ArrowAssembler(
             schema,
             topic=partition.topic,
             partition=partition.partition,
-            bounds=Bounds(batch_rows, batch_bytes, first_rows=batch_rows),
+            bounds=Bounds(batch_rows, most_bytes, first_rows=batch_rows),
             limits=limits,
             work_bytes=work_bytes,
         )
 
     reading = _Reading(assembler, aborted, batches, limits)
-    if threads > 1 and kernel_is_worth_it(work_bytes):
-        pieces = reading.in_threads(_parts(_slices(wanted, low, high, limits), limits), threads)
+    if in_threads:
+        every = min(_PART_BYTES, share)
+        pieces = reading.in_threads(_parts(_slices(wanted, low, high, limits), every, limits), threads, every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, low, high, limits))
     return pa.RecordBatchReader.from_batches(schema, _undamaged(pieces, findings))
@@ -91,6 +104,7 @@ def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding
     for piece in pieces:
         if not isinstance(piece, Damage):
             yield piece
+            del piece  # the next one may be as large: only who reads holds this one
             continue
         found = piece.finding
         if findings is None:
@@ -110,7 +124,7 @@ def _slices(wanted: Sequence[Segment], low: int, high: int, limits: Limits) -> I
         yield segment, Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last)
 
 
-def _parts(slices: Iterable[tuple[Segment, Slice]], limits: Limits) -> list[Slice]:
+def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, limits: Limits) -> list[Slice]:
     """In pieces that threads can share."""
     return [
         replace(
@@ -122,18 +136,18 @@ def _parts(slices: Iterable[tuple[Segment, Slice]], limits: Limits) -> list[Slic
         )
         for segment, whole in slices
         if segment.base_offset < whole.end_offset
-        for span in _spans(segment, limits)
+        for span in _spans(segment, every, limits)
         if span.end > whole.start and span.first_offset < whole.end_offset
     ]
 
 
-def _spans(segment: Segment, limits: Limits) -> list[Span]:
+def _spans(segment: Segment, every: int, limits: Limits) -> list[Span]:
     with segment.open() as source:
         head = source.read(0, MAGIC_POSITION + 1)
     if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
         # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading them
         return [Span(0, segment.size, segment.base_offset, segment.base_offset)]
-    return spans(segment, _PART_BYTES, limits=limits)
+    return spans(segment, every, limits=limits)
 
 
 class _Reading:
@@ -156,17 +170,24 @@ class _Reading:
         part = replace(part, start_offset=max(part.start_offset, next_offset))
         return SliceReader(part, assembler, aborted=self._aborted, batches=self._batches, limits=self._limits)
 
-    def _part(self, part: Slice, next_offset: int = -1) -> Iterator[pa.RecordBatch | Damage | int]:
-        """Its pieces, at last the offset behind them."""
+    def _part(
+        self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
+    ) -> Iterator[pa.RecordBatch | Damage | int]:
+        """Its pieces, at last the offset behind them; what is large waits for its turn."""
+        if is_large and await_turn is not None:
+            await_turn()
         try:
             assembler = self._idle.pop()
         except IndexError:
             assembler = self._assembler()
+        assembler.await_turn = await_turn
         reader = self._reader(part, next_offset, assembler)
         damaged = False
         for piece in reader:
             damaged = damaged or isinstance(piece, Damage)
             yield piece
+            del piece
+        assembler.await_turn = None
         if not damaged:
             self._idle.append(assembler)
         yield reader.next_offset
@@ -180,11 +201,16 @@ class _Reading:
             yield from reader
             next_offset = reader.next_offset
 
-    def in_threads(self, slices: Sequence[Slice], threads: int) -> Iterator[pa.RecordBatch | Damage]:
-        """The same rows; a slice that repeats offsets of those before it is read again without them."""
-        works = [partial(self._part, part) for part in slices]
+    def in_threads(self, slices: Sequence[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
+        """The same rows; a slice that repeats offsets of those before it is read again without them.
+
+        `every` is how large a slice is that holds no large batch, about.
+        """
+        works: list[Callable[[Callable[[], None]], Iterator[pa.RecordBatch | Damage | int]]] = [
+            partial(self._in_thread, part, part.size > _LARGE_PART * every) for part in slices
+        ]
         next_offset = -1
-        with InOrder[pa.RecordBatch | Damage | int](works, threads) as under_way:
+        with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
             for number, part in enumerate(slices):
                 if max(next_offset, part.start_offset) >= part.end_offset:
                     return
@@ -198,6 +224,17 @@ class _Reading:
                         next_offset = piece
                     else:
                         yield piece
+                    del piece
+
+    def _in_thread(
+        self, part: Slice, is_large: bool, await_turn: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch | Damage | int]:
+        return self._part(part, await_turn=await_turn, is_large=is_large)
+
+
+def _held_bytes(piece: pa.RecordBatch | Damage | int) -> int:
+    """What an item takes as long as it is held; several slices of one Arrow batch count each."""
+    return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0
 
 
 def _start(partition: Partition, offset: int | None, timestamp: int | None, limits: Limits) -> int:

@@ -7,12 +7,11 @@ between any two leaves a directory that the broker's own recovery brings to the 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
-from kafkalog.codec.source import Source
-from kafkalog.recovery.broker.tree import Content, ContentSource, Slice, Tree
+from kafkalog.recovery.broker.tree import Content, Slice, Tree, join, same_bytes
 from kafkalog.recovery.survey import Survey
 
 __all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "difference"]
@@ -20,7 +19,6 @@ __all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "difference"]
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; mode kafka leaves them as they are."""
 _HIDDEN_MARKER = CLEAN_SHUTDOWN_FILE + ".kafkalog-tmp"
-_PIECE = 1 << 20
 
 
 class ActionKind(enum.StrEnum):
@@ -59,17 +57,6 @@ class Action:
         return {name: value for name, value in values.items() if value is not None}
 
 
-def _same_bytes(content: Content, original: Source, origin: Callable[[str], Source]) -> bool:
-    """The content equals the first bytes of the original."""
-    if content.size > original.size:
-        return False
-    source = ContentSource(content, origin)
-    return all(
-        bytes(source.read(position, _PIECE)) == bytes(original.read(position, min(_PIECE, content.size - position)))
-        for position in range(0, content.size, _PIECE)
-    )
-
-
 class _Difference:
     def __init__(self, before: Survey, after: Mapping[str, Content]) -> None:
         self.before = before
@@ -97,11 +84,17 @@ class _Difference:
                 self.add(ActionKind.REMOVE, path)
             self.add(ActionKind.RENAME, whole.origin, target=path, size=whole.length)
             return
-        if old is not None and _same_bytes(content, self.before.source(path), self.before.source):
+        if old is not None and self._begins_like(path, old.size, content):
             if content.size < old.size:
                 self.add(ActionKind.TRUNCATE, path, size=content.size)
             return
         self.add(ActionKind.WRITE, path, size=content.size, content=content)
+
+    def _begins_like(self, path: str, size: int, content: Content) -> bool:
+        """The content is what an original file begins with."""
+        if content.size > size:
+            return False
+        return same_bytes(content, join([Slice(path, 0, content.size)]), self.before.source)
 
     def _takes_all_of(self, whole: Slice) -> bool:
         origin = self.before.files.get(whole.origin)
@@ -120,7 +113,8 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     old_name = {new: old for old, new in after.renamed_directories}
     directories = {old_name.get(path, path) for path in after.directories}
     removed = [path for path in sorted(before.directories) if path not in directories and path not in ignore]
-    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in removed]
+    gone = frozenset(removed)
+    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in gone]
 
     def as_before(path: str) -> str:
         directory, separator, name = path.partition("/")
@@ -135,7 +129,7 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
             found.compare(path, content)
     for path in before.files:
         kept = path in contents or path in found.renamed or path in ignore
-        if not kept and not any(path.startswith(directory + "/") for directory in removed):
+        if not kept and not any(above in gone for above in _above(path)):
             found.add(ActionKind.REMOVE, path)
     for old, new in after.renamed_directories:
         found.add(ActionKind.RENAME_DIRECTORY, old, target=new)
@@ -149,6 +143,13 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
         show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
         actions = [hide, *actions, show]
     return actions
+
+
+def _above(path: str) -> Iterator[str]:
+    """The directories that a file stands in."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _removal_order(action: Action) -> tuple[bool, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,8 +18,9 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import BATCH_CRC_START, MAGIC_POSITION
+from kafkalog.codec.source import BufferSource, Source
 
-__all__ = ["MAX_BYTES", "BitRepair", "Neighbors", "Proof", "flipped_bit", "repair_batch"]
+__all__ = ["MAX_BYTES", "BitRepair", "Neighbors", "Proof", "flipped_bit", "repair_at", "repair_batch"]
 
 MAX_BYTES = 256 * 1024 * 1024
 """Beyond this a syndrome no longer means one bit."""
@@ -27,6 +28,8 @@ _POLYNOMIAL = 0x82F63B78
 _MASK = 0xFFFFFFFF
 _CRC = BATCH["crc"]
 _MAGIC = 2
+_PIECE = 1 << 20
+"""Bytes that are held at a time where only their checksum is wanted."""
 
 
 class Proof(enum.IntEnum):
@@ -148,26 +151,40 @@ def _field_of(position: int) -> str:
     return "records"
 
 
-def _uncovered(window: bytes) -> Iterator[tuple[int, int, str, int]]:
+def _uncovered(source: Source, start: int, left: int, head: bytes) -> list[tuple[int, int, str, int]]:
     """Bits of length and magic with which the checksum fits; with the size of the batch then."""
-    length = int.from_bytes(window[8:12], "big", signed=True)
-    for bit in range(32):
-        size = LOG_OVERHEAD.size + _signed(length ^ 1 << bit)
-        if BATCH.size <= size <= len(window) and _is_valid(window[:size]):
-            yield 11 - bit // 8, bit % 8, "batch_length", size
-    size = LOG_OVERHEAD.size + length
-    wrong = window[MAGIC_POSITION] ^ _MAGIC
-    if wrong and wrong & (wrong - 1) == 0 and BATCH.size <= size <= len(window) and _is_valid(window[:size]):
-        yield MAGIC_POSITION, wrong.bit_length() - 1, "magic", size
+    length = int.from_bytes(head[8:12], "big", signed=True)
+    guesses = [
+        (11 - bit // 8, bit % 8, "batch_length", LOG_OVERHEAD.size + _signed(length ^ 1 << bit)) for bit in range(32)
+    ]
+    wrong = head[MAGIC_POSITION] ^ _MAGIC
+    if wrong and wrong & (wrong - 1) == 0:
+        guesses.append((MAGIC_POSITION, wrong.bit_length() - 1, "magic", LOG_OVERHEAD.size + length))
+    sizes = {size for *_place, size in guesses if BATCH.size <= size <= left}
+    valid = _valid_sizes(
+        source, start, sorted(sizes), int.from_bytes(head[_CRC.position : _CRC.position + _CRC.size], "big")
+    )
+    return [guess for guess in guesses if guess[-1] in valid]
 
 
 def _signed(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
-def _is_valid(data: bytes) -> bool:
-    stored = int.from_bytes(data[_CRC.position : _CRC.position + _CRC.size], "big")
-    return crc32c(data[BATCH_CRC_START:]) == stored
+def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
+    """Those of the sizes, smallest first, with which the batch at `start` has this checksum: all in one pass."""
+    valid: set[int] = set()
+    value, done = 0, BATCH_CRC_START
+    for size in sizes:
+        while done < size:
+            piece = source.read(start + done, min(_PIECE, size - done))
+            if not piece:
+                return valid
+            value = crc32c(piece, value)
+            done += len(piece)
+        if value == stored:
+            valid.add(size)
+    return valid
 
 
 def _proof(data: bytes, neighbors: Neighbors) -> Proof:
@@ -200,17 +217,27 @@ def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None =
     `window` reaches as far as the batch may; `following_at` is where the next sound batch begins, if that is known.
     Only an answer that is the only one counts.
     """
-    if len(window) < BATCH.size:
+    return repair_at(BufferSource(window), 0, neighbors, following_at)
+
+
+def repair_at(
+    source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
+) -> tuple[BitRepair, int] | None:
+    """As `repair_batch`, for the batch at `start`; no more is held than a batch of the size that is tried."""
+    left = min(source.size - start, MAX_BYTES)
+    head = bytes(source.read(start, BATCH.size))
+    if len(head) < BATCH.size:
         return None
     found: list[tuple[BitRepair, int]] = []
-    size = LOG_OVERHEAD.size + int.from_bytes(window[8:12], "big", signed=True)
-    if BATCH.size <= size <= len(window) and window[MAGIC_POSITION] == _MAGIC:
+    size = LOG_OVERHEAD.size + int.from_bytes(head[8:12], "big", signed=True)
+    if BATCH.size <= size <= left and head[MAGIC_POSITION] == _MAGIC:
+        data = bytes(source.read(start, size))
         chance = min(8 * size / 2**31, 1.0)
-        for position, bit, field in _covered(window[:size]):
-            found.append(_judged(window[:size], position, bit, field, neighbors, chance))
+        found += [_judged(data, *place, neighbors, chance) for place in _covered(data)]
     if not found:
-        for position, bit, field, right_size in _uncovered(window):
-            found.append(_judged(window[:right_size], position, bit, field, neighbors, 2.0**-32))
+        for position, bit, field, right_size in _uncovered(source, start, left, head):
+            data = bytes(source.read(start, right_size))
+            found.append(_judged(data, position, bit, field, neighbors, 2.0**-32))
     if following_at is not None:
         found = [(repair, size) for repair, size in found if size == following_at]
     return found[0] if len(found) == 1 else None

@@ -15,6 +15,7 @@ from kafkalog.recovery.broker.manager import (
     Outcome,
     PartitionResult,
     load_log_directory,
+    read_checkpoints,
 )
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Tree
@@ -43,10 +44,12 @@ def load_directory(
     workers: Workers,
 ) -> BrokerResult:
     """As `load_log_directory`, with the same result."""
+    checkpoints = read_checkpoints(tree)
 
     def load(part: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
         return load_log_directory(
             part,
+            checkpoints=checkpoints,
             settings=settings,
             now_ms=now_ms,
             unique=unique,

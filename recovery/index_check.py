@@ -7,11 +7,14 @@ here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
+from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.source import Source, zeros_end
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderRun
@@ -20,20 +23,22 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
 class _EntryCheck:
-    """Entries of one index, taken in order as the walk passes them."""
+    """Entries of one index, read in order as the walk passes them; `index` stays open as long."""
 
-    def __init__(self, file: str, base_offset: int, data: bytes, entry_size: int) -> None:
+    def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout) -> None:
         self.file = file
         self._base = base_offset
         self._of_entries: list[Finding] = []
         self._of_end: list[Finding] = []
         self._mismatches = 0
-        if len(data) % entry_size:
-            detail = f"{len(data)} bytes, not a multiple of {entry_size}"
-            self._of_entries.append(self._finding(FindingCode.INDEX_SIZE_INVALID, len(data), detail))
-        self._data = memoryview(data)[: len(data) - len(data) % entry_size]
-        self._size = entry_size
-        self._slot = 0
+        size = index.size
+        if size % layout.size:
+            detail = f"{size} bytes, not a multiple of {layout.size}"
+            self._of_entries.append(self._finding(FindingCode.INDEX_SIZE_INVALID, size, detail))
+        self._index = index
+        self._layout = layout
+        self._size = layout.size
+        self._end = size - size % layout.size
 
     @property
     def findings(self) -> list[Finding]:
@@ -50,11 +55,14 @@ class _EntryCheck:
     ) -> Finding:
         return Finding(code, severity, position, offset, detail, self.file)
 
+    def _slots(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        return each_slot(self._index, self._layout, end=self._end)
+
     def _end_of_entries(self, slot: int) -> None:
         """Entry `slot` does not increase: zeros of a preallocated file, or nonsense."""
-        rest = self._data[slot * self._size :]
-        if rest.nbytes and bytes(rest).count(0) == rest.nbytes:
-            detail = f"{rest.nbytes} zero bytes behind {slot} entries: the broker did not close it"
+        start = slot * self._size
+        if start < self._end and zeros_end(self._index, start, self._end) == self._end:
+            detail = f"{self._end - start} zero bytes behind {slot} entries: the broker did not close it"
             found = self._finding(FindingCode.INDEX_PREALLOCATED, slot * self._size, detail, severity=Severity.INFO)
         else:
             detail = f"entry {slot} does not increase"
@@ -71,14 +79,14 @@ class _EntryCheck:
 class OffsetIndexCheck(_EntryCheck):
     """Every entry's position is the start of a batch, and all offsets before it are smaller than its key."""
 
-    def __init__(self, file: str, base_offset: int, data: bytes) -> None:
-        super().__init__(file, base_offset, data, OFFSET_ENTRY.size)
+    def __init__(self, file: str, base_offset: int, index: Source) -> None:
+        super().__init__(file, base_offset, index, OFFSET_ENTRY)
         self._entries = self._increasing()
         self._next = next(self._entries, None)
 
     def _increasing(self) -> Iterator[tuple[int, int, int]]:
         last = (-1, 0)
-        for slot, (relative, position) in enumerate(OFFSET_ENTRY.struct.iter_unpack(self._data)):
+        for slot, (relative, position) in self._slots():
             if relative <= last[0] or position <= last[1]:
                 self._end_of_entries(slot)
                 return
@@ -132,14 +140,14 @@ class OffsetIndexCheck(_EntryCheck):
 class TimeIndexCheck(_EntryCheck):
     """No batch at or before an entry's offset has a larger timestamp than the entry."""
 
-    def __init__(self, file: str, base_offset: int, data: bytes) -> None:
-        super().__init__(file, base_offset, data, TIME_ENTRY.size)
+    def __init__(self, file: str, base_offset: int, index: Source) -> None:
+        super().__init__(file, base_offset, index, TIME_ENTRY)
         self._entries = self._increasing()
         self._next = next(self._entries, None)
 
     def _increasing(self) -> Iterator[tuple[int, int, int]]:
         last = (-(2**63), 0)
-        for slot, (timestamp, relative) in enumerate(TIME_ENTRY.struct.iter_unpack(self._data)):
+        for slot, (timestamp, relative) in self._slots():
             if timestamp <= last[0] or relative < last[1] or (timestamp == 0 and relative == 0):
                 self._end_of_entries(slot)
                 return
@@ -180,7 +188,7 @@ class TimeIndexCheck(_EntryCheck):
 
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""
-        for slot, timestamp, offset in [*([self._next] if self._next is not None else []), *self._entries]:
+        for slot, timestamp, offset in chain(() if self._next is None else (self._next,), self._entries):
             if offset > last_offset:
                 self._mismatch(
                     slot, offset, f"timestamp {timestamp} for offset {offset}, behind the last ({last_offset})"

@@ -31,7 +31,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
 from kafkalog.recovery.broker.epochs import LeaderEpochCache, read_offset_checkpoint
-from kafkalog.recovery.broker.java import JavaError
+from kafkalog.recovery.broker.java import JavaError, TooLargeError
 from kafkalog.recovery.broker.manager import read_topic_id
 from kafkalog.recovery.broker.tree import Tree
 
@@ -138,7 +138,11 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
     if whole is not None:
         return whole
     found: dict[tuple[str, int], int] = {}
-    for line in tree.read(name).decode("utf-8", "replace").splitlines()[2:]:
+    try:
+        text = tree.read(name).decode("utf-8", "replace")
+    except TooLargeError:
+        return found
+    for line in text.splitlines()[2:]:
         words = _WORDS.split(line.strip())
         if len(words) == 3:
             partition, offset = parse_java_long(words[1], 32), parse_java_long(words[2])
@@ -195,20 +199,19 @@ class _Partition:
 
     def swaps(self) -> None:
         """Keep a swap only if what it would put in place is sound."""
-        names = self.tree.names(self.directory)
-        logs = {name for name in names if name.endswith(FileKind.LOG.value + _SWAP)}
-        for name in names:
-            if not name.endswith(_SWAP) or self.path(name) not in self.tree.files:
-                continue
-            base = name.split(".", 1)[0]
+        parts: dict[str, list[str]] = {}
+        for name in self.tree.names(self.directory):
+            if name.endswith(_SWAP):
+                parts.setdefault(name.split(".", 1)[0], []).append(name)
+        for base, names in parts.items():
             log = f"{base}{FileKind.LOG.value}{_SWAP}"
             index = f"{base}{FileKind.OFFSET_INDEX.value}{_SWAP}"
-            if log not in logs:
-                self.take(name, "part of a replacement whose log is missing")
+            if log not in names:
+                for name in names:
+                    self.take(name, "part of a replacement whose log is missing")
             elif index not in names or not self._is_sound_log(log):
-                for part in [part for part in names if part.startswith(base + ".") and part.endswith(_SWAP)]:
-                    if self.path(part) in self.tree.files:
-                        self._take_or_adopt(part, base)
+                for name in names:
+                    self._take_or_adopt(name, base)
 
     def _take_or_adopt(self, part: str, base: str) -> None:
         """A damaged replacement goes, unless the file it replaces is gone already."""

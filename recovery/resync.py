@@ -15,7 +15,7 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
 from kafkalog.codec.scan import MAGIC_POSITION, Scanner
-from kafkalog.codec.source import Source, Window
+from kafkalog.codec.source import Source, Window, next_data
 
 __all__ = ["Expected", "find_next_batch"]
 
@@ -56,6 +56,7 @@ def _candidates(source: Source, start: int) -> Iterator[int]:
     """Positions from `start` on whose magic byte is that of v2."""
     base = start
     while base + MAGIC_POSITION < source.size:
+        base = next_data(source, base + MAGIC_POSITION, source.size) - MAGIC_POSITION
         piece = bytes(source.read(base + MAGIC_POSITION, _PIECE))
         found = piece.find(_MAGIC_BYTE)
         while found >= 0:

@@ -7,7 +7,7 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -39,7 +39,7 @@ from kafkalog.recovery.normalize import (
     topic_ids,
 )
 from kafkalog.recovery.salvage import salvage
-from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, sound_prefix
+from kafkalog.recovery.soundness import Cut, SoundLog, end_of_last_sound, log_segments, sound_prefix
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["SafeResult", "recover_safely"]
@@ -147,7 +147,7 @@ class _PartitionRun:
         """Started on its result again, with everything to be scanned, the broker changes nothing."""
         directory = self.result_directory(result)
         again = load_again(self, result.tree, directory, log_start)
-        return again is not None and inside(again.tree, directory) == inside(result.tree, directory)
+        return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
@@ -240,19 +240,20 @@ class _PartitionRun:
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
+        gone: set[int] = set()
         for base, path in log_segments(tree, self.directory):
             size = sound.sizes.get(path)
             if path in sound.contents:
                 tree.files[path] = sound.contents[path]
                 continue
             if size is None:
-                remove_segment(tree, self.directory, base)
+                gone.add(base)
                 continue
             if size < tree.files[path].size:
                 tree.files[path] = tree.files[path].slice(0, size)
-        for base, _path in log_segments(tree, self.directory):
-            if base >= self.start:
-                reset_indexes(tree, self.directory, base)
+        remove_segments(tree, self.directory, gone)
+        bases = {base for base, _path in log_segments(tree, self.directory)}
+        reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
         """Cut at the batch that the broker stumbles over; where it is none, rebuild everything beside the logs."""
@@ -274,11 +275,9 @@ class _PartitionRun:
         self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
         tree.files[path] = tree.files[path].slice(0, error.position)
         base = parse_base(path)
-        for later, _ in log_segments(tree, self.directory):
-            if later > base:
-                remove_segment(tree, self.directory, later)
-            elif later == base:
-                reset_indexes(tree, self.directory, base)
+        bases = {other for other, _ in log_segments(tree, self.directory)}
+        remove_segments(tree, self.directory, {later for later in bases if later > base})
+        reset_indexes(tree, self.directory, bases & {base})
         return tree
 
     def smallest_index(self, tree: Tree) -> str:
@@ -322,13 +321,18 @@ def load_again(run: _PartitionRun, tree: Tree, directory: str, log_start: int) -
     return result if result.outcome == Outcome.LOADED else None
 
 
-def inside(tree: Tree, directory: str) -> dict[str, bytes | Content]:
-    """What a directory holds: small files by their bytes, logs by what they are made of."""
-    held: dict[str, bytes | Content] = {}
-    for name in tree.names(directory):
-        content = tree.files[f"{directory}/{name}"]
-        held[name] = content if name.endswith(FileKind.LOG.value) else tree.read(f"{directory}/{name}")
-    return held
+def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
+    """A directory holds the same in both trees: logs by what they are made of, other files by their bytes."""
+    names = tree.names(directory)
+    if names != other.names(directory):
+        return False
+    for path in (f"{directory}/{name}" for name in names):
+        if path.endswith(FileKind.LOG.value):
+            if tree.files[path] != other.files[path]:
+                return False
+        elif not tree.is_same(path, other, path):
+            return False
+    return True
 
 
 def keeps(tree: Tree, directory: str, before: Tree, sound: SoundLog, start: int) -> bool:
@@ -349,23 +353,23 @@ def parse_base(path: str) -> int:
     return parsed.base_offset
 
 
-def remove_segment(tree: Tree, directory: str, base: int) -> None:
-    """Remove the files of a segment, its snapshot too."""
-    for name in tree.names(directory):
+def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
+    """Remove the files of segments, their snapshots too."""
+    for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)
-        if parsed is not None and parsed.base_offset == base and not parsed.pending:
+        if parsed is not None and parsed.base_offset in bases and not parsed.pending:
             tree.delete(f"{directory}/{name}")
 
 
-def reset_indexes(tree: Tree, directory: str, base: int) -> None:
-    """Empty the indexes of a segment: the broker then rebuilds them when its turn comes, and not while opening."""
-    for name in tree.names(directory):
+def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
+    """Empty the indexes of segments: the broker then rebuilds them when their turn comes, and not while opening."""
+    for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)
-        if parsed is not None and parsed.base_offset == base and parsed.kind is FileKind.TRANSACTION_INDEX:
+        if parsed is not None and parsed.base_offset in bases and parsed.kind is FileKind.TRANSACTION_INDEX:
             tree.write(f"{directory}/{name}", b"")
-    prefix = f"{directory}/{base:020d}"
-    tree.write(prefix + FileKind.OFFSET_INDEX.value, b"")
-    tree.write(prefix + FileKind.TIME_INDEX.value, b"")
+    for prefix in (f"{directory}/{base:020d}" for base in sorted(bases)):
+        tree.write(prefix + FileKind.OFFSET_INDEX.value, b"")
+        tree.write(prefix + FileKind.TIME_INDEX.value, b"")
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
@@ -376,11 +380,8 @@ def last_start(tree: Tree, directory: str, log_start: int) -> int:
     segments = log_segments(tree, directory)
     if not segments:
         return log_start
-    for base, _path in reversed(segments):
-        end = sound_prefix(tree, directory, start=base).end_offset
-        if end is not None:
-            return max(end - 1, segments[0][0])
-    return segments[-1][0]
+    end = end_of_last_sound(tree, directory)
+    return segments[-1][0] if end is None else max(end - 1, segments[0][0])
 
 
 @dataclass(slots=True)

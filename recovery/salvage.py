@@ -12,7 +12,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
-from kafkalog.recovery.bitrepair import MAX_BYTES, Neighbors, Proof, repair_batch
+from kafkalog.recovery.bitrepair import Neighbors, Proof, repair_at
 from kafkalog.recovery.broker.tree import Literal, Part, Tree, join
 from kafkalog.recovery.resync import Expected, find_next_batch
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem
@@ -57,7 +57,7 @@ class _Salvage:
             mended = self._mend(source, path, stop)
             if mended is not None:
                 repaired, position = mended
-                parts.append(repaired)
+                parts += repaired
                 continue
             resumed = self._resumed(source, stop.position, next_base)
             if resumed is not None:
@@ -105,17 +105,16 @@ class _Salvage:
             self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
         self._gap_from = (self._last + 1) if self._last is not None else None
 
-    def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[Literal, int] | None:
+    def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
         """The damaged batch with one bit turned over, and the position behind it; None if that is not proven."""
         if self._repair is None or self._last is None:
             return None
-        window = bytes(source.read(stop.position, min(source.size - stop.position, MAX_BYTES)))
         neighbors = Neighbors(self._last + 1, None, self._epoch if self._epoch >= 0 else None)
-        found = repair_batch(window, neighbors)
+        found = repair_at(source, stop.position, neighbors)
         if found is None or found[0].proof < self._repair:
             return None
         repair, size = found
-        repaired = repair.apply(window[:size])
+        repaired = repair.apply(bytes(source.read(stop.position, size)))
         header = next(iter(Scanner(BufferSource(repaired)))).header
         if not isinstance(header, BatchHeader) or header.base_offset <= self._last:
             return None
@@ -129,7 +128,9 @@ class _Salvage:
         self.result.repairs.append(
             Finding(FindingCode.CRC_MISMATCH, Severity.WARNING, place, header.base_offset, detail, path)
         )
-        return Literal(repaired), stop.position + size
+        content, end = self._tree.files[path], stop.position + size
+        byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
+        return [*content.slice(stop.position, place).parts, byte, *content.slice(place + 1, end).parts], end
 
     def _resumed(self, source: Source, damaged_at: int, next_base: int | None) -> int | None:
         if not self._resume:

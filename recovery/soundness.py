@@ -8,6 +8,7 @@ merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no re
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
@@ -20,7 +21,7 @@ from kafkalog.recovery.broker.tree import Content, Tree
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderRun
 
-__all__ = ["Cut", "SoundLog", "log_segments", "offset_problem", "sound_prefix"]
+__all__ = ["Cut", "SoundLog", "end_of_last_sound", "log_segments", "offset_problem", "sound_prefix"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,24 @@ class _Walk:
             del self.result.sizes[later]
         self._cut(path, position, FindingCode.OFFSET_NOT_INCREASING, detail)
         self.result.end_offset = self._two_before + 1
+
+
+def end_of_last_sound(tree: Tree, directory: str) -> int | None:
+    """The offset behind the sound batches of the last segment that begins with one; None if there is none.
+
+    What stands behind that segment is walked on to, as far as a sound log would go on there.
+    """
+    segments = log_segments(tree, directory)
+    for number in range(len(segments) - 1, -1, -1):
+        if tree.files[segments[number][1]].size == 0:
+            continue
+        walk = _Walk(tree)
+        for base, path in islice(segments, number, None):
+            if not walk.segment(base, path):
+                break
+        if walk.result.end_offset is not None:
+            return walk.result.end_offset
+    return None
 
 
 def sound_prefix(tree: Tree, directory: str, *, start: int = 0) -> SoundLog:

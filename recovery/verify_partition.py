@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, cast
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.fast.choice import first_batch_bytes
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.index_files import decode_producer_snapshot, decode_transaction_index
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BatchHeader, RecordBatch, TimestampType
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log import Partition, Segment, read_small
+from kafkalog.log import FileSource, Partition, Segment
 from kafkalog.log.files import real
 from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
@@ -109,10 +109,10 @@ class _PartitionVerifier:
 
     def _segment(self, segment: Segment, next_base: int | None) -> None:
         report = self.report
-        checks = list(self._index_checks(segment))
         continuity = Continuity(segment.base_offset, next_segment=next_base)
         last_offset = segment.base_offset - 1
-        with segment.open() as source:
+        with segment.open() as source, ExitStack() as indexes:
+            checks = list(self._index_checks(segment, indexes))
             position = 0
             for part in self._parts(segment, source, continuity):
                 if isinstance(part, RecordBatch):
@@ -129,9 +129,9 @@ class _PartitionVerifier:
             if scanner.stop is not StopReason.END and next_base is not None:
                 detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
                 self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
-        for check in checks:
-            check.end(last_offset)
-            report.findings += check.findings
+            for check in checks:
+                check.end(last_offset)
+                report.findings += check.findings
         report.log_bytes += segment.size
         report.log_end_offset = max(report.log_end_offset, last_offset + 1)
 
@@ -181,24 +181,26 @@ class _PartitionVerifier:
             self._epoch(run.v2_header(number), int(run.positions[number]), file)
         return max(last_offset, int(last_offsets[-1]))
 
-    def _index_checks(self, segment: Segment) -> Iterator[OffsetIndexCheck | TimeIndexCheck]:
+    def _index_checks(self, segment: Segment, opened: ExitStack) -> Iterator[OffsetIndexCheck | TimeIndexCheck]:
         offset_index = segment.files.get(FileKind.OFFSET_INDEX)
         if offset_index is None:
             live = self.partition.state is DirectoryState.LIVE
             severity = Severity.WARNING if live else Severity.INFO
             self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
         else:
-            yield OffsetIndexCheck(offset_index, segment.base_offset, self._index(offset_index))
+            yield OffsetIndexCheck(offset_index, segment.base_offset, self._index(offset_index, opened))
         time_index = segment.files.get(FileKind.TIME_INDEX)
         if time_index is not None:
-            yield TimeIndexCheck(time_index, segment.base_offset, self._index(time_index))
+            yield TimeIndexCheck(time_index, segment.base_offset, self._index(time_index, opened))
 
-    def _index(self, path: str) -> bytes:
-        try:
-            return read_small(path, self.limits.snapshot_bytes)
-        except FormatError as error:
-            self._found(FindingCode.INDEX_SIZE_INVALID, error.message, path)
-            return b""
+    def _index(self, path: str, opened: ExitStack) -> Source:
+        """The file, opened; nothing where it is larger than any index."""
+        index = opened.enter_context(FileSource(path))
+        if index.size <= self.limits.snapshot_bytes:
+            return index
+        detail = f"{index.size} bytes, more than {self.limits.snapshot_bytes}"
+        self._found(FindingCode.INDEX_SIZE_INVALID, detail, path)
+        return BufferSource(b"")
 
     def _batch(self, batch: RecordBatch, file: str) -> None:
         header = batch.header
@@ -238,41 +240,41 @@ class _PartitionVerifier:
 
     def _transaction_indexes(self) -> None:
         """Each lists the aborted transactions whose marker lies in its segment."""
-        indexes = {
-            segment.base_offset: segment.files[FileKind.TRANSACTION_INDEX]
-            for segment in self.partition.segments
-            if FileKind.TRANSACTION_INDEX in segment.files
-        }
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         bases = [segment.base_offset for segment in self.partition.segments]
         expected: dict[int, set[tuple[int, int, int]]] = {base: set() for base in bases}
         for entry in derived:
             base = bases[max(bisect.bisect_right(bases, entry.last_offset) - 1, 0)]
             expected[base].add((entry.producer_id, entry.first_offset, entry.last_offset))
-        for base, wanted in expected.items():
-            path = indexes.get(base)
-            listed: set[tuple[int, int, int]] = set()
-            if path is not None:
-                entries = decode_transaction_index(self._index(path))
-                listed = {(entry.producer_id, entry.first_offset, entry.last_offset) for entry in entries}
-            start = self.partition.log_start_offset
-            extra = {entry for entry in listed - wanted if entry[1] >= start}
-            if self._has_gaps:  # compaction removes aborted data before it removes what is listed
-                extra = set()
-            if wanted - listed or extra:
-                detail = (
-                    f"{len(wanted - listed)} aborted transactions are not listed, {len(extra)} are listed and not there"
-                )
-                file = path or next(each.path for each in self.partition.segments if each.base_offset == base)
-                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, file)
+        has_gaps = any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
+        for segment in self.partition.segments:
+            wanted = expected[segment.base_offset]
+            path = segment.files.get(FileKind.TRANSACTION_INDEX)
+            missing, extra = (len(wanted), 0) if path is None else self._listed(path, wanted)
+            if has_gaps:  # compaction removes aborted data before it removes what is listed
+                extra = 0
+            if missing or extra:
+                detail = f"{missing} aborted transactions are not listed, {extra} are listed and not there"
+                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path or segment.path)
 
-    @property
-    def _has_gaps(self) -> bool:
-        return any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
+    def _listed(self, path: str, wanted: set[tuple[int, int, int]]) -> tuple[int, int]:
+        """How many of the wanted transactions an index does not list, and how many others from the log's start on."""
+        missing, extra = set(wanted), 0
+        before: tuple[int, int, int] | None = None
+        with ExitStack() as opened:
+            for _slot, fields in each_slot(self._index(path, opened), ABORTED_TRANSACTION, pass_holes=True):
+                entry = AbortedTransaction(*fields)
+                key = (entry.producer_id, entry.first_offset, entry.last_offset)
+                missing.discard(key)
+                if key not in wanted and key != before and entry.first_offset >= self.partition.log_start_offset:
+                    extra += 1
+                before = key
+        return len(missing), extra
 
     def _snapshot(self, path: str) -> None:
         try:
-            decode_producer_snapshot(read_small(path, self.limits.snapshot_bytes), limits=self.limits)
+            with FileSource(path) as source:
+                read_producer_snapshot(source, limits=self.limits)
         except FormatError as error:
             self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
 

@@ -126,9 +126,9 @@ def _beside(files_of: Callable[[Partition], Sequence[str]]) -> Callable[[Place, 
         partition = _reopened(place)
         for path in files_of(partition):
             content = read_side_file(path)
-            findings.extend(content.findings)
             for entry in content.entries:
                 yield _named(partition, path, entry)
+            findings.extend(content.findings)
 
     return rows
 
@@ -160,8 +160,8 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
         path = os.path.join(place.path, name)
         if is_file(path):
             content = read_side_file(path)
-            findings.extend(content.findings)
             yield from ({"file": path} | entry for entry in content.entries)
+            findings.extend(content.findings)
 
 
 # -- findings ----------------------------------------------------------------------------------------------------------

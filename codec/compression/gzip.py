@@ -5,7 +5,8 @@ from __future__ import annotations
 import zlib
 
 from kafkalog.codec.compression._errors import bad_stream, too_large
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 
 __all__ = ["compress", "decompress"]
 
@@ -14,6 +15,8 @@ _MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 16 * 1024
 """of a stream, and what a member behind the first begins with, bytes: Kafka's streams have one member"""
 _LATER_PIECE = 256
+_LARGEST_STEP = MIB
+"""Bytes that go in or come out at a time, at most: what comes out at once the decoder puts together itself, twice."""
 _FLAGS_POSITION = 3
 _RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
@@ -35,7 +38,7 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
     Fed in pieces that double, because what the decoder leaves unused it copies: many tiny members would cost a square.
     """
     decoder = zlib.decompressobj(_GZIP_WINDOW)
-    parts: list[bytes] = []
+    parts = Pieces()
     used, piece = 0, _LATER_PIECE if position else _FIRST_PIECE
     is_first = True
     while not decoder.eof:
@@ -46,23 +49,23 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
                 rest = _without_reserved_flags(rest)
             is_first = False
             position += len(rest)
-            piece *= 2
+            piece = min(2 * piece, _LARGEST_STEP)
         if len(rest) == 0:
             raise bad_stream("gzip", "it ends early")
         try:
-            part = decoder.decompress(rest, budget + 1 - used)
+            part = decoder.decompress(rest, min(budget + 1 - used, _LARGEST_STEP))
         except zlib.error as error:
             raise bad_stream("gzip", error) from None
         used += len(part)
         if used > budget:
             raise too_large("gzip", limits)
         parts.append(part)
-    return b"".join(parts), position - len(decoder.unused_data)
+    return parts.joined(), position - len(decoder.unused_data)
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """All members of the stream; whatever follows the last member and is no gzip header is ignored, as the JDK does."""
-    parts: list[bytes] = []
+    parts = Pieces()
     budget = limits.decompressed_batch_bytes
     view = memoryview(data)
     position = 0
@@ -71,7 +74,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         budget -= len(part)
         parts.append(part)
         if view[position : position + len(_MAGIC)] != _MAGIC:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return parts.joined()
 
 
 def compress(data: bytes | memoryview, level: int | None = None) -> bytes:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import lz4.block as _block
 
 from kafkalog.codec.compression._errors import bad_stream, too_large
+from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress", "xxh32"]
@@ -93,7 +94,7 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, check_header: bool = True) -> bytes:
     """The content of one frame.  `check_header` is off for magic-0 wrappers, as in Kafka."""
     position, max_block, with_checksums = _read_header(data, check_header)
-    parts: list[bytes] = []
+    parts = Pieces()
     used = 0
     while True:
         if position + _SIZE.size > len(data):
@@ -102,7 +103,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, che
         position += _SIZE.size
         size = word & ~STORED_BLOCK
         if size == 0:  # the end mark, also where it says that it is stored
-            return b"".join(parts)
+            return parts.joined()
         if size > max_block:
             raise bad_stream("lz4", f"a block of {size} bytes is larger than the frame allows")
         if size > len(data) - position:

@@ -11,6 +11,7 @@ import struct
 import snappy as _snappy
 
 from kafkalog.codec.compression._errors import bad_stream, check_size
+from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "compress", "decompress"]
@@ -46,7 +47,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         raise bad_stream("snappy", "it is empty")
     if len(data) < len(HEADER) or bytes(data[: len(MAGIC)]) != MAGIC:
         return _decompress_block(data, 0, limits)
-    parts: list[bytes] = []
+    parts = Pieces()
     used = 0
     position = len(HEADER)
     while position + _LENGTH.size <= len(data):
@@ -60,9 +61,9 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         if not 0 <= length <= len(data) - position:
             raise bad_stream("snappy", f"a block of {length} bytes runs past the end")
         parts.append(_decompress_block(data[position : position + length], used, limits))
-        used += len(parts[-1])
+        used = parts.size
         position += length
-    return b"".join(parts)
+    return parts.joined()
 
 
 def compress(data: bytes | memoryview) -> bytes:

@@ -12,6 +12,7 @@ import threading
 import zstandard
 
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large
+from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress"]
@@ -82,7 +83,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
     """The content of all frames of the stream."""
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
-    parts: list[bytes] = []
+    parts = Pieces()
     used = position = 0
     decoder = _decoder(limits.zstd_window_bytes)
     while position < len(data):
@@ -95,7 +96,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         check_size("zstd", used, limits)
         parts.append(part)
         position = end
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts.joined()
 
 
 def _decompress_frame(

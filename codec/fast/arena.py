@@ -15,7 +15,7 @@ from kafkalog.codec.limits import KIB, MIB
 __all__ = ["FREE_BYTES", "Block"]
 
 FREE_BYTES = 64 * MIB
-"""Bytes at most that are kept for a thread's next ones."""
+"""Bytes at most that are kept for the next ones, by all threads there are; each keeps its share."""
 _LARGE = 64 * KIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
@@ -51,7 +51,9 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
 
     def __del__(self) -> None:
         memory = self.memory
-        if memory is not None and sum(each.size for each in self.home) + memory.size <= FREE_BYTES:
+        if memory is None:
+            return
+        if sum(each.size for each in self.home) + memory.size <= FREE_BYTES // threading.active_count():
             self.home.append(memory)
 
 

@@ -7,16 +7,19 @@ holds beyond the bounds is cut into several.  Which decoder does it, `choice` de
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kafkalog.codec.fast.choice import column_decoders, kernel_is_worth_it
 from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
+from kafkalog.codec.fast.native import give_back_free_memory
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import open_payload
 from kafkalog.codec.scan import MAGIC_POSITION
 
@@ -37,6 +40,8 @@ NO_END = 2**63 - 1
 _BATCH_MAGIC = 2
 _MOST_HELD = 16 * MIB
 """Record bytes that may wait until they are wanted: a compressed window can hold a thousand times its own."""
+_LARGE = 4 * MIB
+"""Record bytes of one batch from which on it is large; brokers take no batch above 1 MiB by default."""
 _ABOUT = 1.25
 """How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
 
@@ -70,7 +75,10 @@ class ArrowAssembler:
         work_bytes: int = 0,
     ) -> None:
         self._legacy, self._v2 = column_decoders(schema, topic, partition, limits, work_bytes=work_bytes)
+        self._columns = partial(column_decoders, schema, topic, partition, limits)
         self._limits = limits
+        self.await_turn: Callable[[], None] | None = None
+        """called before a batch is decompressed that turns out to be large, so that many threads hold one of them"""
         self._bounds = bounds
         self._rows_bound = min(bounds.first_rows, bounds.rows)
         self._parts: list[Part] = []
@@ -148,10 +156,12 @@ class ArrowAssembler:
         """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes."""
         header = batch.header
         if isinstance(header, BatchHeader):
-            payload, finding = open_payload(batch, self._limits)
+            payload, finding = self._opened(batch)
             if payload is None:
                 return () if finding is None else (*self.flush(), Fault(batch, finding))
             part = Part(batch, low, high, payload)
+            if len(payload) > _LARGE:  # one after the other as Python objects they would take many times as much
+                self._v2 = self._columns(work_bytes=len(payload))[1]
             rows, size, decoder = header.records_count, len(payload), self._v2
         else:
             part = Part(batch, low, high)
@@ -164,6 +174,23 @@ class ArrowAssembler:
         self._rows += rows
         self._bytes += size
         return done
+
+    def _opened(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None]:
+        """As `open_payload`; what is large is opened in its turn only."""
+        if self.await_turn is None or batch.header.codec == Codec.NONE:
+            return open_payload(batch, self._limits)
+        most = min(self._limits.decompressed_batch_bytes, _LARGE)
+        payload, finding = open_payload(batch, replace(self._limits, decompressed_batch_bytes=most))
+        if finding is None or finding.code != FindingCode.LIMIT_EXCEEDED:
+            return payload, finding
+        self.await_turn()
+        give_back_free_memory()
+        return open_payload(batch, self._limits)
+
+    @property
+    def is_full(self) -> bool:
+        """What was collected is enough for an Arrow batch: holding it while more is decompressed gains nothing."""
+        return self._bytes >= self._bounds.bytes
 
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
@@ -181,6 +208,7 @@ class ArrowAssembler:
                 yield piece
             elif piece.num_rows:
                 yield from self._cut(piece)
+            del piece
 
     def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The piece itself, or slices of it where it is above the bounds."""

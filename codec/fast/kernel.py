@@ -47,7 +47,7 @@ class RecordTable:
     def __init__(self, fields: Int64s, slots: dict[str, kernels.Slot], keep: object) -> None:
         self.fields = fields
         self._slots = slots
-        self._keep = keep
+        self.keep = keep
 
     def __len__(self) -> int:
         return int(self.fields.shape[1])
@@ -58,14 +58,14 @@ class RecordTable:
 
     def where(self, rows: Any) -> RecordTable:
         """Only the rows that a mask or slice selects."""
-        return RecordTable(self.fields[:, rows], self._slots, self._keep)
+        return RecordTable(self.fields[:, rows], self._slots, self.keep)
 
     def elements(self, name: str) -> RecordTable:
         """The elements of an array field of all rows, one behind the other."""
         addresses, counts, ends = self.column(name)
         fields = np.empty((_ELEMENT_WIDTH, int(counts.sum())), np.int64)
         kernels.elements(addresses, counts, ends, fields)
-        return RecordTable(fields, kernels.ELEMENT_SLOTS, self._keep)
+        return RecordTable(fields, kernels.ELEMENT_SLOTS, self.keep)
 
 
 def address_of(buffer: bytes | memoryview) -> int:

@@ -12,7 +12,7 @@ from kafkalog.codec.fast import kernels
 from kafkalog.codec.fast.group import MICROSECONDS, Fault, Part, Piece
 from kafkalog.codec.fast.kernel import RecordTable, scan_batches
 from kafkalog.codec.fast.schema import TYPES
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import MAX_SEQUENCE, BatchHeader, TimestampType
 from kafkalog.codec.records import record_finding
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["KernelColumns"]
 
 _LARGEST = (2**63 - 1) // MICROSECONDS
+_GROUP_BYTES = 8 * MIB
+"""Bytes of keys and values that become columns together, where a batch alone holds more."""
 
 
 class KernelColumns:
@@ -43,6 +45,11 @@ class KernelColumns:
         found = [outcome.records for outcome in outcomes]
         rows = _Rows(table, headers, np.array(found, np.int64))
         kept = rows.keep(np.array([part.low for part in parts]), np.array([part.high for part in parts]))
+        if len(parts) == 1 and len(parts[0].payload) > _GROUP_BYTES:
+            yield from self._in_groups(rows)
+            if outcomes[0].fault is not None:
+                yield Fault(parts[0].batch, record_finding(parts[0].batch, outcomes[0].records, outcomes[0].fault))
+            return
         whole = self._columns(rows)
         start = 0
         for part, outcome, end in zip(parts, outcomes, np.cumsum(kept).tolist(), strict=True):
@@ -51,6 +58,16 @@ class KernelColumns:
                 start = end
                 yield Fault(part.batch, record_finding(part.batch, outcome.records, outcome.fault))
         yield whole.slice(start) if start else whole
+
+    def _in_groups(self, rows: _Rows) -> Iterator[pa.RecordBatch]:
+        """A large batch a part at a time: its columns would take as much again as its records."""
+        ends = rows.ends_of_bytes()
+        start = 0
+        while start < len(rows):
+            before = int(ends[start - 1]) if start else 0
+            end = max(int(ends.searchsorted(before + _GROUP_BYTES, "right")), start + 1)
+            yield self._columns(rows.part(start, end))
+            start = end
 
     def _columns(self, rows: _Rows) -> pa.RecordBatch:
         arrays = [self._column(rows, field.name) for field in self._schema]
@@ -95,6 +112,18 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.table)
 
+    def ends_of_bytes(self) -> npt.NDArray[np.int64]:
+        """Bytes of keys and values up to the end of each row."""
+        total = np.zeros(len(self), np.int64)
+        for name in ("key", "value"):
+            total += np.maximum(self.table.column(name)[1], 0)
+        return np.cumsum(total)
+
+    def part(self, start: int, end: int) -> _Rows:
+        """Some rows, where all are of one batch."""
+        table = self.table.where(slice(start, end))
+        return _Rows(table, self.headers, np.array([end - start], np.int64))
+
     def spread(self, values: Any, dtype: Any = np.int64) -> npt.NDArray[Any]:
         """A value for each batch, repeated for each of its rows."""
         return np.repeat(np.array(values, dtype), self.counts)
@@ -136,7 +165,11 @@ def _buffers(table: RecordTable, name: str) -> tuple[int, list[pa.Buffer | None]
     addresses, sizes = table.column(name)
     rows = len(table)
     offsets = pa.allocate_buffer((rows + 1) * 4)
-    data = pa.allocate_buffer(int(np.maximum(sizes, 0).sum()))
+    total = int(np.maximum(sizes, 0).sum())
+    if rows == 1 and total > _GROUP_BYTES:  # where it stands: a copy would be as large as the batch
+        offsets = pa.py_buffer(np.array([0, total], np.int32))
+        return 0, [None, offsets, pa.foreign_buffer(int(addresses[0]), total, table.keep)]
+    data = pa.allocate_buffer(total)
     valid = np.empty(rows, np.uint8)
     nulls = kernels.gather(addresses, sizes, np.frombuffer(offsets, np.int32), valid, data.address)
     bits = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None

@@ -10,8 +10,9 @@ import ctypes
 import threading
 from functools import lru_cache
 from importlib.util import find_spec
+from typing import Any
 
-__all__ = ["NativeZstd", "lz4_decompress", "zstd"]
+__all__ = ["NativeZstd", "give_back_free_memory", "lz4_decompress", "zstd"]
 
 
 def _address(module: str, name: str) -> int:
@@ -61,3 +62,19 @@ def zstd() -> NativeZstd | None:
     if made is None and all(_zstd_addresses()):
         made = _of_thread.zstd = NativeZstd(*_zstd_addresses())
     return made if made is not None and made.context else None
+
+
+@lru_cache(maxsize=1)
+def _trim() -> Any:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def give_back_free_memory() -> None:
+    """Let the system have what the C library keeps for the next allocations of each thread; takes milliseconds.
+
+    It keeps up to tens of megabytes for a thread that has held something large once.  Elsewhere than with glibc nothing
+    happens.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)

@@ -27,6 +27,8 @@ __all__ = ["RunFiller"]
 
 _MOST_AT_ONCE = 4 * 1024 * 1024
 """Record bytes that are decompressed before they are decoded: what a processor's cache may still hold."""
+_LEAST_AT_ONCE = 1024 * 1024
+"""The same where less is wanted at a time: ordinary batches must fit."""
 
 _BATCHES_AT_ONCE = 4 * 1024 + 40
 """Not a power of two, so that the rows of the table do not all fall into the same lines of the cache."""
@@ -103,7 +105,8 @@ class RunFiller:
     def _tools(self) -> Int64s:
         """What decompressing needs, see `TOOLS`, for this thread."""
         if self._scratch is None:
-            self._scratch = Block(min(_MOST_AT_ONCE, self._limits.decompressed_batch_bytes))
+            at_once = min(_MOST_AT_ONCE, max(self.bytes_bound, _LEAST_AT_ONCE))
+            self._scratch = Block(min(at_once, self._limits.decompressed_batch_bytes))
         of_zstd = zstd()
         functions = (0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)
         scratch = (self._scratch.address, min(self._scratch.size, self._limits.decompressed_batch_bytes))

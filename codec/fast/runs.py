@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchRun", "RunScanner", "Taker"]
 
 _ROWS = {name: number for number, name in enumerate(FIELDS)}
-_SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 64 * MIB
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 8 * MIB
 _LENT_WINDOW = 8 * MIB
 """Bytes offered to a taker at a time where the source lends them."""
 _MOST_PATIENCE = 31

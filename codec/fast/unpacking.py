@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -50,7 +51,9 @@ def unpack(run: BatchRun, codec: int, limits: Limits, budget: int) -> Unpacked:
     opened = by_library(codec, sources, sizes, window, limits, budget)
     if opened is not None and len(opened.addresses):
         return opened
-    return _by_pieces(codec, run.starts + BATCH.size, sizes, memoryview(window), limits, budget)
+    # what is larger than this is left to who takes one batch at a time
+    most = replace(limits, decompressed_batch_bytes=min(limits.decompressed_batch_bytes, 2 * budget))
+    return _by_pieces(codec, run.starts + BATCH.size, sizes, memoryview(window), most, budget)
 
 
 def by_library(

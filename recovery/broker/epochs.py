@@ -7,6 +7,7 @@ that is none ends the start.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -80,13 +81,17 @@ def read_offset_checkpoint(data: bytes) -> dict[tuple[str, int], int]:
 
 
 class LeaderEpochCache:
-    """Epochs with their start offsets, written through to the file."""
+    """Epochs with their start offsets, written through to the file.
+
+    What is assigned is written no later than anybody can ask for it: with the next change of another kind, or flush.
+    """
 
     def __init__(self, tree: Tree, directory: str) -> None:
         self._tree = tree
         self._directory = directory
         self.epochs: dict[int, LeaderEpoch] = {}
-        self._pending = False
+        """in the order of epochs, in which their start offsets increase too"""
+        self._pending = self._assigned = False
         path = self._path
         if path in tree.directories:
             raise KafkaStorageError(f"Error while reading checkpoint file {path}")
@@ -108,10 +113,7 @@ class LeaderEpochCache:
     @property
     def latest_epoch(self) -> int | None:
         """The highest epoch."""
-        return max(self.epochs, default=None)
-
-    def _sorted(self) -> list[LeaderEpoch]:
-        return [self.epochs[epoch] for epoch in sorted(self.epochs)]
+        return next(reversed(self.epochs), None)
 
     def _assign(self, entry: LeaderEpoch) -> bool:
         if entry.epoch < 0 or entry.start_offset < 0:
@@ -119,7 +121,8 @@ class LeaderEpochCache:
         latest = self.latest_epoch
         if latest is not None and entry.epoch == latest and entry.start_offset >= self.epochs[latest].start_offset:
             return False
-        for old in reversed(self._sorted()):
+        while self.epochs:
+            old = self.epochs[next(reversed(self.epochs))]
             if old.epoch < entry.epoch and old.start_offset < entry.start_offset:
                 break
             del self.epochs[old.epoch]
@@ -127,30 +130,28 @@ class LeaderEpochCache:
         return True
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A batch of a new epoch was seen; written at once."""
-        if self._assign(LeaderEpoch(epoch, start_offset)):
-            self._write()
+        """A batch of a new epoch was seen."""
+        self._assigned = self._assign(LeaderEpoch(epoch, start_offset)) or self._assigned
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop epochs that begin at or behind the log's end; written with the next flush."""
+        self._write_assigned()
         latest = self.latest_epoch
         if end_offset < 0 or latest is None or self.epochs[latest].start_offset < end_offset:
             return
-        for entry in reversed(self._sorted()):
-            if entry.start_offset < end_offset:
-                break
-            del self.epochs[entry.epoch]
+        while latest is not None and self.epochs[latest].start_offset >= end_offset:
+            del self.epochs[latest]
+            latest = self.latest_epoch
         self._pending = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop epochs that begin at or before the log's start, but for the last, which then begins there."""
-        removed: list[LeaderEpoch] = []
-        for entry in self._sorted():
-            if entry.start_offset > start_offset:
-                break
-            removed.append(self.epochs.pop(entry.epoch))
-        if removed:
-            self.epochs[removed[-1].epoch] = LeaderEpoch(removed[-1].epoch, start_offset)
+        self._write_assigned()
+        entries = list(self.epochs.values())
+        number = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
+        if number:
+            kept = [LeaderEpoch(entries[number - 1].epoch, start_offset), *entries[number:]]
+            self.epochs = {entry.epoch: entry for entry in kept}
             self._pending = True
 
     def clear(self) -> None:
@@ -160,9 +161,14 @@ class LeaderEpochCache:
 
     def flush(self) -> None:
         """Write what truncation changed."""
+        self._write_assigned()
         if self._pending:
             self._write()
 
+    def _write_assigned(self) -> None:
+        if self._assigned:
+            self._write()
+
     def _write(self) -> None:
-        self._pending = False
-        self._tree.write(self._path, encode_leader_epochs(self._sorted()))
+        self._pending = self._assigned = False
+        self._tree.write(self._path, encode_leader_epochs(self.epochs.values()))

@@ -6,10 +6,10 @@ is trimmed, so the file is modeled as what was written over what was there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.recovery.broker.java import (
@@ -273,22 +273,21 @@ class TransactionIndex:
         self._open = path in tree.files
         self._appended = bytearray()
 
-    def _entries(self) -> list[AbortedTransaction]:
+    def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
+        """Number and content of each; of the equal ones that a hole in the file is, the first only."""
         if not self._open:
-            return []
+            return
         self.store()
-        data = self._tree.read(self.path)
-        layout = ABORTED_TRANSACTION
-        entries = []
-        for start in range(0, len(data) - layout.size + 1, layout.size):
-            if 0 < data[start] < 128:  # only the first byte of the version is looked at
-                raise KafkaError(f"Unexpected aborted transaction version {data[start]}")
-            entries.append(AbortedTransaction(*layout.struct.unpack_from(data, start)))
-        return entries
+        for number, fields in each_slot(self._tree.source(self.path), ABORTED_TRANSACTION, pass_holes=True):
+            entry = AbortedTransaction(*fields)
+            first_byte = entry.version >> 8 & 0xFF
+            if 0 < first_byte < 128:  # only the first byte of the version is looked at
+                raise KafkaError(f"Unexpected aborted transaction version {first_byte}")
+            yield number, entry
 
     def sanity_check(self) -> None:
         """An entry that ends before the segment begins makes the index corrupt."""
-        for entry in self._entries():
+        for _number, entry in self._entries():
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
 
@@ -319,7 +318,7 @@ class TransactionIndex:
     def truncate_to(self, offset: int) -> None:
         """Drop entries from the first whose marker is at or above an offset."""
         last: int | None = None
-        for number, entry in enumerate(self._entries()):
+        for number, entry in self._entries():
             if entry.last_offset >= offset:
                 self._tree.files[self.path] = self._tree.files[self.path].slice(0, number * ABORTED_TRANSACTION.size)
                 self._last_offset = last

@@ -29,6 +29,7 @@ __all__ = [
     "NullPointerError",
     "NumberFormatError",
     "OffsetOverflowError",
+    "TooLargeError",
     "int32",
     "int64",
     "parse_int",
@@ -169,6 +170,12 @@ class IndexOutOfBoundsError(JavaError):
     """Ends the broker's start."""
 
     java_class = "java.lang.IndexOutOfBoundsException"
+
+
+class TooLargeError(JavaError):
+    """A file that a broker reads whole and that is larger than it could hold; ends the broker's start."""
+
+    java_class = "java.lang.OutOfMemoryError"
 
 
 def int32(value: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,7 +22,7 @@ from kafkalog.recovery.broker.java import (
     OffsetOverflowError,
     parse_long,
 )
-from kafkalog.recovery.broker.producers import ProducerStateManager
+from kafkalog.recovery.broker.producers import ProducerStateManager, Snapshots
 from kafkalog.recovery.broker.replay import replay
 from kafkalog.recovery.broker.segment import LogSegment
 from kafkalog.recovery.broker.settings import LogSettings
@@ -68,6 +69,63 @@ def _offset_of(name: str) -> int:
     return parse_long(name.split(".", 1)[0])
 
 
+class _Segments:
+    """Segments by base offset, in order (`LogSegments`)."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, LogSegment] = {}
+        self.bases: list[int] = []
+        """sorted"""
+
+    def __len__(self) -> int:
+        return len(self.bases)
+
+    def __contains__(self, base: int) -> bool:
+        return base in self._segments
+
+    def __getitem__(self, base: int) -> LogSegment:
+        return self._segments[base]
+
+    def put(self, segment: LogSegment, base: int) -> None:
+        """Add a segment, or put it in another one's place."""
+        if base not in self._segments:
+            insort(self.bases, base)
+        self._segments[base] = segment
+
+    def remove(self, base: int) -> None:
+        """Forget a segment, if it is known."""
+        if self._segments.pop(base, None) is not None:
+            del self.bases[bisect_left(self.bases, base)]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._segments.clear()
+        self.bases.clear()
+
+    @property
+    def last(self) -> LogSegment:
+        """That of the largest base offset."""
+        return self._segments[self.bases[-1]]
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """That of the largest base offset at or below an offset."""
+        number = bisect_right(self.bases, offset)
+        return self._segments[self.bases[number - 1]] if number else None
+
+    def between(self, start: int, end: int) -> list[LogSegment]:
+        """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
+        if start == end:
+            return []
+        if end < start:
+            raise IllegalArgumentError(f"Invalid log segment range: {start} is greater than limit offset {end}")
+        first = max(bisect_right(self.bases, start) - 1, 0)
+        return [self._segments[base] for base in self.bases[first : bisect_left(self.bases, end)]]
+
+    def all(self) -> list[LogSegment]:
+        """All of them."""
+        return [self._segments[base] for base in self.bases]
+
+
 class PartitionLoader:
     """Opens the segments of one partition directory, recovers what needs it, rebuilds epochs and producer state."""
 
@@ -75,39 +133,19 @@ class PartitionLoader:
         self._tree = tree
         self._request = request
         self._directory = request.directory
-        self._segments: dict[int, LogSegment] = {}
+        self._segments = _Segments()
+        self._listed: Snapshots | None = None
+        """the snapshots as the recovery of the segment before has left them"""
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
         self.epochs = LeaderEpochCache(tree, request.directory)
         self._producers = self._new_producers()
 
-    def _new_producers(self) -> ProducerStateManager:
+    def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
         request = self._request
         return ProducerStateManager(
-            self._tree, self._directory, request.now_ms, request.settings.producer_id_expiration_ms
+            self._tree, self._directory, request.now_ms, request.settings.producer_id_expiration_ms, snapshots
         )
-
-    # -- collections -------------------------------------------------------------------------------------------------
-
-    def _bases(self) -> list[int]:
-        return sorted(self._segments)
-
-    def _last(self) -> LogSegment:
-        return self._segments[max(self._segments)]
-
-    def _floor(self, offset: int) -> LogSegment | None:
-        below = [base for base in self._segments if base <= offset]
-        return self._segments[max(below)] if below else None
-
-    def _between(self, start: int, end: int) -> list[LogSegment]:
-        """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
-        if start == end:
-            return []
-        if end < start:
-            raise IllegalArgumentError(f"Invalid log segment range: {start} is greater than limit offset {end}")
-        floor = self._floor(start)
-        low = floor.base_offset if floor is not None else None
-        return [self._segments[base] for base in self._bases() if base < end and (low is None or base >= low)]
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
@@ -124,21 +162,21 @@ class PartitionLoader:
         self._retry_on_overflow(self._open_segments)
         if self._directory.endswith("-delete"):
             if not self._segments:
-                self._segments[0] = LogSegment(self._tree, self._directory, 0, request.settings)
+                self._segments.put(LogSegment(self._tree, self._directory, 0, request.settings), 0)
             recovery_point = next_offset = 0
         else:
             recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
-            self._last().resize_indexes()
+            self._segments.last.resize_indexes()
         self.epochs.truncate_from_end(next_offset)
-        log_start = max(request.log_start_offset, min(self._segments))
+        log_start = max(request.log_start_offset, self._segments.bases[0])
         self.epochs.truncate_from_start(request.log_start_offset)
         if not self._producers.is_empty:
             raise IllegalStateError("Producer state must be empty during log initialization")
-        self._producers.remove_stray_snapshots(self._bases())
+        self._producers.remove_stray_snapshots(self._segments.bases)
         self._rebuild_producers(self._producers, log_start, next_offset, reload_from_clean=request.clean)
-        log_start = max(log_start, min(self._segments))
+        log_start = max(log_start, self._segments.bases[0])
         self._touch_first_unstable(log_start)
-        segments = [self._segments[base] for base in self._bases()]
+        segments = self._segments.all()
         for segment in segments:
             segment.store()
         return LoadedLog(log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at)
@@ -149,7 +187,7 @@ class PartitionLoader:
         if unstable is not None:
             if self._request.offline():
                 raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
-            segment = self._floor(max(unstable, log_start))
+            segment = self._segments.floor(max(unstable, log_start))
             if segment is not None:
                 segment.read(max(unstable, log_start), 1)
 
@@ -208,10 +246,12 @@ class PartitionLoader:
             segment.sanity_check(time_index_is_new=time_index_is_new)
         except (NoSuchFileError, CorruptIndexError):
             self._recover_segment(segment)  # what it cuts is not looked at: later segments stay
-        self._segments[base_offset] = segment
+        self._segments.put(segment, base_offset)
 
     def _recover_segment(self, segment: LogSegment) -> int:
-        producers = self._new_producers()
+        listed = self._listed if self._listed is not None and self._listed.is_current else None
+        producers = self._new_producers(listed)
+        self._listed = producers.snapshots
         self._rebuild_producers(producers, self._request.log_start_offset, segment.base_offset, reload_from_clean=False)
         truncated = segment.recover(producers, self.epochs)
         producers.take_snapshot()
@@ -224,14 +264,14 @@ class PartitionLoader:
         end = self._end_unless_below_start()
         if not self._segments:
             base = request.log_start_offset
-            self._segments[base] = LogSegment(self._tree, self._directory, base, request.settings)
+            self._segments.put(LogSegment(self._tree, self._directory, base, request.settings), base)
         if request.clean and end is not None:
             return end, end
-        end = self._last().read_next_offset() if end is None else end
+        end = self._segments.last.read_next_offset() if end is None else end
         return min(request.recovery_point, end), end
 
     def _recover_unflushed(self) -> None:
-        unflushed = self._between(self._request.recovery_point, _MAX_OFFSET)
+        unflushed = self._segments.between(self._request.recovery_point, _MAX_OFFSET)
         for number, segment in enumerate(unflushed):
             if self._first_scanned is None:
                 self._first_scanned = segment.base_offset
@@ -246,17 +286,17 @@ class PartitionLoader:
 
     def _delete_segments(self, segments: list[LogSegment]) -> None:
         for segment in segments:
-            del self._segments[segment.base_offset]
+            self._segments.remove(segment.base_offset)
             segment.delete_files()
         self._producers.delete_snapshots_of([segment.base_offset for segment in segments])
 
     def _end_unless_below_start(self) -> int | None:
         if not self._segments:
             return None
-        end = self._last().read_next_offset()
+        end = self._segments.last.read_next_offset()
         if end >= self._request.log_start_offset:
             return end
-        self._delete_segments([self._segments[base] for base in self._bases()])
+        self._delete_segments(self._segments.all())
         self.epochs.clear()
         self._producers.truncate_fully(self._request.log_start_offset)
         return None
@@ -267,7 +307,7 @@ class PartitionLoader:
         self, producers: ProducerStateManager, log_start: int, end: int, *, reload_from_clean: bool
     ) -> None:
         """`UnifiedLog.rebuildProducerState`."""
-        snapshots_at = [*self._bases()[-2:], end]
+        snapshots_at = [*self._segments.bases[-2:], end]
         if not producers.has_snapshots and reload_from_clean:
             for offset in snapshots_at:
                 producers.set_map_end(offset)
@@ -276,8 +316,8 @@ class PartitionLoader:
         was_empty = producers.is_empty and producers.map_end_offset >= end
         producers.truncate_and_reload(log_start, end)
         if end > producers.map_end_offset and not was_empty:
-            last = self._floor(end)
-            for segment in self._between(producers.map_end_offset, end):
+            last = self._segments.floor(end)
+            for segment in self._segments.between(producers.map_end_offset, end):
                 start = max(segment.base_offset, producers.map_end_offset, log_start)
                 producers.set_map_end(start)
                 if segment.base_offset in snapshots_at:
@@ -332,10 +372,10 @@ class PartitionLoader:
         is_known = old.base_offset in self._segments
         old.store()
         for part in parts:
-            self._segments[part.base_offset] = part
+            self._segments.put(part, part.base_offset)
         if is_known:
             if old.base_offset != parts[0].base_offset:
-                self._segments.pop(old.base_offset, None)
+                self._segments.remove(old.base_offset)
             old.delete_files()
         for part in parts:
             part.change_suffix("")
@@ -347,7 +387,7 @@ class PartitionLoader:
     def close(self, loaded: LoadedLog) -> None:
         """An orderly stop: flush, snapshot, trim."""
         if loaded.log_end_offset > loaded.recovery_point:
-            for segment in self._between(loaded.recovery_point, loaded.log_end_offset):
+            for segment in self._segments.between(loaded.recovery_point, loaded.log_end_offset):
                 segment.flush()
         self._producers.take_snapshot()
         for segment in loaded.segments:

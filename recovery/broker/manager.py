@@ -33,6 +33,7 @@ from kafkalog.recovery.broker.java import (
     KafkaStorageError,
     NullPointerError,
     NumberFormatError,
+    TooLargeError,
     parse_int,
     split_on,
 )
@@ -40,9 +41,17 @@ from kafkalog.recovery.broker.loader import LoadedLog, LoadRequest, PartitionLoa
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Tree
 
-__all__ = ["BrokerResult", "Outcome", "PartitionResult", "load_log_directory", "read_topic_id"]
+__all__ = [
+    "BrokerResult",
+    "Offsets",
+    "Outcome",
+    "PartitionResult",
+    "load_log_directory",
+    "read_checkpoints",
+    "read_topic_id",
+]
 
-_Offsets = dict[tuple[str, int], int]
+Offsets = dict[tuple[str, int], int]
 
 _COLON = re.compile(r":[ \t\n\x0b\f\r]+")
 _MAX_UUID_TEXT = 24
@@ -137,7 +146,7 @@ def _is_kraft(tree: Tree) -> bool:
         return False
     try:
         return decode_meta_properties(tree.read(META_PROPERTIES)).version == 1
-    except FormatError:
+    except (FormatError, TooLargeError):
         return False
 
 
@@ -173,10 +182,12 @@ class _Directory:
         except JavaIOError as error:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}: {error}")
             return {}
+        except TooLargeError:
+            raise
         except JavaError:
             return {}
 
-    def load(self, directory: str, name: PartitionName, points: _Offsets, starts: _Offsets) -> None:
+    def load(self, directory: str, name: PartitionName, points: Offsets, starts: Offsets) -> None:
         """`LogManager.loadLog`."""
         key = (name.topic, name.partition)
         is_metadata = name.topic == CLUSTER_METADATA_TOPIC
@@ -243,19 +254,25 @@ def load_log_directory(
     unique: Callable[[str], str] = lambda directory: "0" * _UUID_LENGTH,
     cluster_metadata: bool = False,
     on_partition: Callable[[str], None] = lambda directory: None,
+    checkpoints: tuple[Offsets, Offsets] | None = None,
 ) -> BrokerResult:
     """Load every partition and stop in order, in the virtual tree; never raises for what the directory holds.
 
     `settings` gives the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.  With
     `cluster_metadata` the metadata log is loaded too, as its own loader does: always scanned from its start.
-    `on_partition` is told of each that is done.
+    `on_partition` is told of each that is done.  `checkpoints` are recovery points and log starts that were read
+    before from the same files.
     """
     directory = _Directory(tree, settings, now_ms, unique)
     result = BrokerResult(Outcome.LOADED, tree, directory.clean)
     try:
         _delete_marker(tree)
-        points = directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
-        starts = directory.checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        if checkpoints is None:
+            checkpoints = (
+                directory.checkpoint(RECOVERY_POINT_CHECKPOINT),
+                directory.checkpoint(LOG_START_OFFSET_CHECKPOINT),
+            )
+        points, starts = checkpoints
         for name, parsed in _partitions(tree, cluster_metadata):
             try:
                 directory.load(name, parsed, points, starts)
@@ -276,6 +293,18 @@ def load_log_directory(
         result.exception, result.message = directory.offline.java_class, str(directory.offline)
         result.error = directory.offline
     return result
+
+
+def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
+    """Recovery points and log starts, for those who load many parts of a tree; None unless all of them can be read."""
+    names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
+    if any(name in tree.directories for name in names):
+        return None
+    try:
+        points, starts = (read_offset_checkpoint(tree.read(name)) if name in tree.files else {} for name in names)
+    except JavaError:
+        return None
+    return points, starts
 
 
 def _delete_marker(tree: Tree) -> None:

@@ -6,12 +6,12 @@ is all that a snapshot stores.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
+from kafkalog.codec.index_files import encode_producer_snapshot, read_producer_snapshot
 from kafkalog.codec.model import (
     NO_OFFSET,
     NO_PRODUCER_EPOCH,
@@ -34,9 +34,9 @@ from kafkalog.recovery.broker.java import (
     parse_long,
 )
 from kafkalog.recovery.broker.log_file import LogBatch
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.recovery.broker.tree import Content, Literal, Tree, join
 
-__all__ = ["CompletedTransaction", "ProducerAppend", "ProducerState", "ProducerStateManager"]
+__all__ = ["CompletedTransaction", "ProducerAppend", "ProducerState", "ProducerStateManager", "Snapshots"]
 
 _MAX_SEQUENCE = 2**31 - 1
 _KEY_SIZE = 4
@@ -204,10 +204,81 @@ class ProducerAppend:
         return CompletedTransaction(state.producer_id, first, header.base_offset, kind is ControlType.ABORT)
 
 
-class ProducerStateManager:
-    """State of all producers of a partition, and its snapshot files."""
+class Snapshots:
+    """The snapshot files of a directory by offset: as they were listed, and as they were changed through this."""
 
-    def __init__(self, tree: Tree, directory: str, now_ms: int, expiration_ms: int) -> None:
+    def __init__(self, tree: Tree, directory: str) -> None:
+        self._tree = tree
+        self._directory = directory
+        suffix = FileKind.PRODUCER_SNAPSHOT.value
+        self._paths = {
+            parse_long(name.split(".", 1)[0]): f"{directory}/{name}"
+            for name in tree.names(directory)
+            if name.endswith(suffix)
+        }
+        self._offsets = sorted(self._paths)
+        self._is_plain = all(path == self._path(offset) for offset, path in self._paths.items())
+        self._seen = self._changes()
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
+
+    def _changes(self) -> int:
+        return self._tree.files.changes(self._directory, FileKind.PRODUCER_SNAPSHOT.value.removeprefix("."))
+
+    @property
+    def is_current(self) -> bool:
+        """Listing them anew would give the same: every name is Kafka's own, and nobody else has changed anything."""
+        return self._is_plain and self._seen == self._changes()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._paths
+
+    def offsets(self) -> list[int]:
+        """All of them, in order."""
+        return list(self._offsets)
+
+    @property
+    def newest(self) -> int | None:
+        """The largest offset."""
+        return self._offsets[-1] if self._offsets else None
+
+    def path(self, offset: int) -> str:
+        """The file of an offset."""
+        return self._paths[offset]
+
+    def outside(self, low: int, high: int) -> list[int]:
+        """Offsets at or below `low` and above `high`."""
+        first, behind = bisect_right(self._offsets, low), bisect_right(self._offsets, high)
+        return self._offsets[:first] + self._offsets[max(first, behind) :]
+
+    def put(self, offset: int, content: Content) -> None:
+        """Write the file of an offset under Kafka's name for it."""
+        path = self._path(offset)
+        before = self._changes()
+        self._tree.files[path] = content
+        self._seen += self._changes() - before
+        if offset not in self._paths:
+            insort(self._offsets, offset)
+        self._paths[offset] = path
+
+    def delete(self, offset: int) -> None:
+        """Remove the file of an offset."""
+        before = self._changes()
+        self._tree.delete(self._paths.pop(offset))
+        self._seen += self._changes() - before
+        del self._offsets[bisect_right(self._offsets, offset) - 1]
+
+
+class ProducerStateManager:
+    """State of all producers of a partition, and its snapshot files; `snapshots` if they were listed already."""
+
+    def __init__(
+        self, tree: Tree, directory: str, now_ms: int, expiration_ms: int, snapshots: Snapshots | None = None
+    ) -> None:
         self._tree = tree
         self._directory = directory
         self._now_ms = now_ms
@@ -217,15 +288,7 @@ class ProducerStateManager:
         self._unreplicated: dict[int, int] = {}
         self._map_end = 0
         self._snapshot_end = 0
-        self._snapshots = self._list_snapshots()
-
-    def _list_snapshots(self) -> dict[int, str]:
-        suffix = FileKind.PRODUCER_SNAPSHOT.value
-        return {
-            parse_long(name.split(".", 1)[0]): f"{self._directory}/{name}"
-            for name in self._tree.names(self._directory)
-            if name.endswith(suffix)
-        }
+        self.snapshots = Snapshots(tree, directory) if snapshots is None else snapshots
 
     @property
     def map_end_offset(self) -> int:
@@ -240,7 +303,7 @@ class ProducerStateManager:
     @property
     def has_snapshots(self) -> bool:
         """There is a snapshot file."""
-        return bool(self._snapshots)
+        return len(self.snapshots) > 0
 
     def set_map_end(self, offset: int) -> None:
         """The state is built up to an offset."""
@@ -286,13 +349,13 @@ class ProducerStateManager:
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Drop unusable snapshots and load the newest that is left, unless the state already ends there."""
-        for offset in list(self._snapshots):
-            if offset > log_end_offset or offset <= log_start_offset:
-                self._delete_snapshot(offset)
+        for offset in self.snapshots.outside(log_start_offset, log_end_offset):
+            self.snapshots.delete(offset)
         if log_end_offset == self._map_end:
             self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= log_start_offset}
             self._map_end = max(self._map_end, log_start_offset)
-            self._snapshot_end = max(self._snapshots, default=log_start_offset)
+            newest = self.snapshots.newest
+            self._snapshot_end = log_start_offset if newest is None else newest
             return
         self.producers.clear()
         self._ongoing.clear()
@@ -300,12 +363,11 @@ class ProducerStateManager:
         self._load_newest(log_start_offset)
 
     def _load_newest(self, log_start_offset: int) -> None:
-        while self._snapshots:
-            newest = max(self._snapshots)
+        while (newest := self.snapshots.newest) is not None:
             try:
-                entries = decode_producer_snapshot(self._tree.read(self._snapshots[newest]))
+                entries = read_producer_snapshot(self._tree.source(self.snapshots.path(newest)))
             except FormatError:
-                self._delete_snapshot(newest)
+                self.snapshots.delete(newest)
                 continue
             for entry in entries:
                 if not self._expired(entry):
@@ -329,8 +391,8 @@ class ProducerStateManager:
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
-        for snapshot in list(self._snapshots):
-            self._delete_snapshot(snapshot)
+        for snapshot in self.snapshots.offsets():
+            self.snapshots.delete(snapshot)
         self._snapshot_end = 0
         self._map_end = offset
 
@@ -341,30 +403,22 @@ class ProducerStateManager:
         path = f"{self._directory}/{segment_file(self._map_end, FileKind.PRODUCER_SNAPSHOT)}"
         data = encode_producer_snapshot([state.entry() for state in self.producers.values()])
         old = self._tree.files.get(path)
-        if old is not None and old.size > len(data):  # the writer does not truncate
-            data += self._tree.read(path)[len(data) :]
-        self._tree.write(path, data)
-        self._snapshots[self._map_end] = path
+        rest = () if old is None or old.size <= len(data) else old.slice(len(data), old.size).parts
+        self.snapshots.put(self._map_end, join([Literal(data), *rest]))  # the writer does not truncate
         self._snapshot_end = self._map_end
-
-    def _delete_snapshot(self, offset: int) -> None:
-        self._tree.delete(self._snapshots.pop(offset))
 
     def delete_snapshots_of(self, base_offsets: list[int]) -> None:
         """Segments are deleted: so are their snapshots."""
         for offset in base_offsets:
-            if offset in self._snapshots:
-                self._delete_snapshot(offset)
+            if offset in self.snapshots:
+                self.snapshots.delete(offset)
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
         """Keep the snapshots of segments, and of the others only the newest, if it lies behind the last segment."""
-        snapshots = self._list_snapshots()
-        strays: list[int] = []
-        for offset in snapshots:
-            if offset not in base_offsets:
-                insort(strays, offset)
+        self.snapshots = Snapshots(self._tree, self._directory)
+        bases = frozenset(base_offsets)
+        strays = [offset for offset in self.snapshots.offsets() if offset not in bases]
         keep = strays[-1:] if strays and strays[-1] >= max(base_offsets, default=strays[-1]) else []
         for offset in strays:
             if offset not in keep:
-                self._tree.delete(snapshots.pop(offset))
-        self._snapshots = snapshots
+                self.snapshots.delete(offset)

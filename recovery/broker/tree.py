@@ -6,17 +6,23 @@ splitting a gigabyte segment costs nothing, and the difference to the original i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.source import Source, lent
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.source import Source, lent, next_data
+from kafkalog.recovery.broker.java import TooLargeError
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
 
-__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join"]
+__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join", "same_bytes"]
+
+_PIECE = 1 << 20
+"""Bytes of two files that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,24 @@ class ContentSource:
         pieces = [self._part(part) for part in wanted]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def next_data(self, position: int, end: int) -> int:
+        """The first position from `position` on that is neither in a part of zeros nor in a hole of an original."""
+        start = 0
+        for part in self._content.parts:
+            behind = start + part.length
+            low, high = max(position, start), min(end, behind)
+            if low < high and not isinstance(part, Zeros):
+                found = low
+                if isinstance(part, Slice):
+                    shift = part.start - start
+                    found = next_data(self._origin(part.origin), low + shift, high + shift) - shift
+                if found < high:
+                    return found
+            if behind >= end:
+                break
+            start = behind
+        return end
+
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """As `read`, where the bytes are those of one file that lends them."""
         if isinstance(self._only, Slice) and position + length <= self._size:
@@ -147,11 +171,38 @@ class ContentSource:
         return part.data if isinstance(part, Literal) else bytes(part.length)
 
 
+def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
+    """Two files hold the same; what both take from the same place, and what is zeros in both, is not read."""
+    if one.parts == other.parts:
+        return True
+    if one.size != other.size:
+        return False
+    position = 0
+    for part in one.parts:
+        beside = other.slice(position, position + part.length)
+        if beside.parts != (part,) and not _same(Content((part,)), beside, origin):
+            return False
+        position += part.length
+    return True
+
+
+def _same(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
+    mine, its = ContentSource(one, origin), ContentSource(other, origin)
+    position, end = 0, mine.size
+    while (position := min(next_data(mine, position, end), next_data(its, position, end))) < end:
+        length = min(_PIECE, end - position)
+        if bytes(mine.read(position, length)) != bytes(its.read(position, length)):
+            return False
+        position += length
+    return True
+
+
 class _Files(MutableMapping[str, Content]):
     """Contents by path, with the names of every directory at hand."""
 
-    def __init__(self) -> None:
-        self._directories: dict[str, dict[str, Content]] = {}
+    def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
+        self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
+        self._changes: Counter[tuple[str, str]] = Counter()
 
     def __getitem__(self, path: str) -> Content:
         directory, _, name = path.rpartition("/")
@@ -162,7 +213,10 @@ class _Files(MutableMapping[str, Content]):
 
     def __setitem__(self, path: str, content: Content) -> None:
         directory, _, name = path.rpartition("/")
-        self._directories.setdefault(directory, {})[name] = content
+        held = self._directories.setdefault(directory, {})
+        if name not in held:
+            self._changes[directory, name.rpartition(".")[2]] += 1
+        held[name] = content
 
     def __delitem__(self, path: str) -> None:
         directory, _, name = path.rpartition("/")
@@ -170,6 +224,7 @@ class _Files(MutableMapping[str, Content]):
             del self._directories[directory][name]
         except KeyError:
             raise KeyError(path) from None
+        self._changes[directory, name.rpartition(".")[2]] += 1
 
     def __iter__(self) -> Iterator[str]:
         for directory, names in self._directories.items():
@@ -182,6 +237,18 @@ class _Files(MutableMapping[str, Content]):
     def names(self, directory: str) -> list[str]:
         """Names directly in a directory, sorted."""
         return sorted(self._directories.get(directory, ()))
+
+    def changes(self, directory: str, suffix: str) -> int:
+        """How often a name with this suffix (without the dot) came or went in a directory."""
+        return self._changes[directory, suffix]
+
+    def copy(self) -> _Files:
+        """The same contents, to be changed apart."""
+        return _Files({directory: dict(names) for directory, names in self._directories.items()})
+
+    def of(self, *directories: str) -> _Files:
+        """Those directly in some directories, to be changed apart."""
+        return _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
 
 
 class _Directories(MutableSet[str]):
@@ -237,17 +304,14 @@ class Tree:
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
         piece = Tree({}, (), self._origin, self._headers)
-        for parent in ("", *directories):
-            for name in self.files.names(parent):
-                path = f"{parent}/{name}" if parent else name
-                piece.files[path] = self.files[path]
+        piece.files = self.files.of("", *directories)
         piece.directories = _Directories(path for first in directories for path in self.directories.within(first))
         return piece
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
         other = Tree({}, self.directories, self._origin, self._headers)
-        other.files.update(self.files)
+        other.files = self.files.copy()
         other.renamed_directories = list(self.renamed_directories)
         return other
 
@@ -262,10 +326,16 @@ class Tree:
                 return self._headers(origin, size)
         return None
 
-    def read(self, path: str) -> bytes:
-        """The whole content of a small file."""
+    def read(self, path: str, limit: int = DEFAULT_LIMITS.checkpoint_bytes) -> bytes:
+        """The whole content of a small file; `TooLargeError` if it has more than `limit` bytes."""
         source = self.source(path)
+        if source.size > limit:
+            raise TooLargeError(f"{path} has {source.size} bytes; no more than {limit} of such a file are read")
         return bytes(source.read(0, source.size))
+
+    def is_same(self, path: str, other: Tree, its_path: str) -> bool:
+        """A file holds the same as one of another tree of the same originals."""
+        return same_bytes(self.files[path], other.files[its_path], self._origin)
 
     def exists(self, path: str) -> bool:
         """A file or a directory of this path is there."""
@@ -293,19 +363,24 @@ class Tree:
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory with all that is in it."""
-        inside = path + "/"
-        for known in [known for known in self.files if known.startswith(inside)]:
-            del self.files[known]
-        self.directories = _Directories(
-            known for known in self.directories if known != path and not known.startswith(inside)
-        )
+        for known in self._below(path):
+            self.directories.discard(known)
+            for name in self.files.names(known):
+                del self.files[f"{known}/{name}"]
 
     def rename_directory(self, old: str, new: str) -> None:
         """Rename a directory with all that is in it."""
         self.renamed_directories.append((old, new))
-        moved = {path: new + path[len(old) :] for path in self.files if path.startswith(old + "/")}
-        for path, target in moved.items():
-            self.files[target] = self.files.pop(path)
-        self.directories = _Directories(
-            new + path[len(old) :] if path == old or path.startswith(old + "/") else path for path in self.directories
-        )
+        for path in self._below(old):
+            target = new + path[len(old) :]
+            if path in self.directories:
+                self.directories.discard(path)
+                self.directories.add(target)
+            for name in self.files.names(path):
+                self.files[f"{target}/{name}"] = self.files.pop(f"{path}/{name}")
+
+    def _below(self, path: str) -> list[str]:
+        """A directory and those inside it."""
+        inside = path + "/"
+        known = self.directories.within(path.partition("/")[0])
+        return [path, *(each for each in known if each.startswith(inside))]

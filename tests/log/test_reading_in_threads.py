@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,9 +15,11 @@ import pytest
 from arrow_records import expected_rows, rows_of_table
 from broker_dirs import STOPPED, brokers, expected_records
 from fixture_data import BrokerCase
+from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.fast import choice
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.log import open_all, open_partition, to_arrow
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.partition import Partition
@@ -113,9 +117,102 @@ def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
             raise ValueError(number)
 
     found: list[int] = []
-    with InOrder([lambda number=number: work(number) for number in range(0, 50, 10)], 3) as under_way:  # type: ignore[misc]
+    works = [lambda _, number=number: work(number) for number in range(0, 50, 10)]
+    with InOrder(works, 3, size_of=lambda _: 1, room=3) as under_way:
         for number in range(2):
             found += under_way.items(number)
         with pytest.raises(ValueError, match="20"):
             found += under_way.items(2)
     assert found[:10] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+def test_what_waits_is_bounded_and_the_work_that_is_read_never_waits() -> None:
+    """Forty works of three items each, where two items have room: the reader sees all, in order."""
+    waiting = most = 0
+    lock = threading.Lock()
+
+    class Item:
+        def __init__(self, number: int) -> None:
+            nonlocal waiting, most
+            self.number = number
+            with lock:
+                waiting += 1
+                most = max(most, waiting)
+
+    works = [lambda _, number=number: map(Item, range(number, number + 3)) for number in range(0, 120, 3)]
+    seen = []
+    with InOrder(works, 8, size_of=lambda _: 1, room=2) as under_way:
+        for number in range(len(works)):
+            for item in under_way.items(number):
+                seen.append(item.number)
+                with lock:
+                    waiting -= 1
+    assert seen == list(range(120))
+    assert most <= 2 + 1 + 8, "those that wait, one of the work that is read, and one in the hands of each thread"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_what_is_large_waits_for_its_turn(threads: int) -> None:
+    """At most one work is between its turn and its item, and nobody waits for somebody who waits."""
+    under_way_now: list[int] = []
+    most = 0
+
+    def work(await_turn: Callable[[], None], number: int) -> Iterator[int]:
+        nonlocal most
+        yield number
+        await_turn()
+        under_way_now.append(number)
+        most = max(most, len(under_way_now))
+        under_way_now.remove(number)
+        yield number
+
+    works = [lambda await_turn, number=number: work(await_turn, number) for number in range(30)]
+    with InOrder(works, threads, size_of=lambda _: 1, room=0) as under_way:
+        assert [list(under_way.items(number)) for number in range(30)] == [[number, number] for number in range(30)]
+    assert most == 1
+
+
+def test_leaving_in_the_middle_ends_those_who_wait() -> None:
+    before = threading.active_count()
+    works = [lambda await_turn: (await_turn() for _ in range(5)) for _ in range(20)]
+    with InOrder(works, 4, size_of=lambda _: 1, room=0) as under_way:
+        next(under_way.items(0))
+    assert threading.active_count() == before
+
+
+PEAK = """
+import sys
+from pathlib import Path
+from kafkalog.log import open_partition
+rows = sum(batch.num_rows for batch in open_partition(sys.argv[1]).to_arrow(threads=int(sys.argv[2])))
+lines = Path("/proc/self/status").read_text().splitlines()
+print(rows, next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM:")))
+"""
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.LZ4, Codec.GZIP])
+@pytest.mark.parametrize("threads", [1, 8])
+def test_large_batches_take_memory_once_however_many_threads(
+    codec: Codec, threads: int, tmp_path: Path, measured: Callable[[str, int], None]
+) -> None:
+    """256 MiB and twice the largest batch, as everywhere."""
+    largest = 96
+    value = bytes(largest << 20)
+    bomb = build_batch([Record(0, 1, TimestampType.CREATE_TIME, None, value)], base_offset=0, codec=codec)
+    filler = build_batch(
+        [Record(0, 1, TimestampType.CREATE_TIME, None, random.Random(0).randbytes(900_000))], base_offset=0
+    )
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    batches = [bomb, filler, filler] * 10
+    (directory / f"{0:020}.log").write_bytes(
+        b"".join(number.to_bytes(8, "big") + data[8:] for number, data in enumerate(batches))
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(directory), str(threads)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, peak = map(int, done.stdout.split())
+    assert rows == len(batches)
+    measured(f"MiB held while {threads} threads read batches of {largest} MiB in {codec.label} to Arrow", peak)
+    assert peak < 256 + 2 * largest

@@ -270,7 +270,9 @@ def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: in
                 (TimeIndexCheck, stamps),
                 (TimeIndexCheck, stamps[24:]),
             ):
-                plain, by_run = (agreement(kind("file", 10, entries), data, by_run=way) for way in (False, True))
+                plain, by_run = (
+                    agreement(kind("file", 10, BufferSource(entries)), data, by_run=way) for way in (False, True)
+                )
                 assert by_run == plain
                 outcomes += plain
         column[place] -= slip

@@ -64,14 +64,14 @@ class _Dump:
     def side_file(self, path: str) -> None:
         """Entries of an index, snapshot or checkpoint."""
         content = read_side_file(path)
-        self.findings.extend(content.findings)
         if not self.as_json:
             self.writer.write(f"Dumping {escape_controls(path)}")
         for entry in content.entries:
             if self.full:
-                return
+                break
             self.printed += 1
             self.writer.write(json.dumps(entry) if self.as_json else _entry_line(entry))
+        self.findings.extend(content.findings)
 
     def heading(self, segment: Segment | None) -> None:
         """Name the segment in text output when it begins."""

@@ -1,0 +1,118 @@
+"""Nothing but a regular file is read, wherever it stands and whoever looks: no hang, one clear sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.log import fs
+from kafkalog.log.files import FileSource, NotRegularFileError, read_small
+from side_file_names import PLACES, RUN, small_log_dir
+
+WHATS = ("ls", "dump", "verify", "plan", "safe", "kafka", "salvage", "contents")
+REFUSED = {"recovery points", "log starts", "meta.properties", "clean shutdown", "high watermarks", "cleaner offsets"}
+"""What a broker reads when it starts."""
+_HANG_SECONDS = 300
+"""After so long a process that waits for a FIFO would wait for ever."""
+_ZERO_DEVICE, _NULL_BLOCKS = os.makedev(1, 5), os.makedev(7, 250)
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's name has room for 107 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def make_device(path: Path) -> None:
+    """Endless zeros, for whoever reads it."""
+    os.mknod(path, stat.S_IFCHR | 0o644, _ZERO_DEVICE)
+
+
+def make_block_device(path: Path) -> None:
+    os.mknod(path, stat.S_IFBLK | 0o644, _NULL_BLOCKS)
+
+
+def can_make_devices(folder: Path) -> bool:
+    try:
+        make_device(folder / "device")
+    except PermissionError:
+        return False
+    (folder / "device").unlink()
+    return True
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "FIFO": make_fifo, "socket": make_socket, "character device": make_device, "block device": make_block_device,
+}  # fmt: skip
+
+
+def kinds_here(folder: Path) -> dict[str, Callable[[Path], None]]:
+    """Devices need a right that few have; FIFOs and sockets anybody may make."""
+    return {name: make for name, make in KINDS.items() if "device" not in name or can_make_devices(folder)}
+
+
+@pytest.mark.parametrize("what", WHATS)
+def test_special_files_everywhere(what: str, tmp_path: Path, measured: Callable[[str, int], None]) -> None:
+    """One process for all of them: it ends, and leaves every special file as it is."""
+    done = 0
+    roots: list[Path] = []
+    for kind, make in kinds_here(tmp_path).items():
+        for place, name in PLACES.items():
+            root = tmp_path / f"{kind}, {place}"
+            small_log_dir(root)
+            (root / name).unlink(missing_ok=True)
+            make(root / name)
+            roots.append(root)
+    program = f"""
+import sys
+def one(argv, program=compile({RUN!r}, "run", "exec")):
+    sys.argv = argv
+    exec(program, {{}})
+for root in sys.argv[2:]:
+    one(["run", sys.argv[1], root])
+"""
+    words = [sys.executable, "-W", "ignore", "-c", program, what, *map(str, roots)]
+    found = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_HANG_SECONDS)
+    assert found.returncode == 0, found.stderr[-3000:]
+    assert "Traceback" not in found.stderr
+    outcomes = [json.loads(line) for line in found.stderr.splitlines() if line.startswith('{"kib"')]
+    assert len(outcomes) == len(roots)
+    for root, outcome in zip(roots, outcomes, strict=True):
+        kind, _, place = root.name.partition(", ")
+        path = root / PLACES[place]
+        assert not stat.S_ISREG(path.lstat().st_mode), root
+        if what in ("safe", "salvage") and (place in REFUSED or "/" in PLACES[place]):
+            assert outcome["outcome"].startswith("RecoveryRefused"), (root, outcome)
+            assert PLACES[place] in outcome["outcome"]
+        done += 1
+    measured(f"special files in the place of others, met by {what}", done)
+
+
+def test_the_openers_refuse_and_say_what_it_is(tmp_path: Path) -> None:
+    for number, (kind, make) in enumerate(kinds_here(tmp_path).items()):
+        path = tmp_path / str(number)
+        make(path)
+        with pytest.raises(NotRegularFileError, match=kind.split()[-1]):
+            FileSource(path)
+        with pytest.raises(NotRegularFileError):
+            read_small(path, 100)
+        with pytest.raises(kafkalog.StorageError):
+            fs.write_new(str(path), b"content")
+        assert not stat.S_ISREG(path.lstat().st_mode)

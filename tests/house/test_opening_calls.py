@@ -1,0 +1,52 @@
+"""Whatever is read of a directory under examination is opened in one place, which takes regular files only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("codec", "log", "recovery", "cluster", "spark", "src")
+METHODS = {"read_bytes", "read_text", "fromfile", "memmap", "memory_map", "copyfile", "copy2", "copytree", "load"}
+OPENERS = {"os", "io", "Path", "codecs", "gzip", "bz2", "lzma", "shelve", "tarfile", "zipfile"}
+CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}
+ALLOWED = {
+    "log/files.py": "the opener: without blocking, links not followed, a regular file or an error",
+    "log/fs.py": "what `log` writes: links not followed; who appends or replaces looks at the kind first",
+    "recovery/fs.py": "recovery's own, relative to the directory's descriptor",
+    "recovery/lock.py": "the broker's lock, which is locked and never read",
+    "recovery/machine.py": "the name of the machine, which the kernel tells",
+    "log/lending.py": "the kernel's list of mounts; the file itself was opened by `log/files.py`",
+    "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
+    "log/record_files.py": "records that a user gives `build` to write, not a directory under examination",
+}
+
+
+def opening_calls(path: Path) -> list[str]:
+    """Calls that open a path."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and (called.id == "open" or called.id in CLASSES):
+            found.append(f"{path.name}:{node.lineno}: {called.id}")
+        elif isinstance(called, ast.Attribute):
+            owner = called.value.id if isinstance(called.value, ast.Name) else ""
+            is_open = called.attr == "open" and owner in OPENERS
+            is_numpy = called.attr == "load" and owner not in {"np", "numpy", "pickle"}
+            if is_open or called.attr in CLASSES or (called.attr in METHODS and not is_numpy):
+                found.append(f"{path.name}:{node.lineno}: {owner}.{called.attr}")
+    return found
+
+
+def test_one_module_opens_what_is_read() -> None:
+    modules = {
+        str(path.relative_to(ROOT)): path
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        if not any(part.is_symlink() for part in path.parents if part != ROOT)
+    }
+    assert set(modules) >= set(ALLOWED)
+    assert [call for name, path in modules.items() if name not in ALLOWED for call in opening_calls(path)] == []
+    assert all(opening_calls(modules[name]) for name in ALLOWED), "the search finds what it looks for"
