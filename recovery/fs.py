@@ -24,7 +24,7 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.recovery.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
 
-__all__ = ["PIECE", "Attributes", "Facts", "FileSystem"]
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -35,6 +35,8 @@ _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
 
 
+Owner = tuple[int, int, int]
+"""mode, user and group of a file"""
 Facts = tuple[int, int, int]
 """size, modification time (ns) and inode: what a file is known by without being read"""
 
@@ -262,29 +264,21 @@ class FileSystem:
                 return
             os.fsync(parent)
 
-    def write_new(self, path: str, pieces: Iterable[Piece], size: int, mode: int = 0o600) -> None:
+    def write_new(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> None:
         """Create a file that is not there yet, of `size` bytes, and flush it; `sync_directory` makes its name durable.
 
-        What no piece covers is a hole.
+        What no piece covers is a hole.  Without an `owner` (who counts for root only) it is for this user's eyes.
         """
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=parent)
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=parent)
             try:
+                if owner is not None:
+                    mode, uid, gid = owner
+                    if os.geteuid() == 0:
+                        os.fchown(descriptor, uid, gid)
+                    os.fchmod(descriptor, mode)
                 _write(descriptor, 0, pieces, size)
-            finally:
-                os.close(descriptor)
-
-    def own(self, path: str, mode: int, uid: int, gid: int) -> None:
-        """Give a new file a mode and, as root, an owner."""
-        with self._wrapped("set the owner of the file", path):
-            parent, name = self._at(path)
-            descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
-            try:
-                if os.geteuid() == 0:
-                    os.fchown(descriptor, uid, gid)
-                os.fchmod(descriptor, mode)
-                os.fsync(descriptor)
             finally:
                 os.close(descriptor)
 
@@ -394,12 +388,12 @@ class FileSystem:
 
     # -- whole trees -------------------------------------------------------------------------------------------------
 
-    def copy_file(self, other: FileSystem, path: str, target: str) -> tuple[int, str]:
+    def copy_file(self, other: FileSystem, path: str, target: str, owner: Owner | None = None) -> tuple[int, str]:
         """Copy a file of another root with its attributes, and read the copy back; its size and digest."""
         status = other.status(path)
         size = 0 if status is None else status.st_size
         digest = ContentDigest()
-        self.write_new(target, _taken(other.read(path, 0, size), digest), size)
+        self.write_new(target, _taken(other.read(path, 0, size), digest), size, owner)
         wanted = digest.of_size(size)
         if self.digest(target) != wanted:
             raise StorageError(errno.EIO, "what was copied reads back differently", os.path.join(self.root, target))

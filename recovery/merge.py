@@ -255,7 +255,7 @@ def _write(tree: Tree, directory: str, target: PathLike, origin: Any) -> None:
         for name in tree.names(directory):
             source = ContentSource(tree.files[f"{directory}/{name}"], origin)
             pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
-            fs.write_new(f"{unfinished}/{name}", pieces, source.size, 0o644)
+            fs.write_new(f"{unfinished}/{name}", pieces, source.size, (0o644, os.geteuid(), os.getegid()))
         fs.sync_directory(unfinished)
         fs.rename(unfinished, directory)
         fs.sync_directory("")

@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
 )
 from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.fs import Attributes, Facts, FileSystem
+from kafkalog.recovery.fs import Attributes, Facts, FileSystem, Owner
 from kafkalog.recovery.journal import EntryKind, FileState, Journal, Step
 from kafkalog.recovery.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Tree, Uncut, Untouched, Whole
 from kafkalog.recovery.survey import FileFacts
@@ -34,7 +34,7 @@ __all__ = [
     "Operation",
     "Script",
     "describe",
-    "own_new_file",
+    "owner_of_new",
     "tail_of",
 ]
 
@@ -269,8 +269,8 @@ class Install(Operation):
         _, source = disks.at(self.staged)
         temporary = disks.temporary(self.path.path)
         disks.root.remove(temporary)
-        disks.root.copy_file(disks.quarantine, source, temporary)
-        own_new_file(disks.root, disks.root, temporary, self.path.path, self.before)
+        owner = owner_of_new(disks.root, self.path.path, self.before)
+        disks.root.copy_file(disks.quarantine, source, temporary, owner)
         disks.root.replace(temporary, self.path.path, disks.facts(self.path))
         disks.sync(self.path)
 
@@ -350,15 +350,13 @@ class CutOff(Operation):
         disks.root.set_mtime(self.path.path, self.before.attributes.mtime_ns)
 
 
-def own_new_file(root: FileSystem, fs: FileSystem, path: str, target: str, before: FileState | None) -> None:
-    """Give new content the mode and owner of the file that it replaces, or those that a broker would give it."""
+def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner:
+    """Mode and owner for new content: those of the file that it replaces, or those that a broker would give it."""
     if before is not None:
-        fs.own(path, before.attributes.mode, before.attributes.uid, before.attributes.gid)
-        return
-    directory = target.rpartition("/")[0]
-    status = root.status(directory) if directory else root.owner
-    owner = status or root.owner
-    fs.own(path, _FILE_MODE, owner.st_uid, owner.st_gid)
+        return before.attributes.mode, before.attributes.uid, before.attributes.gid
+    directory = path.rpartition("/")[0]
+    owner = (root.status(directory) if directory else None) or root.owner
+    return _FILE_MODE, owner.st_uid, owner.st_gid
 
 
 @dataclass(frozen=True)

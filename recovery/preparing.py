@@ -16,9 +16,9 @@ from kafkalog.codec.source import Source
 from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.broker.tree import Content, ContentSource
 from kafkalog.recovery.digest import ContentDigest, Piece
-from kafkalog.recovery.fs import PIECE, Attributes
+from kafkalog.recovery.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
-from kafkalog.recovery.operations import FILES, READ_BY_A_BROKER, STAGED, Disks, own_new_file, tail_of
+from kafkalog.recovery.operations import FILES, READ_BY_A_BROKER, STAGED, Disks, owner_of_new, tail_of
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.states import Place
 
@@ -78,15 +78,15 @@ class _Preparation:
         self.origin = origin
         self.given: set[str] = set()
         """paths that an earlier step gives or takes away"""
+        self.written: dict[Place, Place] = {}
+        """directories of the run, each with a place that was written in it: flushed once, at the end"""
 
     def journal(self, actions: Sequence[Action]) -> Journal:
         steps = []
         for number, action in enumerate(actions):
             steps.append(self.step(number, action))
             self.given.update(path for path in (action.path, action.target) if path is not None)
-        for saved in (FILES, STAGED):
-            if self.quarantine.status(f"{self.disks.run_id}/{saved}") is not None:
-                self.quarantine.sync_directory(f"{self.disks.run_id}/{saved}")
+        self.disks.sync(*self.written.values())
         directories = {path: self.root.mtime(path) for path in self.touched(steps)}
         directories[""] = self.root.owner.st_mtime_ns
         return replace(self.empty, steps=steps, directories=directories, bystanders=self.bystanders(steps, directories))
@@ -139,7 +139,7 @@ class _Preparation:
         if copied != (state.size, state.digest):
             raise RecoveryRefused(f"{self.root.root}/{path} changed while it was copied", reason="changed")
         self.quarantine.rename(temporary, target)
-        self.disks.sync(saved)
+        self.written[saved.parent] = saved
 
     def truncation(self, path: str, kept: int) -> Step:
         place, tail = Place(False, path), Place(True, tail_of(path, kept))
@@ -148,7 +148,7 @@ class _Preparation:
         if status is None or not stat.S_ISREG(status.st_mode) or status.st_size < kept:
             raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
         size = status.st_size
-        digest = self.stage(tail, self.root.read(path, kept, size), size - kept)
+        digest = self.stage(tail, self.root.read(path, kept, size), size - kept, None)
         before = FileState(size, digest, self.root.attributes(path))
         return Step(
             ActionKind.TRUNCATE,
@@ -164,21 +164,18 @@ class _Preparation:
         before = self.existing(path) if there else None
         staged = Place(True, f"{STAGED}/{number}")
         source = ContentSource(content, self.origin)
-        digest = self.stage(staged, _content(source), source.size)
-        if self.empty.same_mount:
-            fs, where = self.disks.at(staged)
-            own_new_file(self.root, fs, where, path, before)
-        elif before is not None:
+        digest = self.stage(staged, _content(source), source.size, owner_of_new(self.root, path, before))
+        if not self.empty.same_mount and before is not None:
             self.save(path, Place(True, f"{FILES}/{path}"), before)
         return Step(ActionKind.WRITE, path, before=before, after=FileState(source.size, digest, _NEW))
 
-    def stage(self, place: Place, pieces: Iterable[Piece], size: int) -> str:
+    def stage(self, place: Place, pieces: Iterable[Piece], size: int, owner: Owner | None) -> str:
         """Write a file into the run's directory, flush it, read it back; its digest."""
         self.disks.make_parents(place)
         _, path = self.disks.at(place)
         digest = ContentDigest()
-        self.quarantine.write_new(path, _digested(pieces, digest), size)
-        self.disks.sync(place)
+        self.quarantine.write_new(path, _digested(pieces, digest), size, owner)
+        self.written[place.parent] = place
         wanted = digest.of_size(size)
         if self.quarantine.digest(path) != wanted:
             raise StorageError(

@@ -53,6 +53,7 @@ def steps(*each: Values) -> Callable[[Values], Values]:
 
 BAD_PATHS = ("/etc/passwd", "../outside", "t-0/../../outside", "", ".", "..", "t-0/", "/", "t-0//x", "a\0b", "a/b/c",
              "\ud800", 7, None, ["t-0"])  # fmt: skip
+DOCUMENTS: tuple[object, ...] = (None, [], 7, "x", {}, True)
 HOSTILE: dict[str, Callable[[Values], Any]] = {
     **{f"path {path!r}": first_step(path=path) for path in BAD_PATHS},
     **{
@@ -71,7 +72,7 @@ HOSTILE: dict[str, Callable[[Values], Any]] = {
         for path in ("../x", "/x", "", "a/../../x", "a\0")
     },
     **{f"run {name!r}": replaced(run_id=name) for name in ("../../x", "", "x", "20260101T000000.000000Z-zzzzzzzz", 7)},
-    **{f"the document is {value!r}": partial(instead, value) for value in (None, [], 7, "x", {}, True)},
+    **{f"the document is {value!r}": partial(instead, value) for value in DOCUMENTS},
     "another version": replaced(version=1),
     "no version": lambda values: {name: value for name, value in values.items() if name != "version"},
     "a field too many": replaced(more=1),

@@ -13,7 +13,7 @@ from kafkalog.recovery.fs import FileSystem
 __all__ = ["CHANGING", "Failure", "Stopped", "failing_at"]
 
 CHANGING = (
-    "make_directory", "write_new", "own", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
+    "make_directory", "write_new", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
     "remove_directory", "sync_directory", "set_mtime",
 )  # fmt: skip
 
