@@ -69,6 +69,8 @@ class PartitionResult:
     segments: int
     first_scanned: int | None
     cut_at: int | None
+    emptied: tuple[str, int] | None = None
+    """log file and position of the batch because of which a segment was emptied"""
     stray: str | None = None
 
 
@@ -212,6 +214,7 @@ class _Directory:
                 segments=len(loaded.segments),
                 first_scanned=loaded.first_scanned,
                 cut_at=loaded.cut_at,
+                emptied=loaded.emptied,
                 stray=stray,
             )
         )
