@@ -20,6 +20,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     REPLICATION_OFFSET_CHECKPOINT,
+    TEMPORARY,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -48,7 +49,7 @@ __all__ = [
 _DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 _NUMBERED = (*(kind.value for kind in (FileKind.LOG, *_INDEXES, FileKind.PRODUCER_SNAPSHOT)), _CLEANED, _SWAP)
-_WORDS = re.compile(r"\s+")
+_WORDS = re.compile(r"\s+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,14 @@ def normalize_root(tree: Tree) -> list[Change]:
         if name in tree.directories:
             tree.remove_directory(name)
             changes.append(Change(name, "a directory in the place of a checkpoint takes the log directory offline"))
+        if name + TEMPORARY in tree.files:
+            tree.delete(name + TEMPORARY)
+            changes.append(Change(name + TEMPORARY, "left of a write that was cut short; a broker overwrites it"))
+    for directory, _ in partitions_of(tree):
+        path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}"
+        if path in tree.directories:
+            tree.remove_directory(path)
+            changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
 
@@ -153,6 +162,7 @@ def normalize_partition(tree: Tree, directory: str, donor: str | None = None) ->
     `donor` is a topic id to use where the directory's own cannot be read.
     """
     partition = _Partition(tree, directory)
+    partition.directories()
     partition.names()
     partition.unfinished()
     partition.swaps()
@@ -174,6 +184,15 @@ class _Partition:
     def take(self, name: str, reason: str) -> None:
         self.tree.delete(self.path(name))
         self.changes.append(Change(self.path(name), reason))
+
+    def directories(self) -> None:
+        """Directories where a broker writes its own files."""
+        for path in sorted(self.tree.directories):
+            directory, _, name = path.partition("/")
+            parsed = parse_segment_file(name) if directory == self.directory else None
+            if parsed is not None and segment_file(parsed.base_offset, parsed.kind) == name:
+                self.tree.remove_directory(path)
+                self.changes.append(Change(path, "a directory in the place of a file of a segment"))
 
     def names(self) -> None:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""

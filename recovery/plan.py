@@ -15,6 +15,9 @@ from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
     LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY,
     FileKind,
     parse_segment_file,
 )
@@ -35,6 +38,10 @@ from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
+_WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT))
+"""What is left of a checkpoint's writing; every orderly stop takes it."""
+_OWN_FILES = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE}) | _WRITTEN_BESIDE
+"""Of the log directory: what is read and written here."""
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
 
@@ -154,6 +161,7 @@ def make_plan(
         return plan
     else:
         plan.actions = difference(found, result.tree)
+        plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
     if mark_clean:
@@ -222,13 +230,13 @@ def _plan_safely(
         workers=workers,
     )
     plan.findings = result.findings()
-    plan.refusal = result.refusal
+    plan.refusal = result.refusal or _through_a_link(result.tree)
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = partition_plans(found, result.partitions, plan.actions)
     for partition in plan.partitions:
         partition.gaps = result.lost.get(partition.name, [])
     starts = plan.broker.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
-    if starts and not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
+    if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)
@@ -243,6 +251,13 @@ def _beyond_strict(findings: list[Finding]) -> str | None:
     return f"mode strict cuts torn and zero tails only, and there is {worse[0]}{more}"
 
 
+def _through_a_link(after: Tree) -> str | None:
+    path = after.written_through()
+    if path is None:
+        return None
+    return f"{path} is a symbolic link to nothing, through which a broker would write: remove it"
+
+
 def _unsafe(found: Survey, actions: list[Action]) -> str | None:
     """Why acting could touch bytes that are not the directory's own."""
     for action in actions:
@@ -253,6 +268,6 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
                 "too; work on a copy instead"
             )
     for path, what in found.special.items():
-        if "/" in path:
+        if "/" in path or path in _OWN_FILES:
             return f"{path} is {what}; recovery does not follow it: replace it by the file itself"
     return None

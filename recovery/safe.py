@@ -500,9 +500,8 @@ def reset_indexes(tree: Tree, directory: str, base: int) -> None:
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.base_offset == base and parsed.kind is FileKind.TRANSACTION_INDEX:
             tree.write(f"{directory}/{name}", b"")
-    prefix = f"{directory}/{base:020d}"
-    tree.write(prefix + FileKind.OFFSET_INDEX.value, b"")
-    tree.write(prefix + FileKind.TIME_INDEX.value, b"")
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        tree.write(f"{directory}/{segment_file(base, kind)}", b"")
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
-from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.broker.tree import Content, Tree
@@ -68,7 +68,7 @@ def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     found = []
     for name in tree.names(directory):
         parsed = parse_segment_file(name)
-        if parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending:
+        if parsed is not None and segment_file(parsed.base_offset, FileKind.LOG) == name:
             found.append((parsed.base_offset, f"{directory}/{name}"))
     return sorted(found)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
 from kafkalog.codec.text import LeaderEpoch, encode_leader_epochs
 from kafkalog.recovery.broker.java import (
     IllegalArgumentError,
@@ -88,7 +88,7 @@ class LeaderEpochCache:
         self.epochs: dict[int, LeaderEpoch] = {}
         self._pending = False
         path = self._path
-        if path in tree.directories:
+        if path in tree.directories or path in tree.links:
             raise KafkaStorageError(f"Error while reading checkpoint file {path}")
         if path not in tree.files:
             tree.write(path, b"")
@@ -159,10 +159,18 @@ class LeaderEpochCache:
         self._write()
 
     def flush(self) -> None:
-        """Write what truncation changed."""
-        if self._pending:
+        """Write what truncation changed; a directory in the way is put up with (`writeIfDirExists`)."""
+        if self._pending and self._path + TEMPORARY not in self._tree.directories:
             self._write()
 
     def _write(self) -> None:
+        """Written beside and renamed: what an earlier write left there is gone then."""
         self._pending = False
+        temporary = self._path + TEMPORARY
+        if temporary in self._tree.directories:
+            raise KafkaStorageError(f"Error while writing to checkpoint file {self._path}: {temporary} is a directory")
         self._tree.write(self._path, encode_leader_epochs(self._sorted()))
+        if temporary in self._tree.links:  # the link is what is renamed
+            self._tree.write(temporary, b"")
+        else:
+            self._tree.delete(temporary)

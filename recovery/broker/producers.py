@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.java import (
     InvalidRecordError,
     InvalidTxnStateError,
     JavaHashMap,
+    JavaIOError,
     NullPointerError,
     int32,
     int64,
@@ -339,6 +340,8 @@ class ProducerStateManager:
         if self._map_end <= self._snapshot_end:
             return
         path = f"{self._directory}/{segment_file(self._map_end, FileKind.PRODUCER_SNAPSHOT)}"
+        if path in self._tree.directories:
+            raise JavaIOError(f"{path} (Is a directory)")
         data = encode_producer_snapshot([state.entry() for state in self.producers.values()])
         old = self._tree.files.get(path)
         if old is not None and old.size > len(data):  # the writer does not truncate

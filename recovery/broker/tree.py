@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.names import is_seen_by_java
 from kafkalog.codec.source import Source, lent
 
 if TYPE_CHECKING:
@@ -216,8 +217,8 @@ class _Directories(MutableSet[str]):
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
-    `links` are live symbolic links and special files: they exist, but are no regular files here; dangling links do not
-    exist at all.
+    Live symbolic links and special files are no files here.  `links` are symbolic links to nothing: they do not exist
+    for who looks, but are in the way of who creates a file, and a broker that opens one for writing writes through it.
     """
 
     def __init__(
@@ -226,17 +227,19 @@ class Tree:
         directories: Iterable[str],
         origin: Callable[[str], Source],
         headers: Callable[[str, int], HeaderTable | None] | None = None,
+        links: Iterable[str] = (),
     ) -> None:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = _Directories(directories)
+        self.links = frozenset(links)
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
         self._headers = headers
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        piece = Tree({}, (), self._origin, self._headers)
+        piece = Tree({}, (), self._origin, self._headers, self.links)
         for parent in ("", *directories):
             for name in self.files.names(parent):
                 path = f"{parent}/{name}" if parent else name
@@ -246,7 +249,7 @@ class Tree:
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
-        other = Tree({}, self.directories, self._origin, self._headers)
+        other = Tree({}, self.directories, self._origin, self._headers, self.links)
         other.files.update(self.files)
         other.renamed_directories = list(self.renamed_directories)
         return other
@@ -268,16 +271,26 @@ class Tree:
         return bytes(source.read(0, source.size))
 
     def exists(self, path: str) -> bool:
-        """A file or a directory of this path is there."""
+        """A file or a directory of this path is there; a symbolic link to nothing is not."""
         return path in self.files or path in self.directories
 
     def names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in a directory, sorted."""
-        return self.files.names(directory)
+        """Names of the regular files directly in a directory that a JVM finds, sorted."""
+        return [name for name in self.files.names(directory) if is_seen_by_java(name)]
 
     def subdirectories(self) -> list[str]:
-        """Names of the directories directly below the root, sorted."""
-        return sorted(path for path in self.directories if "/" not in path)
+        """Names of the directories directly below the root that a JVM finds, sorted."""
+        return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
+
+    def written_through(self) -> str | None:
+        """A symbolic link to nothing in the place of which there is a file now."""
+        old_name = {new: old for old, new in self.renamed_directories}
+        for path in self.links:
+            directory, separator, name = path.partition("/")
+            now = next((new for new, old in old_name.items() if old == directory), directory)
+            if now + separator + name in self.files:
+                return path
+        return None
 
     def write(self, path: str, data: bytes) -> None:
         """Create or replace a file."""
