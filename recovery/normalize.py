@@ -39,6 +39,7 @@ from kafkalog.recovery.broker.tree import Tree
 __all__ = [
     "Change",
     "Checkpoints",
+    "clear_places",
     "normalize_partition",
     "normalize_root",
     "partitions_of",
@@ -84,11 +85,6 @@ def normalize_root(tree: Tree) -> list[Change]:
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
             changes.append(Change(name + TEMPORARY, "left of a write that was cut short; a broker overwrites it"))
-    for directory, _ in partitions_of(tree):
-        path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}"
-        if path in tree.directories:
-            tree.remove_directory(path)
-            changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
 
@@ -156,13 +152,27 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
     return found
 
 
+def clear_places(tree: Tree, directory: str) -> list[Change]:
+    """Directories where a broker writes its own files: it may start beside one, and stops when it comes to it."""
+    changes: list[Change] = []
+    for path in sorted(tree.directories):
+        parent, _, name = path.partition("/")
+        parsed = parse_segment_file(name) if parent == directory else None
+        if parsed is not None and segment_file(parsed.base_offset, parsed.kind) == name:
+            tree.remove_directory(path)
+            changes.append(Change(path, "a directory in the place of a file of a segment"))
+        elif path == f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}":
+            tree.remove_directory(path)
+            changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
+    return changes
+
+
 def normalize_partition(tree: Tree, directory: str, donor: str | None = None) -> list[Change]:
     """Put out of the way what the broker could not load in a partition directory.
 
     `donor` is a topic id to use where the directory's own cannot be read.
     """
     partition = _Partition(tree, directory)
-    partition.directories()
     partition.names()
     partition.unfinished()
     partition.swaps()
@@ -184,15 +194,6 @@ class _Partition:
     def take(self, name: str, reason: str) -> None:
         self.tree.delete(self.path(name))
         self.changes.append(Change(self.path(name), reason))
-
-    def directories(self) -> None:
-        """Directories where a broker writes its own files."""
-        for path in sorted(self.tree.directories):
-            directory, _, name = path.partition("/")
-            parsed = parse_segment_file(name) if directory == self.directory else None
-            if parsed is not None and segment_file(parsed.base_offset, parsed.kind) == name:
-                self.tree.remove_directory(path)
-                self.changes.append(Change(path, "a directory in the place of a file of a segment"))
 
     def names(self) -> None:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""

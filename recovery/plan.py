@@ -14,6 +14,7 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
+    LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -38,9 +39,10 @@ from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
-_WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT))
+_CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
+_WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
 """What is left of a checkpoint's writing; every orderly stop takes it."""
-_OWN_FILES = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE}) | _WRITTEN_BESIDE
+_OWN_FILES = _CHECKPOINTS | _WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
 """Of the log directory: what is read and written here."""
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
@@ -230,7 +232,7 @@ def _plan_safely(
         workers=workers,
     )
     plan.findings = result.findings()
-    plan.refusal = result.refusal or _through_a_link(result.tree)
+    plan.refusal = _link_in_the_way(found) or result.refusal or _through_a_link(result.tree)
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = partition_plans(found, result.partitions, plan.actions)
     for partition in plan.partitions:
@@ -249,6 +251,14 @@ def _beyond_strict(findings: list[Finding]) -> str | None:
         return None
     more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
     return f"mode strict cuts torn and zero tails only, and there is {worse[0]}{more}"
+
+
+def _link_in_the_way(found: Survey) -> str | None:
+    for path in found.dangling:
+        name = path.rpartition("/")[2]
+        if path in _CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
+            return f"{path} is a symbolic link to nothing, which takes the log directory offline: remove it"
+    return None
 
 
 def _through_a_link(after: Tree) -> str | None:

@@ -36,6 +36,7 @@ from kafkalog.recovery.broker.tree import Content, Slice, Tree, join
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
+    clear_places,
     normalize_partition,
     normalize_root,
     partitions_of,
@@ -603,8 +604,10 @@ def _recover_partition(
     donor: str | None,
 ) -> _Outcome:
     """One directory, in a tree of its own with those of the same topic-partition."""
-    untouched = _with_copy(tree, directory, name)
     directories = set(tree.directories)
+    cleared = clear_places(tree, directory)
+    left = set(tree.directories)
+    untouched = _with_copy(tree, directory, name)
     changes = normalize_partition(tree, directory, donor)
     run = _PartitionRun(_with_copy(tree, directory, name), directory, name, points, rules)
     try:
@@ -615,13 +618,13 @@ def _recover_partition(
     return _Outcome(
         directory,
         name,
-        changes=[] if run.took_theirs else changes,
+        changes=cleared if run.took_theirs else [*cleared, *changes],
         cut=run.cut,
         repeat=run.repeat,
         repairs=run.repairs,
         lost=run.lost,
         result=run.result_of(loaded),
-        removed_directories=sorted(directories - tree.directories),
+        removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
         files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.names(new)},
         log_start=run.log_start,
         is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),

@@ -89,14 +89,16 @@ def test_mode_kafka_leaves_of_each_what_kafka_leaves(
         declined.extend([case] if problem == DECLINED else [])
         return "" if problem == DECLINED else problem
 
-    assert not _wrong(cases, tmp_path, kafka, judged)
+    wrong = _wrong(cases, tmp_path, kafka, judged)
+    assert not wrong, "\n".join(wrong[:20])
     assert len(declined) < len(cases) / 20
     compared("odd entries, one at a time, of which mode kafka leaves what Kafka leaves", len(cases) - len(declined))
 
 
 @pytest.mark.interop
 def test_kafka_leaves_alone_what_mode_safe_makes_of_each(cases: Cases, kafka: KafkaOracle, tmp_path: Path) -> None:
-    assert not _wrong(cases, tmp_path, kafka, lambda root, case: left_alone(root, case, kafka)[1])
+    wrong = _wrong(cases, tmp_path, kafka, lambda root, case: left_alone(root, case, kafka)[1])
+    assert not wrong, "\n".join(wrong[:20])
 
 
 NUMBERS = """

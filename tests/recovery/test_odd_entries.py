@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import damage
 import kafkalog
 from kafkalog import RecoveryRefused
 from kafkalog.recovery.broker.manager import Outcome
@@ -56,6 +57,9 @@ def test_what_lies_beside_a_file_that_is_not_written_stays(logs: Path, name: str
 def test_a_link_to_nothing_takes_the_directory_offline(logs: Path, name: str) -> None:
     link(logs / name)
     assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.DIR_OFFLINE
+    assert kafkalog.plan(logs, mode="safe").refusal == (
+        f"{name} is a symbolic link to nothing, which takes the log directory offline: remove it"
+    )
 
 
 @pytest.mark.parametrize("name", [f"t-0/{7:020d}.log", f"t-0/{99:020d}.index", "t-0/x.snapshot", "t-0/notes.txt"])
@@ -95,6 +99,19 @@ def test_a_segment_below_zero_has_files_with_twenty_digits(logs: Path) -> None:
     (logs / "t-0" / "-5.log").touch()
     kafkalog.recover(logs, mode="kafka")
     assert (logs / "t-0" / f"-{5:020d}.index").exists()
+
+
+def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: Path) -> None:
+    """The index of a segment that is not looked at at start."""
+    sequence = Sequence(((0, ((0, 1, 20),)), (1, ((1, 1, 20), (2, 1, 20)))))
+    root = sequence.write(logs.with_name("two"))
+    (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    (root / "t-0" / f"{1:020d}.snapshot").write_bytes(damage.snapshot([]))
+    (root / INDEX).unlink()
+    (root / INDEX).mkdir()
+    assert kafkalog.plan(root, mode="kafka").broker.outcome == Outcome.LOADED
+    kafkalog.recover(root, mode="safe")
+    assert (root / INDEX).is_file()
 
 
 @pytest.mark.parametrize("name", [f"{EPOCHS}.tmp", f"t-0/{0:020d}.snapshot", f"t-0/{3:020d}.snapshot", INDEX])
