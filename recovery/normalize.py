@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     FileKind,
     PartitionName,
+    is_seen_by_java,
     parse_java_long,
     parse_partition_directory,
     parse_segment_file,
@@ -197,8 +198,11 @@ class _Partition:
 
     def names(self) -> None:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""
-        for name in self.tree.names(self.directory):
+        snapshot = FileKind.PRODUCER_SNAPSHOT.value
+        for name in self.tree.all_names(self.directory):
             if name.endswith(_DELETED) or not name.endswith(_NUMBERED):
+                continue
+            if not is_seen_by_java(name) and not name.endswith(snapshot):
                 continue
             parsed = parse_segment_file(name)
             if parsed is None:

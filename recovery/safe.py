@@ -303,9 +303,9 @@ class _PartitionRun:
         if again is None:
             raise _CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
         tree = self.original.copy()
-        for name in tree.names(self.directory):
+        for name in tree.all_names(self.directory):
             tree.delete(f"{self.directory}/{name}")
-        for name in again.tree.names(directory):
+        for name in again.tree.all_names(directory):
             tree.files[f"{self.directory}/{name}"] = again.tree.files[f"{directory}/{name}"]
         return tree
 
@@ -625,7 +625,7 @@ def _recover_partition(
         lost=run.lost,
         result=run.result_of(loaded),
         removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
-        files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.names(new)},
+        files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.all_names(new)},
         log_start=run.log_start,
         is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
     )
@@ -650,7 +650,7 @@ def _put(tree: Tree, outcome: _Outcome) -> None:
         return
     for path in outcome.removed_directories:
         tree.remove_directory(path)
-    for name in tree.names(outcome.directory):
+    for name in tree.all_names(outcome.directory):
         tree.delete(f"{outcome.directory}/{name}")
     if outcome.new_directory != outcome.directory:
         tree.rename_directory(outcome.directory, outcome.new_directory)

@@ -224,7 +224,7 @@ class ProducerStateManager:
         suffix = FileKind.PRODUCER_SNAPSHOT.value
         return {
             parse_long(name.split(".", 1)[0]): f"{self._directory}/{name}"
-            for name in self._tree.names(self._directory)
+            for name in self._tree.all_names(self._directory)
             if name.endswith(suffix)
         }
 

@@ -278,6 +278,10 @@ class Tree:
         """Names of the regular files directly in a directory that a JVM finds, sorted."""
         return [name for name in self.files.names(directory) if is_seen_by_java(name)]
 
+    def all_names(self, directory: str) -> list[str]:
+        """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""
+        return self.files.names(directory)
+
     def subdirectories(self) -> list[str]:
         """Names of the directories directly below the root that a JVM finds, sorted."""
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))

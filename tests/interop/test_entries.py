@@ -6,6 +6,7 @@ symbolic links to nothing where a file is expected, for every name that a broker
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -52,17 +53,12 @@ def entries(root: Path) -> dict[str, list[Op]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def cases(kafka: KafkaOracle, tmp_path_factory: pytest.TempPathFactory) -> Cases:
-    """Each of them in a directory after a crash, to be scanned from its start, and in one that was closed."""
-    scan: Op = {"op": "create", "path": damage.RECOVERY_POINT, "text": "0\n0\n"}
-    found = []
-    for form, before in (("crash", [scan]), ("clean", [])):
-        root = tmp_path_factory.mktemp(form) / "logs"
-        histories.Case(HISTORY, form, ops=tuple(before)).build(root, kafka)
-        for what, ops in entries(root).items():
-            found.append((f"{form}: {what}", histories.Case(HISTORY, form, ops=(*before, *ops))))
-    return found
+def cases(form: str, root: Path, kafka: KafkaOracle) -> Cases:
+    """Each of them in a directory after a crash, to be scanned from its start, or in one that was closed."""
+    scan: list[Op] = [{"op": "create", "path": damage.RECOVERY_POINT, "text": "0\n0\n"}]
+    before = scan if form == "crash" else []
+    histories.Case(HISTORY, form, ops=tuple(before)).build(root, kafka)
+    return [(what, histories.Case(HISTORY, form, ops=(*before, *ops))) for what, ops in entries(root).items()]
 
 
 def _wrong(
@@ -73,14 +69,17 @@ def _wrong(
 ) -> list[str]:
     found = []
     for number, (what, case) in enumerate(cases):
-        problem = judged(case.build(work / str(number), kafka), case)
+        root = case.build(work / str(number), kafka)
+        problem = judged(root, case)
+        shutil.rmtree(root)
         if problem:
             found.append(f"{what}: {problem}")
     return found
 
 
+@pytest.mark.parametrize("form", ["crash", pytest.param("clean", marks=pytest.mark.interop)])
 def test_mode_kafka_leaves_of_each_what_kafka_leaves(
-    cases: Cases, kafka: KafkaOracle, tmp_path: Path, compared: Callable[[str, int], None]
+    form: str, kafka: KafkaOracle, tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:
     declined = []
 
@@ -89,15 +88,18 @@ def test_mode_kafka_leaves_of_each_what_kafka_leaves(
         declined.extend([case] if problem == DECLINED else [])
         return "" if problem == DECLINED else problem
 
-    wrong = _wrong(cases, tmp_path, kafka, judged)
+    found = cases(form, tmp_path / "logs", kafka)
+    wrong = _wrong(found, tmp_path, kafka, judged)
     assert not wrong, "\n".join(wrong[:20])
-    assert len(declined) < len(cases) / 20
-    compared("odd entries, one at a time, of which mode kafka leaves what Kafka leaves", len(cases) - len(declined))
+    assert len(declined) < len(found) / 20
+    compared("odd entries, one at a time, of which mode kafka leaves what Kafka leaves", len(found) - len(declined))
 
 
 @pytest.mark.interop
-def test_kafka_leaves_alone_what_mode_safe_makes_of_each(cases: Cases, kafka: KafkaOracle, tmp_path: Path) -> None:
-    wrong = _wrong(cases, tmp_path, kafka, lambda root, case: left_alone(root, case, kafka)[1])
+@pytest.mark.parametrize("form", ["crash", "clean"])
+def test_kafka_leaves_alone_what_mode_safe_makes_of_each(form: str, kafka: KafkaOracle, tmp_path: Path) -> None:
+    found = cases(form, tmp_path / "logs", kafka)
+    wrong = _wrong(found, tmp_path, kafka, lambda root, case: left_alone(root, case, kafka)[1])
     assert not wrong, "\n".join(wrong[:20])
 
 

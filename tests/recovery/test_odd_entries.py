@@ -101,6 +101,17 @@ def test_a_segment_below_zero_has_files_with_twenty_digits(logs: Path) -> None:
     assert (logs / "t-0" / f"-{5:020d}.index").exists()
 
 
+def test_a_name_that_is_no_text_stops_a_broker_only_as_a_snapshot(logs: Path) -> None:
+    """`File` does not find it again; `Path`, which lists the snapshots, does."""
+    for name in ("\udcff.log", "\udcff.index"):
+        (logs / "t-0" / name).touch()
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.LOADED
+    (logs / "t-0" / "\udcff.snapshot").touch()
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.START_FAILS
+    kafkalog.recover(logs, mode="safe")
+    assert sorted(path.name for path in (logs / "t-0").glob("\udcff*")) == ["\udcff.index", "\udcff.log"]
+
+
 def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: Path) -> None:
     """The index of a segment that is not looked at at start."""
     sequence = Sequence(((0, ((0, 1, 20),)), (1, ((1, 1, 20), (2, 1, 20)))))
