@@ -99,6 +99,7 @@ def test_mode_kafka_leaves_of_each_what_kafka_leaves(
 @pytest.mark.parametrize("form", ["crash", "clean"])
 def test_kafka_leaves_alone_what_mode_safe_makes_of_each(form: str, kafka: KafkaOracle, tmp_path: Path) -> None:
     found = cases(form, tmp_path / "logs", kafka)
+    found = [(what, case) for what, case in found if r"\udcff" not in what]  # in the copy that is checked it is text
     wrong = _wrong(found, tmp_path, kafka, lambda root, case: left_alone(root, case, kafka)[1])
     assert not wrong, "\n".join(wrong[:20])
 
