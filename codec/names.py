@@ -1,7 +1,8 @@
 """Names in a log directory: what a directory or a file is, from its name alone.
 
 Decided by `UnifiedLog.parseTopicPartitionName` and `LogFileUtils`.  Names are never joined to a path here, and a topic
-read from a file's content is not a name.
+read from a file's content is not a name.  A broker is taken to read names as UTF-8; one that was started with another
+character set does not find files whose names are not ASCII.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ __all__ = [
     "RECOVERY_POINT_CHECKPOINT",
     "REMOTE_INDEX_CACHE",
     "REPLICATION_OFFSET_CHECKPOINT",
+    "TEMPORARY",
     "DirectoryState",
     "FileKind",
     "KRaftSnapshotName",
     "PartitionName",
     "SegmentFileName",
+    "is_seen_by_java",
     "kraft_snapshot_file",
     "parse_java_long",
     "parse_kraft_snapshot_file",
@@ -53,10 +56,16 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
+TEMPORARY = ".tmp"
+"""Suffix of the file that a checkpoint is written to before it is renamed."""
+
 _FITS_ALWAYS = 10
 """Fewer digits than this are below 2^31."""
-_JAVA_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
-_STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z")
+_LONG_DIGITS = 19
+_JAVA_INTEGER = re.compile(r"([+-]?)(\d+)\Z")
+_LARGEST_CHARACTER = "\uffff"
+"""Java looks at a number 16 bits at a time, so that no digit of a later plane is one to it."""
+_STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z", re.ASCII)
 _OFFSET_DIGITS = 20
 _EPOCH_DIGITS = 10
 
@@ -112,13 +121,28 @@ class KRaftSnapshotName:
 
 
 def parse_java_long(text: str, bits: int = 64) -> int | None:
-    """What Java's `Long.parseLong` (or, with 32 bits, `Integer.parseInt`) makes of ASCII text; None if it refuses."""
+    """What Java's `Long.parseLong` (or, with 32 bits, `Integer.parseInt`) makes of text; None if it refuses.
+
+    Decimal digits of any script count, as for `Character.digit`, and any number of leading zeros.
+    """
     if len(text) < _FITS_ALWAYS and text.isdigit() and text.isascii():
         return int(text)
-    if not _JAVA_INTEGER.match(text) or len(text) > 64:
+    found = _JAVA_INTEGER.match(text)
+    if found is None or max(text) > _LARGEST_CHARACTER:
         return None
-    value = int(text)
+    digits = found[2]
+    if len(digits) > _LONG_DIGITS:
+        zeros = next((number for number, digit in enumerate(digits) if int(digit)), len(digits) - 1)
+        digits = digits[zeros:]
+        if len(digits) > _LONG_DIGITS:
+            return None
+    value = int(found[1] + digits)
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def is_seen_by_java(name: str) -> bool:
+    """A JVM finds the file again by the name that it lists: its bytes are UTF-8."""
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def parse_partition_directory(name: str) -> PartitionName | None:
@@ -141,8 +165,8 @@ def parse_partition_directory(name: str) -> PartitionName | None:
 
 
 def segment_file(base_offset: int, kind: FileKind) -> str:
-    """The canonical name of a segment's file, `NNNNNNNNNNNNNNNNNNNN.log` and so on."""
-    return f"{base_offset:0{_OFFSET_DIGITS}d}{kind.value}"
+    """The canonical name of a segment's file, `NNNNNNNNNNNNNNNNNNNN.log` and so on; a sign is not one of the digits."""
+    return f"{'-' if base_offset < 0 else ''}{abs(base_offset):0{_OFFSET_DIGITS}d}{kind.value}"
 
 
 def parse_segment_file(name: str) -> SegmentFileName | None:

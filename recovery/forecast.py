@@ -87,6 +87,8 @@ def load_directory(
     for name in tree.names(""):
         if name not in root.tree.files:
             tree.delete(name)
+    for name in root.tree.names(""):
+        tree.files[name] = root.tree.files[name]
     order = {name: number for number, name in enumerate(directories)}
     partitions = sorted((each for part in found for each in part.partitions), key=lambda each: order[each.name])
     return BrokerResult(Outcome.LOADED, tree, root.clean, partitions=partitions)

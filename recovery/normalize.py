@@ -20,9 +20,11 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     REPLICATION_OFFSET_CHECKPOINT,
+    TEMPORARY,
     DirectoryState,
     FileKind,
     PartitionName,
+    is_seen_by_java,
     parse_java_long,
     parse_partition_directory,
     parse_segment_file,
@@ -38,6 +40,7 @@ from kafkalog.recovery.broker.tree import Tree
 __all__ = [
     "Change",
     "Checkpoints",
+    "clear_places",
     "normalize_partition",
     "normalize_root",
     "partitions_of",
@@ -48,7 +51,7 @@ __all__ = [
 _DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 _NUMBERED = (*(kind.value for kind in (FileKind.LOG, *_INDEXES, FileKind.PRODUCER_SNAPSHOT)), _CLEANED, _SWAP)
-_WORDS = re.compile(r"\s+")
+_WORDS = re.compile(r"\s+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,9 @@ def normalize_root(tree: Tree) -> list[Change]:
         if name in tree.directories:
             tree.remove_directory(name)
             changes.append(Change(name, "a directory in the place of a checkpoint takes the log directory offline"))
+        if name + TEMPORARY in tree.files:
+            tree.delete(name + TEMPORARY)
+            changes.append(Change(name + TEMPORARY, "left of a write that was cut short; a broker overwrites it"))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
 
@@ -151,6 +157,21 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
     return found
 
 
+def clear_places(tree: Tree, directory: str) -> list[Change]:
+    """Directories where a broker writes its own files: it may start beside one, and stops when it comes to it."""
+    changes: list[Change] = []
+    for path in sorted(tree.directories):
+        parent, _, name = path.partition("/")
+        parsed = parse_segment_file(name) if parent == directory else None
+        if parsed is not None and segment_file(parsed.base_offset, parsed.kind) == name:
+            tree.remove_directory(path)
+            changes.append(Change(path, "a directory in the place of a file of a segment"))
+        elif path == f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}":
+            tree.remove_directory(path)
+            changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
+    return changes
+
+
 def normalize_partition(tree: Tree, directory: str, donor: str | None = None) -> list[Change]:
     """Put out of the way what the broker could not load in a partition directory.
 
@@ -181,8 +202,11 @@ class _Partition:
 
     def names(self) -> None:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""
-        for name in self.tree.names(self.directory):
+        snapshot = FileKind.PRODUCER_SNAPSHOT.value
+        for name in self.tree.all_names(self.directory):
             if name.endswith(_DELETED) or not name.endswith(_NUMBERED):
+                continue
+            if not is_seen_by_java(name) and not name.endswith(snapshot):
                 continue
             parsed = parse_segment_file(name)
             if parsed is None:

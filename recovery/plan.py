@@ -15,11 +15,13 @@ from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT,
     CLUSTER_METADATA_DIRECTORY,
+    LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    TEMPORARY,
     FileKind,
     parse_segment_file,
 )
@@ -44,6 +46,11 @@ _READ_BY_A_BROKER = frozenset({
     META_PROPERTIES, CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT,
 })  # fmt: skip
+_CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
+_WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
+"""What is left of a checkpoint's writing; every orderly stop takes it."""
+_OWN_FILES = _CHECKPOINTS | _WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
+"""Of the log directory: what is read and written here."""
 
 __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
 
@@ -163,6 +170,7 @@ def make_plan(
         return plan
     else:
         plan.actions = difference(found, result.tree)
+        plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
     if mark_clean:
@@ -231,13 +239,13 @@ def _plan_safely(
         workers=workers,
     )
     plan.findings = result.findings()
-    plan.refusal = result.refusal
+    plan.refusal = _link_in_the_way(found) or result.refusal or _through_a_link(result.tree)
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = partition_plans(found, result.partitions, plan.actions)
     for partition in plan.partitions:
         partition.gaps = result.lost.get(partition.name, [])
     starts = plan.broker.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
-    if starts and not any(action.path not in WRITTEN_AT_STOP for action in plan.actions):
+    if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)
@@ -252,6 +260,21 @@ def _beyond_strict(findings: list[Finding]) -> str | None:
     return f"mode strict cuts torn and zero tails only, and there is {worse[0]}{more}"
 
 
+def _link_in_the_way(found: Survey) -> str | None:
+    for path in found.dangling:
+        name = path.rpartition("/")[2]
+        if path in _CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
+            return f"{path} is a symbolic link to nothing, which takes the log directory offline: remove it"
+    return None
+
+
+def _through_a_link(after: Tree) -> str | None:
+    path = after.written_through()
+    if path is None:
+        return None
+    return f"{path} is a symbolic link to nothing, through which a broker would write: remove it"
+
+
 def _unsafe(found: Survey, actions: list[Action]) -> str | None:
     """Why acting could touch bytes that are not the directory's own."""
     for action in actions:
@@ -262,7 +285,7 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
                 "too; work on a copy instead"
             )
     for path, what in found.special.items():
-        if "/" in path or path in _READ_BY_A_BROKER:
+        if "/" in path or path in _READ_BY_A_BROKER | _OWN_FILES:
             return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
         if what == LINKED_DIRECTORY:
             return (

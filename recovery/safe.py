@@ -7,10 +7,12 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 
+from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -18,7 +20,10 @@ from kafkalog.codec.names import (
     FileKind,
     PartitionName,
     parse_segment_file,
+    segment_file,
 )
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import next_data
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import (
@@ -29,22 +34,34 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
 )
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Tree, join
+from kafkalog.recovery.broker.tree import Content, Slice, Tree, join
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
+    clear_places,
     normalize_partition,
     normalize_root,
     partitions_of,
     topic_ids,
 )
 from kafkalog.recovery.salvage import salvage
-from kafkalog.recovery.soundness import Cut, SoundLog, end_of_last_sound, log_segments, sound_prefix
+from kafkalog.recovery.soundness import (
+    Cut,
+    SoundLog,
+    bytes_above,
+    end_of_last_sound,
+    log_segments,
+    sound_prefix,
+)
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["SafeResult", "recover_safely"]
 
+_SLOTS = 1 << 14
+"""of an index that are read at a time"""
 _ROUNDS = 40
+_SHORTENED = 12
+"""Times that a log is shortened to the last offset that was there before; then to the first."""
 _FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
 _LARGEST_INDEX = 1 << 30
 
@@ -59,6 +76,8 @@ class SafeResult:
     """partition directory -> where its log is cut"""
     changes: list[Change] = field(default_factory=list)
     """what was put out of the way, and why"""
+    repeats: dict[str, Cut] = field(default_factory=dict)
+    """partition directory -> the first batch that is kept although its offset was there before"""
     repairs: list[Finding] = field(default_factory=list)
     """bits that were turned over"""
     lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -69,6 +88,10 @@ class SafeResult:
         """The reasons of cuts and changes."""
         found = [
             Finding(cut.code, Severity.ERROR, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
+        ]
+        found += [
+            Finding(each.code, Severity.WARNING, each.position, None, f"{each.detail}; it stays", each.path)
+            for each in self.repeats.values()
         ]
         found += self.repairs
         found += [
@@ -112,7 +135,11 @@ class _PartitionRun:
         self.log_start = 0 if is_metadata else max(points.log_starts.get(self.key, 0), 0)
         self.start = self._first_scanned()
         self.cut: Cut | None = None
+        self.repeat: Cut | None = None
         self.took_theirs = False
+        self.shortened = 0
+        self.floor = Content()
+        """logs of the broker's own result that are not to be lost"""
         self.lost: list[tuple[int, int]] = []
         self.repairs: list[Finding] = []
 
@@ -158,12 +185,14 @@ class _PartitionRun:
         theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
-            kept = keeps(theirs.tree, self.result_directory(theirs), untouched, sound, self.start)
-            kept = kept and self.keepable(sound) is sound
+            kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
             if kept and self.is_stable(theirs, self.log_start):
-                self.cut = sound.cut
+                left = sound_prefix(theirs.tree, self.result_directory(theirs), start=self.start)
+                self.cut, self.repeat = (None if left.ends_at_rest else sound.cut), left.repeat
                 self.took_theirs = True
                 return theirs
+            if sound.repeat is not None:
+                self.floor = self.reached(theirs)
         return self.settle(self.keepable(sound_prefix(self.original, self.directory, start=self.start)))
 
     def rebuilt(self) -> BrokerResult:
@@ -182,6 +211,8 @@ class _PartitionRun:
         if sound.cut is None or (rules.repair is None and not rules.resume):
             return sound
         found = salvage(self.original, self.directory, start=self.start, repair=rules.repair, resume=rules.resume)
+        if not rules.resume and sum(found.sizes.values()) < sum(sound.sizes.values()):
+            return sound  # it stopped at an older offset, which later ones go on behind
         self.lost, self.repairs = found.lost, found.repairs
         return found
 
@@ -193,15 +224,45 @@ class _PartitionRun:
         """Its name afterwards."""
         return self.result_of(result).stray or self.directory
 
+    def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
+        """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split).
+
+        And the log ends behind all of it: what lies above a broker's log end is there and still out of reach.  That is
+        put up with only where ending the log sooner would take more.
+        """
+        directory = self.result_directory(theirs)
+        kept, ours = logs(theirs.tree, directory), sound_logs(before, sound)
+        end = self.result_of(theirs).log_end_offset
+        if kept == ours:
+            return sound.repeat is None or end == sound.log_end_offset
+        walked = sound_prefix(theirs.tree, directory, start=self.start)
+        if not covers(kept, ours) or (walked.cut is not None and not walked.ends_at_rest):
+            return False
+        if walked.ends_at_rest:
+            hidden = bytes_above(theirs.tree, directory, end)
+            return hidden < kept.size - ours.size and can_go_on(theirs.tree, directory, end)
+        return walked.repeat is None or end == walked.log_end_offset
+
+    def reached(self, theirs: BrokerResult) -> Content:
+        """The logs of the broker's result if it is stable and the log ends behind all of it, else nothing."""
+        directory = self.result_directory(theirs)
+        walked = sound_prefix(theirs.tree, directory, start=self.start)
+        ends = walked.cut is None and walked.log_end_offset == self.result_of(theirs).log_end_offset
+        return logs(theirs.tree, directory) if ends and self.is_stable(theirs, self.log_start) else Content()
+
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Cut, rebuild, and let the broker look until it changes nothing."""
         self.check_topic_id()
-        tree = self.original.copy()
-        self.cut = sound.cut
-        self.keep(tree, sound)
+        tree = self.kept(sound)
         for _ in range(_ROUNDS):
             self.log_start = min(self.log_start, last_start(tree, self.directory, self.log_start))
             result = self.load(tree, recovery_point=self.start, log_start=self.log_start)
+            if sound.repeat is not None and not is_index_full(result):
+                until = self.in_the_way(result, sound)
+                if until is not None:
+                    sound = self.shorter(sound, until)
+                    tree = self.kept(sound)
+                    continue
             if result.outcome != Outcome.LOADED:
                 tree = self.cut_at_failure(tree, result)
                 continue
@@ -209,6 +270,37 @@ class _PartitionRun:
                 return result
             tree = self.as_started_again(result)
         raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
+
+    def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
+        """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
+        if result.outcome == Outcome.LOADED:
+            partition = self.result_of(result)
+            if partition.emptied is not None:
+                detail = "an older offset that an index of Kafka's would not take: Kafka would empty the segment"
+                return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
+            if partition.log_end_offset != sound.log_end_offset:
+                return sound.last_repeat
+            until = hides_others(result.tree, self.result_directory(result))
+            if until is not None:
+                found = sound_prefix(self.original, self.directory, start=self.start, until=until)
+                return until if covers(sound_logs(self.original, found), self.floor) else None
+            return None
+        error = result.error
+        if error is None or error.position is None or error.segment_path is None:
+            return sound.last_repeat
+        detail = f"Kafka does not start on this batch: {result.exception}: {result.message}"
+        return Cut(error.segment_path, error.position, FindingCode.BROKER_REFUSES, detail)
+
+    def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
+        """The sound log without what is in the way; in any case with one repeated offset less."""
+        self.shortened += 1
+        last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
+        size = sum(sound.sizes.values())
+        for each in (until, last) if last is sound.last_repeat else (last,):
+            found = sound_prefix(self.original, self.directory, start=self.start, until=each)
+            if sum(found.sizes.values()) < size:
+                return found
+        return sound_prefix(self.original, self.directory, start=self.start, until=sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
         """What the next start makes of a result, under the directory's own name.
@@ -222,9 +314,9 @@ class _PartitionRun:
         if again is None:
             raise _CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
         tree = self.original.copy()
-        for name in tree.names(self.directory):
+        for name in tree.all_names(self.directory):
             tree.delete(f"{self.directory}/{name}")
-        for name in again.tree.names(directory):
+        for name in again.tree.all_names(directory):
             tree.files[f"{self.directory}/{name}"] = again.tree.files[f"{directory}/{name}"]
         return tree
 
@@ -237,6 +329,13 @@ class _PartitionRun:
                 f"the topic id of {self.directory} cannot be read ({error}), and neither another partition of the "
                 "topic in this directory nor the metadata beside it knows it; name it with --topic-id"
             ) from None
+
+    def kept(self, sound: SoundLog) -> Tree:
+        """The directory with the sound part of its logs."""
+        tree = self.original.copy()
+        self.cut, self.repeat = sound.cut, sound.repeat
+        self.keep(tree, sound)
+        return tree
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
@@ -258,18 +357,14 @@ class _PartitionRun:
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
         """Cut at the batch that the broker stumbles over; where it is none, rebuild everything beside the logs."""
         message = result.message or ""
-        if any(text in message for text in _FULL_INDEX):
+        if is_index_full(result):
             raise _CannotSettleError(self.smallest_index(tree))
         error = result.error
         path = None if error is None else error.segment_path
         if error is None or error.position is None or path is None or path not in tree.files:
             if self.start > 0:
                 self.start = 0
-                tree = self.original.copy()
-                sound = sound_prefix(tree, self.directory)
-                self.cut = sound.cut
-                self.keep(tree, sound)
-                return tree
+                return self.kept(sound_prefix(self.original, self.directory))
             raise _CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
         detail = f"Kafka does not start on this batch: {result.exception}: {message}"
         self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
@@ -312,6 +407,11 @@ class _PartitionRun:
         return first.outcome == Outcome.LOADED and run.is_stable(first, self.log_start)
 
 
+def is_index_full(result: BrokerResult) -> bool:
+    """The broker does not start because the indexes do not fit into the size that is set."""
+    return result.outcome != Outcome.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
+
+
 def load_again(run: _PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
     """The broker on its own result, unclean and from the first segment; None if it does not start."""
     if directory != run.directory:  # a stray directory is another one's name now
@@ -335,14 +435,78 @@ def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
     return True
 
 
-def keeps(tree: Tree, directory: str, before: Tree, sound: SoundLog, start: int) -> bool:
-    """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split)."""
-    theirs = join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
-    ours = join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
-    if theirs == ours:
-        return True
-    walked = sound_prefix(tree, directory, start=start)
-    return walked.cut is None and sum(walked.sizes.values()) >= sum(sound.sizes.values())
+def logs(tree: Tree, directory: str) -> Content:
+    """All logs of a partition behind each other."""
+    return join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
+
+
+def sound_logs(before: Tree, sound: SoundLog) -> Content:
+    """What is sound of them."""
+    return join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
+
+
+def covers(kept: Content, wanted: Content) -> bool:
+    """All bytes of original files that one content has are in the other, in whatever order."""
+    there: dict[str, list[tuple[int, int]]] = {}
+    for part in kept.parts:
+        if isinstance(part, Slice):
+            there.setdefault(part.origin, []).append((part.start, part.start + part.length))
+    for spans in there.values():
+        spans.sort()
+    return all(
+        isinstance(part, Slice) and _spans(there.get(part.origin, []), part.start, part.start + part.length)
+        for part in wanted.parts
+    )
+
+
+def _spans(spans: list[tuple[int, int]], start: int, end: int) -> bool:
+    for low, high in spans:
+        if low > start:
+            break
+        start = max(start, high)
+    return start >= end
+
+
+def hides_others(tree: Tree, directory: str) -> Cut | None:
+    """The first batch with an index entry that lies below offsets before it: who asks for those is led behind them."""
+    for base, path in log_segments(tree, directory):
+        index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
+        indexed = {position for _relative, position in entries_of(tree, index, OFFSET_ENTRY)}
+        highest = -1
+        for batch in Scanner(tree.source(path), check_crc=False) if indexed else ():
+            if batch.last_offset < highest and batch.position in indexed:
+                detail = f"offset {batch.last_offset} behind {highest}, to which an index of Kafka's would lead"
+                return Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
+            highest = max(highest, batch.last_offset)
+    return None
+
+
+def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int, ...]]:
+    """The slots of an index, if it is there; of those in a hole, which are all zeros, only the first."""
+    if path not in tree.files:
+        return
+    source, size = tree.source(path), layout.size
+    position, end = 0, source.size - source.size % size
+    while position < end:
+        data = next_data(source, position, end)
+        if data - data % size > position:
+            yield layout.struct.unpack(bytes(size))
+            position = data - data % size
+            continue
+        piece = bytes(source.read(position, min(_SLOTS * size, end - position)))
+        yield from layout.struct.iter_unpack(piece)
+        position += len(piece)
+
+
+def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
+    """The active segment's indexes hold nothing from the log's end on: else no append that is indexed succeeds."""
+    base, _path = log_segments(tree, directory)[-1]
+    for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
+        path = f"{directory}/{segment_file(base, kind)}"
+        relative = 0 if kind is FileKind.OFFSET_INDEX else 1
+        if any(base + entry[relative] >= end_offset for entry in entries_of(tree, path, layout)):
+            return False
+    return True
 
 
 def parse_base(path: str) -> int:
@@ -367,9 +531,9 @@ def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.base_offset in bases and parsed.kind is FileKind.TRANSACTION_INDEX:
             tree.write(f"{directory}/{name}", b"")
-    for prefix in (f"{directory}/{base:020d}" for base in sorted(bases)):
-        tree.write(prefix + FileKind.OFFSET_INDEX.value, b"")
-        tree.write(prefix + FileKind.TIME_INDEX.value, b"")
+    for base in sorted(bases):
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            tree.write(f"{directory}/{segment_file(base, kind)}", b"")
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
@@ -393,6 +557,7 @@ class _Outcome:
     refusal: str | None = None
     changes: list[Change] = field(default_factory=list)
     cut: Cut | None = None
+    repeat: Cut | None = None
     repairs: list[Finding] = field(default_factory=list)
     lost: list[tuple[int, int]] = field(default_factory=list)
     result: PartitionResult | None = None
@@ -467,8 +632,10 @@ def _recover_partition(
     donor: str | None,
 ) -> _Outcome:
     """One directory, in a tree of its own with those of the same topic-partition."""
-    untouched = _with_copy(tree, directory, name)
     directories = set(tree.directories)
+    cleared = clear_places(tree, directory)
+    left = set(tree.directories)
+    untouched = _with_copy(tree, directory, name)
     changes = normalize_partition(tree, directory, donor)
     run = _PartitionRun(_with_copy(tree, directory, name), directory, name, points, rules)
     try:
@@ -479,13 +646,14 @@ def _recover_partition(
     return _Outcome(
         directory,
         name,
-        changes=[] if run.took_theirs else changes,
+        changes=cleared if run.took_theirs else [*cleared, *changes],
         cut=run.cut,
+        repeat=run.repeat,
         repairs=run.repairs,
         lost=run.lost,
         result=run.result_of(loaded),
-        removed_directories=sorted(directories - tree.directories),
-        files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.names(new)},
+        removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
+        files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.all_names(new)},
         log_start=run.log_start,
         is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
     )
@@ -510,7 +678,7 @@ def _put(tree: Tree, outcome: _Outcome) -> None:
         return
     for path in outcome.removed_directories:
         tree.remove_directory(path)
-    for name in tree.names(outcome.directory):
+    for name in tree.all_names(outcome.directory):
         tree.delete(f"{outcome.directory}/{name}")
     if outcome.new_directory != outcome.directory:
         tree.rename_directory(outcome.directory, outcome.new_directory)
@@ -528,6 +696,8 @@ def _take_over(result: SafeResult, outcome: _Outcome, after: Checkpoints) -> Non
     result.repairs += outcome.repairs
     if outcome.cut is not None:
         result.cuts[outcome.directory] = outcome.cut
+    if outcome.repeat is not None:
+        result.repeats[outcome.directory] = outcome.repeat
     if outcome.lost:
         result.lost[outcome.directory] = outcome.lost
     partition, name = outcome.result, outcome.name

@@ -80,7 +80,7 @@ class _Salvage:
             header = batch.header
             last = header.last_offset
             first = header.base_offset if isinstance(header, BatchHeader) else last
-            problem = offset_problem(header.magic, first, last, base, self._last)
+            problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
             if problem is not None:
                 return _Stop(batch.position, *problem, is_tail=False)
             self._note_gap(first)

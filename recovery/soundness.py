@@ -1,8 +1,12 @@
-"""Where a log stops being sound: the strict walk that decides what `safe` keeps.
+"""Where a log stops being sound: the walk that decides what `safe` keeps.
 
 Stricter than the broker where the broker's later starts or its readers would stumble: checksum and size as there, and
-also a known magic, a last offset that is not below the base, offsets that increase within and across segments.  What
-merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no reason to cut.
+also a known magic, a last offset that is not below the base, and an end where the highest offset is the last one.  What
+merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no reason to cut.  Nor are batches whose
+offsets were there before (a copy, an older piece of the log), as long as later ones go on: a reader passes over them,
+and the broker keeps them.  Where none goes on, the broker would take an older offset for the log's end and hide what
+lies above it; so the log ends behind its highest offset then.  An offset that the segment's indexes cannot hold
+stops a broker if lower ones follow it; the log ends before it.
 """
 
 from __future__ import annotations
@@ -13,15 +17,15 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
-from kafkalog.codec.names import FileKind, parse_segment_file
-from kafkalog.codec.rules import MAGICS
+from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
+from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.broker.tree import Content, Tree
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderRun
 
-__all__ = ["Cut", "SoundLog", "end_of_last_sound", "log_segments", "offset_problem", "sound_prefix"]
+__all__ = ["Cut", "SoundLog", "bytes_above", "end_of_last_sound", "log_segments", "offset_problem", "sound_prefix"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,14 @@ class SoundLog:
     """first and last offset of every range that is gone, damage having been passed"""
     repairs: list[Finding] = field(default_factory=list)
     """bits that were turned over, with their proof"""
+    repeat: Cut | None = None
+    """the first batch that is kept although its first offset was there before"""
+    last_repeat: Cut | None = None
+    """the last such batch"""
+    log_end_offset: int = 0
+    """where a broker's log ends: behind the last batch, and not before the last segment, even an empty one"""
+    ends_at_rest: bool = False
+    """nothing is wrong but that the last batches do not reach the highest offset, which is why they are cut"""
 
 
 def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
@@ -57,12 +69,14 @@ def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     found = []
     for name in tree.names(directory):
         parsed = parse_segment_file(name)
-        if parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending:
+        if parsed is not None and segment_file(parsed.base_offset, FileKind.LOG) == name:
             found.append((parsed.base_offset, f"{directory}/{name}"))
     return sorted(found)
 
 
 _LAST_OFFSET = 2**63 - 1
+_NONE = -1
+"""No offset yet: every offset of a sound batch is higher."""
 _STOP_CODES = {
     StopReason.TORN_TAIL: FindingCode.TORN_TAIL,
     StopReason.ZERO_TAIL: FindingCode.ZERO_TAIL,
@@ -70,7 +84,7 @@ _STOP_CODES = {
 }
 
 
-def offset_problem(magic: int, first: int, last: int, base: int, before: int | None) -> tuple[FindingCode, str] | None:
+def offset_problem(magic: int, first: int, last: int, base: int, before: int = _NONE) -> tuple[FindingCode, str] | None:
     """Why a batch with these offsets is not sound in a segment that begins at `base`, behind offset `before`."""
     if magic not in MAGICS:
         return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
@@ -78,36 +92,60 @@ def offset_problem(magic: int, first: int, last: int, base: int, before: int | N
         return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
     if last < base:
         return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
-    if before is not None and first <= before:
+    if first <= before:
         return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {before}"
     if last >= _LAST_OFFSET:
         return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
     return None
 
 
-def _sound_batches(run: HeaderRun, base: int, before: int | None) -> int:
+def _sound_batches(run: HeaderRun, base: int) -> int:
     """How many batches of a run have offsets without an `offset_problem`, from the first one on."""
     first, last = run["base_offset"], run.last_offsets
     fine = (last >= first) & (first >= 0) & (last >= base) & (last < _LAST_OFFSET)
-    fine[1:] &= first[1:] > last[:-1]
-    if before is not None:
-        fine[0] &= bool(first[0] > before)
     return len(run) if fine.all() else int(fine.argmin())
 
 
+@dataclass(slots=True)
+class _Front:
+    """The latest batch that reaches the highest offset so far."""
+
+    path: str
+    position: int
+    first: int
+    last: int
+    overflows: bool
+    """the indexes of its segment cannot hold its offset"""
+
+
+@dataclass(slots=True)
+class _Rest:
+    """Where the batches behind the front begin, all of which end below it."""
+
+    path: str
+    position: int
+    first: int
+    """offset of the first of them"""
+
+
 class _Walk:
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, until: Cut | None) -> None:
         self._tree = tree
-        self._before: tuple[str, int, int, int] | None = None
-        """path, position, first offset and last offset of the batch before"""
-        self._two_before = -1
-        """last offset of the batch before that, or what lies before the segment"""
+        self._until = until
+        self._highest = _NONE
+        self._front: _Front | None = None
+        self._rest: _Rest | None = None
+        self._repeat: Cut | None = None
+        self._first_repeat: Cut | None = None
+        """these stay only if a later batch reaches the highest offset again"""
+        self.misplaced: Cut | None = None
+        """where to walk to instead"""
         self.result = SoundLog()
 
     def segment(self, base: int, path: str) -> bool:
         """Walk one segment; False if the log ends in it."""
-        if self._before is None:
-            self._two_before = base - 1
+        if base > self._highest:  # the log goes on from there, even if nothing is in it
+            self._go_on()
         position = 0
         table = self._tree.headers(path)
         source = self._tree.source(path)
@@ -128,54 +166,105 @@ class _Walk:
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
-        """Take in one batch; False if it is not sound."""
+        """Take in one batch; False if it is not sound, or where the walk is to end."""
+        if self._ends_at(path, position):
+            return False
         last = header.last_offset
         first = header.base_offset if isinstance(header, BatchHeader) else last
-        problem = offset_problem(header.magic, first, last, base, self._before_last)
+        problem = offset_problem(header.magic, first, last, base)
         if problem is not None:
-            code, detail = problem
-            if code is FindingCode.OFFSET_NOT_INCREASING and self._before_is_outlier(first):
-                self._cut_at_batch_before(f"offset {self._before_last} is far ahead of what follows")
-            else:
-                self._cut(path, position, code, detail)
+            self._cut(path, position, *problem)
             return False
-        self._sound(path, position, first, last)
+        if first <= self._highest:
+            self._note_repeat(path, position, first, self._highest)
+        if last >= self._highest:
+            self._set_front(path, position, first, last, base)
+        elif self._front is not None and self._front.overflows:
+            self.misplaced = self._front_as_cut(last)
+            return False
+        else:
+            self._add_to_rest(path, position, first)
         return True
 
-    def _sound(self, path: str, position: int, first: int, last: int) -> None:
-        if self._before is not None:
-            self._two_before = self._before[3]
-        self._before = (path, position, first, last)
+    def _ends_at(self, path: str, position: int) -> bool:
+        until = self._until
+        if until is None or (until.path, until.position) != (path, position):
+            return False
+        self._cut(path, position, until.code, until.detail)
+        return True
+
+    def _set_front(self, path: str, position: int, first: int, last: int, base: int) -> None:
+        self._front = _Front(path, position, first, last, last - base > MAX_RELATIVE_OFFSET)
+        self._highest = last
+        self._go_on()
         self.result.end_offset = last + 1
 
+    def _go_on(self) -> None:
+        """What is there so far is not the end of the log, and stays."""
+        self._rest = None
+        self.result.repeat = self.result.repeat or self._first_repeat
+        self.result.last_repeat = self._repeat
+
+    def _front_as_cut(self, last: int) -> Cut:
+        front = self._front
+        if front is None:
+            raise AssertionError(last)
+        detail = f"offset {front.last} does not fit into its segment, and {last} follows"
+        return Cut(front.path, front.position, FindingCode.OFFSET_ABOVE_SEGMENT, detail)
+
+    def _add_to_rest(self, path: str, position: int, first: int) -> None:
+        self._rest = self._rest or _Rest(path, position, first)
+
+    def _note_repeat(self, path: str, position: int, first: int, before: int) -> None:
+        detail = f"offset {first} behind {before}"
+        self._repeat = Cut(path, position, FindingCode.OFFSET_NOT_INCREASING, detail)
+        self._first_repeat = self._first_repeat or self._repeat
+
     def _run(self, path: str, run: HeaderRun, base: int) -> bool:
-        """Take in many batches; False if one of them is not sound."""
-        count = _sound_batches(run, base, self._before_last)
-        for number in range(max(count - 2, 0), count):  # only the last two are remembered
-            first, last = int(run["base_offset"][number]), int(run.last_offsets[number])
-            self._sound(path, int(run.positions[number]), first, last)
+        """Take in many batches; False if one of them is not sound, or where the walk is to end."""
+        count = _sound_batches(run, base)
+        if self._until is not None and self._until.path == path:
+            number = run.number_at(self._until.position)
+            count = count if number is None else min(count, number)
+        overflows = count and int(run.last_offsets[:count].max()) - base > MAX_RELATIVE_OFFSET
+        if overflows or (self._front is not None and self._front.overflows):
+            return all(self._batch(path, int(run.positions[n]), run.header(n), base) for n in range(len(run)))
+        if count:
+            self._take_in(path, run, count, base)
         return count == len(run) or self._batch(path, int(run.positions[count]), run.header(count), base)
 
-    @property
-    def _before_last(self) -> int | None:
-        return None if self._before is None else self._before[3]
-
-    def _before_is_outlier(self, first: int) -> bool:
-        """The batch before jumped ahead, and this one goes on somewhere behind the one before that."""
-        return self._before is not None and self._before[2] > self._two_before + 1 and first > self._two_before
+    def _take_in(self, path: str, run: HeaderRun, count: int, base: int) -> None:
+        """What `_batch` does, for the first `count` batches of a run, which are sound."""
+        first, last, places = run["base_offset"][:count], run.last_offsets[:count], run.positions
+        before = run.highest_before(count, self._highest)
+        fronts = (last >= before).nonzero()[0]
+        rest = int(fronts[-1]) + 1 if len(fronts) else 0
+        repeats = (first <= before).nonzero()[0]
+        kept = repeats[repeats < rest]
+        for number in [int(kept[0]), int(kept[-1])] if len(kept) else []:
+            self._note_repeat(path, int(places[number]), int(first[number]), int(before[number]))
+        if rest:
+            number = rest - 1
+            self._set_front(path, int(places[number]), int(first[number]), int(last[number]), base)
+        if rest < count:  # all of it lies below the highest offset
+            self._note_repeat(path, int(places[rest]), int(first[rest]), int(before[rest]))
+            self._add_to_rest(path, int(places[rest]), int(first[rest]))
 
     def _cut(self, path: str, position: int, code: FindingCode, detail: str) -> None:
         self.result.cut = Cut(path, position, code, detail)
+        paths = list(self.result.sizes)
+        for later in paths[paths.index(path) + 1 :] if path in paths else []:
+            del self.result.sizes[later]
         self.result.sizes[path] = position
 
-    def _cut_at_batch_before(self, detail: str) -> None:
-        if self._before is None:
-            raise AssertionError(detail)
-        path, position, _first, _last = self._before
-        for later in [known for known in self.result.sizes if known > path]:
-            del self.result.sizes[later]
-        self._cut(path, position, FindingCode.OFFSET_NOT_INCREASING, detail)
-        self.result.end_offset = self._two_before + 1
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def end_behind_front(self) -> None:
+        """The log ends where its highest offset is."""
+        if self._front is not None and self._rest is not None:
+            detail = f"offset {self._rest.first} behind {self._front.last}, and nothing goes on from there"
+            self.result.ends_at_rest = self.result.cut is None
+            self._cut(self._rest.path, self._rest.position, FindingCode.OFFSET_NOT_INCREASING, detail)
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:
@@ -187,26 +276,48 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
     for number in range(len(segments) - 1, -1, -1):
         if tree.files[segments[number][1]].size == 0:
             continue
-        walk = _Walk(tree)
+        walk = _Walk(tree, None)
         for base, path in islice(segments, number, None):
             if not walk.segment(base, path):
                 break
+        if walk.misplaced is not None:
+            return sound_prefix(tree, directory, start=segments[number][0]).end_offset
         if walk.result.end_offset is not None:
             return walk.result.end_offset
     return None
 
 
-def sound_prefix(tree: Tree, directory: str, *, start: int = 0) -> SoundLog:
+def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | None = None) -> SoundLog:
     """Walk the segments of a partition from the one that holds `start`; earlier ones count as sound.
 
-    Sizes are bytes.
+    The walk goes to the batch of `until` at most.  Sizes are bytes.
     """
+    walk = _walk(tree, directory, start, until)
+    if walk.misplaced is not None:
+        walk = _walk(tree, directory, start, walk.misplaced)
+    walk.end_behind_front()
+    bases = [base for base, path in log_segments(tree, directory) if path in walk.result.sizes]
+    walk.result.log_end_offset = max(walk.result.end_offset or 0, *bases[-1:], 0)
+    return walk.result
+
+
+def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
+    """Bytes of the batches that reach beyond a log's end; checksums are not looked at."""
+    return sum(
+        batch.size
+        for _base, path in log_segments(tree, directory)
+        for batch in Scanner(tree.source(path), check_crc=False)
+        if batch.last_offset >= end_offset
+    )
+
+
+def _walk(tree: Tree, directory: str, start: int, until: Cut | None) -> _Walk:
     segments = log_segments(tree, directory)
-    walk = _Walk(tree)
+    walk = _Walk(tree, until)
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
     for _base, path in segments[:first]:
         walk.result.sizes[path] = tree.files[path].size
     for base, path in segments[first:]:
         if not walk.segment(base, path):
             break
-    return walk.result
+    return walk

@@ -58,7 +58,9 @@ class Survey:
     directories: Mapping[str, int]
     """modification time in ns"""
     special: Mapping[str, str]
-    """live symbolic links, FIFOs and the like, and what they are; dangling links are left out, as the broker does"""
+    """live symbolic links, FIFOs and the like, and what they are"""
+    dangling: frozenset[str] = frozenset()
+    """symbolic links to nothing"""
     on_read: OnRead | None = None
     """told the path and the end of every read"""
     tables: HeaderTables | None = None
@@ -74,7 +76,11 @@ class Survey:
             self.tables = HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: self.source(largest)))
         tables = self.tables
         return Tree(
-            sizes, self.directories, self.source, lambda path, size: tables.of(os.path.join(self.root, path), size)
+            sizes,
+            self.directories,
+            self.source,
+            lambda path, size: tables.of(os.path.join(self.root, path), size),
+            self.dangling,
         )
 
     def source(self, path: str) -> FileSource:
@@ -152,10 +158,11 @@ def survey(
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
-    found = Survey(os.path.realpath(root), {}, {}, {}, on_read, tables)
+    found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, tables=tables)
     files: dict[str, FileFacts] = {}
     directories: dict[str, int] = {}
     special: dict[str, str] = {}
+    dangling: set[str] = set()
 
     def walk(relative: str, depth: int) -> None:
         for entry in scan_directory(os.path.join(found.root, relative)):
@@ -178,7 +185,9 @@ def survey(
                     special[path] = LINKED_DIRECTORY
             elif os.path.exists(entry.path):
                 special[path] = "a symbolic link"
+            else:
+                dangling.add(path)
 
     walk("", 0)
-    found.files, found.directories, found.special = files, directories, special
+    found.files, found.directories, found.special, found.dangling = files, directories, special, frozenset(dangling)
     return found

@@ -88,6 +88,12 @@ class HeaderRun(BatchRun):
         number = int(self.positions.searchsorted(position))
         return number if number < len(self) and int(self.positions[number]) == position else None
 
+    def highest_before(self, end: int, highest: int) -> npt.NDArray[np.int64]:
+        """For each of the first `end` batches the highest last offset before it; `highest` is that before the run."""
+        offsets = np.concatenate([np.array([highest], np.int64), self.last_offsets[:end]])
+        highest_so_far: npt.NDArray[np.int64] = np.maximum.accumulate(offsets)
+        return highest_so_far[:-1]
+
     def has_producers(self, first: int, end: int) -> bool:
         """Some of the batches from number `first` up to `end` are of an idempotent or transactional producer."""
         return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())

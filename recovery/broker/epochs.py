@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
 from kafkalog.codec.text import LeaderEpoch, encode_leader_epochs
 from kafkalog.recovery.broker.java import (
     IllegalArgumentError,
@@ -93,7 +93,7 @@ class LeaderEpochCache:
         """in the order of epochs, in which their start offsets increase too"""
         self._pending = self._assigned = False
         path = self._path
-        if path in tree.directories:
+        if path in tree.directories or path in tree.links:
             raise KafkaStorageError(f"Error while reading checkpoint file {path}")
         if path not in tree.files:
             tree.write(path, b"")
@@ -131,7 +131,10 @@ class LeaderEpochCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """A batch of a new epoch was seen."""
-        self._assigned = self._assign(LeaderEpoch(epoch, start_offset)) or self._assigned
+        if self._assign(LeaderEpoch(epoch, start_offset)):
+            self._assigned = True
+            if self._path + TEMPORARY in self._tree.directories:  # fails at once, and not when it is written
+                self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop epochs that begin at or behind the log's end; written with the next flush."""
@@ -160,9 +163,12 @@ class LeaderEpochCache:
         self._write()
 
     def flush(self) -> None:
-        """Write what truncation changed."""
+        """Write what is new and what truncation changed; a directory in the way of the latter is put up with.
+
+        Source: `CheckpointFile.writeIfDirExists`.
+        """
         self._write_assigned()
-        if self._pending:
+        if self._pending and self._path + TEMPORARY not in self._tree.directories:
             self._write()
 
     def _write_assigned(self) -> None:
@@ -170,5 +176,13 @@ class LeaderEpochCache:
             self._write()
 
     def _write(self) -> None:
+        """Written beside and renamed: what an earlier write left there is gone then."""
         self._pending = self._assigned = False
+        temporary = self._path + TEMPORARY
+        if temporary in self._tree.directories:
+            raise KafkaStorageError(f"Error while writing to checkpoint file {self._path}: {temporary} is a directory")
         self._tree.write(self._path, encode_leader_epochs(self.epochs.values()))
+        if temporary in self._tree.links:  # the link is what is renamed
+            self._tree.write(temporary, b"")
+        else:
+            self._tree.delete(temporary)

@@ -61,6 +61,8 @@ class LoadedLog:
     segments: list[LogSegment]
     first_scanned: int | None
     cut_at: int | None
+    emptied: tuple[str, int] | None
+    """log file and position of the batch because of which a segment was emptied"""
 
 
 def _offset_of(name: str) -> int:
@@ -138,6 +140,7 @@ class PartitionLoader:
         """the snapshots as the recovery of the segment before has left them"""
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
+        self._emptied: tuple[str, int] | None = None
         self.epochs = LeaderEpochCache(tree, request.directory)
         self._producers = self._new_producers()
 
@@ -179,7 +182,9 @@ class PartitionLoader:
         segments = self._segments.all()
         for segment in segments:
             segment.store()
-        return LoadedLog(log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at)
+        return LoadedLog(
+            log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at, self._emptied
+        )
 
     def _touch_first_unstable(self, log_start: int) -> None:
         """Finding the first open transaction opens the offset index of its segment."""
@@ -277,7 +282,9 @@ class PartitionLoader:
                 self._first_scanned = segment.base_offset
             try:
                 truncated = self._recover_segment(segment)
-            except (InvalidOffsetError, JavaIOError):
+            except (InvalidOffsetError, JavaIOError) as error:
+                if error.segment_path is not None and error.position is not None:
+                    self._emptied = self._emptied or (error.segment_path, error.position)
                 truncated = segment.truncate_to(segment.base_offset)
             if truncated > 0:
                 self._cut_at = segment.base_offset

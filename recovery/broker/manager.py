@@ -17,6 +17,7 @@ from kafkalog.codec.names import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
+    TEMPORARY,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
@@ -78,6 +79,8 @@ class PartitionResult:
     segments: int
     first_scanned: int | None
     cut_at: int | None
+    emptied: tuple[str, int] | None = None
+    """log file and position of the batch because of which a segment was emptied"""
     stray: str | None = None
 
 
@@ -172,7 +175,7 @@ class _Directory:
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """An offset checkpoint; an unreadable one counts as empty, and may take the directory offline."""
-        if name in self.tree.directories:
+        if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}")
             return {}
         if name not in self.tree.files:
@@ -223,6 +226,7 @@ class _Directory:
                 segments=len(loaded.segments),
                 first_scanned=loaded.first_scanned,
                 cut_at=loaded.cut_at,
+                emptied=loaded.emptied,
                 stray=stray,
             )
         )
@@ -241,6 +245,11 @@ class _Directory:
                 loader.epochs.flush()
             if name in closing.values():
                 loader.close(loaded)
+        for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):  # written beside and renamed
+            if name + TEMPORARY in self.tree.links:
+                self.tree.write(name + TEMPORARY, b"")
+            else:
+                self.tree.delete(name + TEMPORARY)
         for result in self.results:
             if result.stray is not None:
                 self.tree.rename_directory(result.name, result.stray)

@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.java import (
     InvalidRecordError,
     InvalidTxnStateError,
     JavaHashMap,
+    JavaIOError,
     NullPointerError,
     int32,
     int64,
@@ -213,7 +214,7 @@ class Snapshots:
         suffix = FileKind.PRODUCER_SNAPSHOT.value
         self._paths = {
             parse_long(name.split(".", 1)[0]): f"{directory}/{name}"
-            for name in tree.names(directory)
+            for name in tree.all_names(directory)
             if name.endswith(suffix)
         }
         self._offsets = sorted(self._paths)
@@ -401,6 +402,8 @@ class ProducerStateManager:
         if self._map_end <= self._snapshot_end:
             return
         path = f"{self._directory}/{segment_file(self._map_end, FileKind.PRODUCER_SNAPSHOT)}"
+        if path in self._tree.directories:
+            raise JavaIOError(f"{path} (Is a directory)")
         data = encode_producer_snapshot([state.entry() for state in self.producers.values()])
         old = self._tree.files.get(path)
         rest = () if old is None or old.size <= len(data) else old.slice(len(data), old.size).parts

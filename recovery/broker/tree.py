@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import is_seen_by_java
 from kafkalog.codec.source import Source, lent, next_data
 from kafkalog.recovery.broker.java import TooLargeError
 
@@ -283,8 +284,8 @@ class _Directories(MutableSet[str]):
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
-    `links` are live symbolic links and special files: they exist, but are no regular files here; dangling links do not
-    exist at all.
+    Live symbolic links and special files are no files here.  `links` are symbolic links to nothing: they do not exist
+    for who looks, but are in the way of who creates a file, and a broker that opens one for writing writes through it.
     """
 
     def __init__(
@@ -293,24 +294,26 @@ class Tree:
         directories: Iterable[str],
         origin: Callable[[str], Source],
         headers: Callable[[str, int], HeaderTable | None] | None = None,
+        links: Iterable[str] = (),
     ) -> None:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
         self.directories = _Directories(directories)
+        self.links = frozenset(links)
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
         self._headers = headers
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        piece = Tree({}, (), self._origin, self._headers)
+        piece = Tree({}, (), self._origin, self._headers, self.links)
         piece.files = self.files.of("", *directories)
         piece.directories = _Directories(path for first in directories for path in self.directories.within(first))
         return piece
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
-        other = Tree({}, self.directories, self._origin, self._headers)
+        other = Tree({}, self.directories, self._origin, self._headers, self.links)
         other.files = self.files.copy()
         other.renamed_directories = list(self.renamed_directories)
         return other
@@ -338,16 +341,30 @@ class Tree:
         return same_bytes(self.files[path], other.files[its_path], self._origin)
 
     def exists(self, path: str) -> bool:
-        """A file or a directory of this path is there."""
+        """A file or a directory of this path is there; a symbolic link to nothing is not."""
         return path in self.files or path in self.directories
 
     def names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in a directory, sorted."""
+        """Names of the regular files directly in a directory that a JVM finds, sorted."""
+        return [name for name in self.files.names(directory) if is_seen_by_java(name)]
+
+    def all_names(self, directory: str) -> list[str]:
+        """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""
         return self.files.names(directory)
 
     def subdirectories(self) -> list[str]:
-        """Names of the directories directly below the root, sorted."""
-        return sorted(path for path in self.directories if "/" not in path)
+        """Names of the directories directly below the root that a JVM finds, sorted."""
+        return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
+
+    def written_through(self) -> str | None:
+        """A symbolic link to nothing in the place of which there is a file now."""
+        old_name = {new: old for old, new in self.renamed_directories}
+        for path in self.links:
+            directory, separator, name = path.partition("/")
+            now = next((new for new, old in old_name.items() if old == directory), directory)
+            if now + separator + name in self.files:
+                return path
+        return None
 
     def write(self, path: str, data: bytes) -> None:
         """Create or replace a file."""

@@ -36,6 +36,10 @@ HEX = "0123456789abcdef0123456789abcdef"
         ("t-1.xyz-delete", PartitionName("t", 1, DirectoryState.DELETE)),
         (f"a.b-c-3.{HEX}-delete", PartitionName("a.b-c", 3, DirectoryState.DELETE)),
         ("__cluster_metadata-0", PartitionName("__cluster_metadata", 0)),
+        ("t-٣", PartitionName("t", 3)),
+        ("t-०१２", PartitionName("t", 12)),
+        ("t-" + "0" * 80 + "5", PartitionName("t", 5)),
+        ("t-1.x\u00a0y-delete", PartitionName("t", 1, DirectoryState.DELETE)),
     ],
 )
 def test_partition_directories(name: str, wanted: PartitionName) -> None:
@@ -45,10 +49,19 @@ def test_partition_directories(name: str, wanted: PartitionName) -> None:
 @pytest.mark.parametrize(
     "name",
     ["", "-", "orders", "-0", "orders-", "orders-x", "orders-2147483648", "lost+found", "backup", "orders-0-delete",
-     "orders-0.-delete", "a b-0.x-delete", "orders-0 ", "orders-1.5", "remote-log-index-cache", "t-０"],
+     "orders-0.-delete", "a b-0.x-delete", "orders-0 ", "orders-1.5", "remote-log-index-cache", "t-𝟓", "t-²", "t-①"],
 )  # fmt: skip
 def test_directories_that_stop_a_broker(name: str) -> None:
     assert parse_partition_directory(name) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "wanted"),
+    [(-5, "-00000000000000000005.log"), (-(2**63), "-09223372036854775808.log"), (0, "00000000000000000000.log")],
+)
+def test_a_sign_is_not_one_of_the_digits(base: int, wanted: str) -> None:
+    assert segment_file(base, FileKind.LOG) == wanted
+    assert parse_segment_file(wanted) == SegmentFileName(base, FileKind.LOG)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FileKind if kind is not FileKind.KRAFT_SNAPSHOT])
@@ -75,7 +88,7 @@ def test_names_that_a_broker_takes_too(name: str, base: int) -> None:
 @pytest.mark.parametrize(
     "name",
     ["", ".log", "backup.log", "x.snapshot", "0x10.log", "1e3.log", " 7.log", "9223372036854775808.log",
-     "5.log.corrupt", "5.txt", "5", "leader-epoch-checkpoint", "5-1.checkpoint", "backup.log.swap", "５.log"],
+     "5.log.corrupt", "5.txt", "5", "leader-epoch-checkpoint", "5-1.checkpoint", "backup.log.swap", "²5.log"],
 )  # fmt: skip
 def test_names_of_no_segment(name: str) -> None:
     assert parse_segment_file(name) is None
@@ -85,7 +98,8 @@ def test_names_of_no_segment(name: str) -> None:
     ("text", "bits", "value"),
     [("0", 64, 0), ("-0", 64, 0), ("+7", 64, 7), ("007", 64, 7), ("9223372036854775807", 64, 2**63 - 1),
      ("9223372036854775808", 64, None), ("-9223372036854775808", 64, -(2**63)), ("2147483648", 32, None),
-     ("", 64, None), ("-", 64, None), ("1_0", 64, None), ("1 ", 64, None), ("1\n", 64, None), ("٣", 64, None),
+     ("", 64, None), ("-", 64, None), ("1_0", 64, None), ("1 ", 64, None), ("1\n", 64, None), ("٣", 64, 3),
+     ("𝟓", 64, None), ("-5٠", 64, -50), ("0" * 10_000 + "7", 64, 7),
      ("1" * 10_000, 64, None)],
 )  # fmt: skip
 def test_numbers_as_java_parses_them(text: str, bits: int, value: int | None) -> None:

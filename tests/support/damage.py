@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import shutil
 import struct
 import zlib
@@ -366,7 +367,8 @@ class Tree:
         return f"{self.partition}/{offset:020d}.{extension}"
 
     def bases(self) -> list[int]:
-        return [int(name.split(".")[0]) for name in self.names() if name.split(".")[0].isdigit()]
+        """Base offsets of the segments that have the names which a broker gives them."""
+        return [int(name[:20]) for name in self.names() if re.fullmatch(r"[0-9]{20}\.log", name)]
 
     def exists(self, path: str) -> bool:
         return (self.root / path).exists()
@@ -745,6 +747,63 @@ def zookeeper_directory(tree: Tree, rng: random.Random) -> None:
         tree.do("delete", path)
 
 
+NOWHERE = "nowhere"
+SEGMENT_KINDS = ("log", "index", "timeindex", "txnindex", "snapshot")
+ROOT_FILES = (RECOVERY_POINT, LOG_START, "replication-offset-checkpoint", "cleaner-offset-checkpoint", MARKER)
+PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata")
+# Digits of other scripts, which Java takes for what they say; a digit of a later plane and one above a line, which not.
+STRANGE_DIGITS = ("\u0663", "\uff15", "\u0967\u0968", "1\u0660", "-\u0665", "\U0001d7d3", "\u00b2")
+
+
+def _some_offset(tree: Tree, rng: random.Random) -> int:
+    """Where a segment begins or the log ends, or near it."""
+    return max(0, rng.choice([*tree.bases(), tree.end_offset()]) + rng.choice([0, 0, 0, 0, 1, 50]))
+
+
+def _known_file(tree: Tree, rng: random.Random) -> str:
+    """A path at which a broker reads or writes something."""
+    segment = tree.file(_some_offset(tree, rng), rng.choice(SEGMENT_KINDS))
+    epochs, metadata = (tree.inside(name) for name in PARTITION_FILES)
+    return rng.choice([segment, segment, epochs, epochs, metadata, rng.choice(ROOT_FILES), "meta.properties"])
+
+
+def temporary_left(tree: Tree, rng: random.Random) -> None:
+    """What a write beside a file leaves that was cut short before the renaming."""
+    tree.do("create", _known_file(tree, rng) + ".tmp", text=rng.choice(["", "0\n", "0\n1\n0 0\n", "left"]))
+
+
+def strange_number(tree: Tree, rng: random.Random) -> None:
+    """A segment's file under a name that begins with another number than it seems to, or with none."""
+    offset = _some_offset(tree, rng)
+    number = rng.choice([*STRANGE_DIGITS, f"-{offset:020d}", f"-{offset}", f"+{offset}", f"{offset:090d}", f"{offset}"])
+    name = (
+        number + "." + rng.choice([*SEGMENT_KINDS, "log"]) + rng.choice(["", "", "", ".swap", ".cleaned", ".deleted"])
+    )
+    logs = tree.names()
+    if logs and rng.random() < 0.5:
+        tree.do("copy", tree.inside(rng.choice(logs)), to=tree.inside(name))
+    else:
+        tree.do("create", tree.inside(name), text="")
+
+
+def strange_partition(tree: Tree, rng: random.Random) -> None:
+    """The partition once more, under a name with another number."""
+    number = rng.choice([*STRANGE_DIGITS, "+5", "-5", "0" * 70 + "6", "\u0660"])
+    name = f"t-{number}" + rng.choice(["", "", "", f".{'ab' * 16}-delete", f".{'ab' * 16}-future"])
+    tree.do("copy", tree.partition, to=name)
+
+
+def wrong_kind(tree: Tree, rng: random.Random) -> None:
+    """A directory, or a symbolic link to nothing, in the place of a file."""
+    path = _known_file(tree, rng) + rng.choice(["", "", "", "", ".tmp", ".swap", ".cleaned", ".deleted"])
+    if tree.exists(path):
+        tree.do("delete", path)
+    if rng.random() < 0.6:
+        tree.do("mkdir", path)
+    else:
+        tree.do("symlink", path, to=NOWHERE)
+
+
 # kind -> weight
 DAMAGES: dict[Damage, int] = {
     flip_bit: 10,
@@ -778,6 +837,10 @@ DAMAGES: dict[Damage, int] = {
     orphan_segment: 2,
     partition_metadata: 1,
     zookeeper_directory: 3,
+    temporary_left: 10,
+    strange_number: 8,
+    strange_partition: 3,
+    wrong_kind: 8,
 }
 
 

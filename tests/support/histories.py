@@ -383,6 +383,14 @@ class Case:
     params: dict[str, object] = field(default_factory=lambda: dict(PARAMS))
     ops: tuple[Op, ...] = ()
 
+    @property
+    def has_several(self) -> bool:
+        """There is more than one partition directory."""
+        return self.beside is not None or any(
+            (op["op"] == "copy" and op["path"] == damage.PARTITION) or (op["op"] == "mkdir" and "/" not in op["path"])
+            for op in self.ops
+        )
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 

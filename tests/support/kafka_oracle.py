@@ -78,7 +78,10 @@ class KafkaOracle:
         self._reap()
         command = kafka_jars.java(self.version, "interop.Main", heap=self._heap, flags=LOGGING)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
+        environment = {**os.environ, "LC_ALL": "C.UTF-8"}  # a JVM cannot open a file whose name its locale cannot say
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
+        )
         self.starts += 1
         return self._process
 

@@ -1,0 +1,93 @@
+"""Mode safe on logs whose offsets go back and forth: what Kafka's own stable result keeps, safe keeps.
+
+Where Kafka's result is stable and its log ends behind all that is in it, every batch of it is in ours, and Kafka serves
+from ours what it serves from its own. Where its log end hides batches that are still in the files, we lose no more than
+it hides. And ours is left alone by Kafka, started as it is, forced unclean, or with everything to be scanned.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import damage
+import histories
+import kafkalog
+import seam
+from kafka_oracle import KafkaOracle
+from offset_sequences import STORIES, UNCLEAN, Sequence, answer, batches_of, drawn, scanned_again
+
+SHORT_SEED = 61
+
+
+def served(root: Path, params: dict[str, Any], kafka: KafkaOracle) -> dict[int, tuple[int, int]]:
+    """Offset that is asked for -> first and last offset of the batch that Kafka serves."""
+    return {
+        entry["query"]: (entry["base_offset"], entry["last_offset"])
+        for entry in kafka.read(root, params)
+        if entry["kind"] == "read_at" and entry.get("bytes")
+    }
+
+
+def judge(sequence: Sequence, work: Path, kafka: KafkaOracle, counts: Counter[str]) -> str:
+    theirs, ours = sequence.write(work / "theirs"), sequence.write(work / "ours")
+    given = batches_of(ours)
+    kafkalog.recover(ours, mode="safe", config=seam.config(sequence.params), at=sequence.params["now_ms"])
+    for extra in ({}, UNCLEAN):
+        checked = kafka.check(ours, {**sequence.params, **extra})
+        if not checked["accepted"]:
+            return f"Kafka would change our result: {checked}"
+    if not scanned_again(ours, sequence.params, kafka)["accepted"]:
+        return "Kafka would change our result, with everything to be scanned"
+    found = answer(sequence, theirs, kafka)
+    problem = found.judge(given, batches_of(ours), counts)
+    if problem or found.kept is None:
+        return problem
+    if any(damage.last_offset(each) >= found.log_end_offset for there in batches_of(theirs).values() for each in there):
+        return ""
+    from_theirs, from_ours = (served(root, sequence.params, kafka) for root in (theirs, ours))
+    counts["fetches served alike"] += len(from_theirs)
+    other = {query: each for query, each in from_theirs.items() if from_ours.get(query) != each}
+    for query, each in other.items():
+        return f"at {query} Kafka serves {each} from its result, {from_ours.get(query)} from ours"
+    return ""
+
+
+def campaign(seed: int, count: int, work: Path, kafka: KafkaOracle) -> tuple[Counter[str], list[str]]:
+    counts: Counter[str] = Counter()
+    wrong = []
+    for number in range(count):
+        sequence = drawn(seed, number)
+        problem = judge(sequence, work / str(number), kafka, counts)
+        shutil.rmtree(work / str(number))
+        if problem:
+            wrong.append(f"{number}: {problem}\n{sequence}")
+    return counts, wrong
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_safe_keeps_what_kafka_keeps(story: str, kafka: KafkaOracle, tmp_path: Path) -> None:
+    assert judge(STORIES[story], tmp_path, kafka, Counter()) == ""
+
+
+def test_sixty_sequences(kafka: KafkaOracle, tmp_path: Path) -> None:
+    counts, wrong = campaign(SHORT_SEED, 60, tmp_path, kafka)
+    assert not wrong, "\n".join(wrong[:5])
+    assert counts["Kafka reaches all it keeps"] > 20
+    assert counts["Kafka keeps what lies above its log's end"] > 0
+    assert counts["fetches served alike"] > 1000
+
+
+@pytest.mark.interop
+def test_thousands_of_sequences(kafka: KafkaOracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seed = histories.chosen_seed()
+    count = int(os.environ.get("KAFKALOG_INTEROP_CASES", "2000"))
+    counts, wrong = campaign(seed, count, tmp_path, kafka)
+    with capsys.disabled():
+        print(f"\nsequences of offsets: seed {seed}: {count} logs, {dict(counts)}, {len(wrong)} wrong")
+    assert not wrong, "\n".join(wrong[:5])

@@ -1,0 +1,134 @@
+"""Entries that a log directory should not have: what `tests/interop/test_entries.py` saw Kafka do, without Kafka."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import damage
+import kafkalog
+from kafkalog import RecoveryRefused
+from kafkalog.recovery.broker.manager import Outcome
+from offset_sequences import Sequence
+from trees import first_difference, stamps
+
+EPOCHS = "t-0/leader-epoch-checkpoint"
+INDEX = f"t-0/{0:020d}.index"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A log directory as a crash leaves it; its batches have a leader epoch that the file does not."""
+    root = Sequence.of(0, 0, 1, 2).write(tmp_path / "logs")
+    (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    return root
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("mode", ["kafka", "safe"])
+@pytest.mark.parametrize("name", [EPOCHS, "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+def test_what_a_write_left_beside_its_file_goes_with_the_next_write(logs: Path, name: str, mode: str) -> None:
+    (logs / f"{name}.tmp").write_text("left")
+    kafkalog.recover(logs, mode=mode)
+    assert not (logs / f"{name}.tmp").exists()
+
+
+@pytest.mark.parametrize("mode", ["kafka", "safe"])
+@pytest.mark.parametrize("name", ["t-0/partition.metadata", f"t-0/{3:020d}.snapshot", "replication-offset-checkpoint"])
+def test_what_lies_beside_a_file_that_is_not_written_stays(logs: Path, name: str, mode: str) -> None:
+    (logs / f"{name}.tmp").write_text("left")
+    kafkalog.recover(logs, mode=mode)
+    assert (logs / f"{name}.tmp").read_text() == "left"
+
+
+@pytest.mark.parametrize("name", [EPOCHS, "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+def test_a_link_to_nothing_takes_the_directory_offline(logs: Path, name: str) -> None:
+    link(logs / name)
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.DIR_OFFLINE
+    assert kafkalog.plan(logs, mode="safe").refusal == (
+        f"{name} is a symbolic link to nothing, which takes the log directory offline: remove it"
+    )
+
+
+@pytest.mark.parametrize("name", [f"t-0/{7:020d}.log", f"t-0/{99:020d}.index", "t-0/x.snapshot", "t-0/notes.txt"])
+def test_a_link_to_nothing_that_a_broker_does_not_see_is_left_alone(logs: Path, name: str) -> None:
+    link(logs / name)
+    kafkalog.recover(logs, mode="kafka")
+    assert os.readlink(logs / name) == "nowhere"
+
+
+@pytest.mark.parametrize("mode", ["kafka", "safe"])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        (INDEX, link),
+        (f"{EPOCHS}.tmp", link),
+        ("recovery-point-offset-checkpoint", pipe),
+        (f"t-0/{3:020d}.snapshot", pipe),
+    ],
+)
+def test_recovery_does_not_write_through_a_link_or_wait_at_a_pipe(
+    logs: Path, name: str, make: Callable[[Path], object], mode: str
+) -> None:
+    make(logs / name)
+    before = stamps(logs)
+    with pytest.raises(RecoveryRefused, match=f"^{name} is a "):
+        kafkalog.recover(logs, mode=mode)
+    assert not first_difference(dict(stamps(logs)), dict(before))
+
+
+def test_mode_kafka_does_not_write_through_a_link_as_a_stop_of_a_broker_does(logs: Path) -> None:
+    link(logs / "recovery-point-offset-checkpoint.tmp")
+    with pytest.raises(RecoveryRefused, match=r"^recovery-point-offset-checkpoint\.tmp is a symbolic link"):
+        kafkalog.recover(logs, mode="kafka")
+
+
+def test_a_segment_below_zero_has_files_with_twenty_digits(logs: Path) -> None:
+    (logs / "t-0" / "-5.log").touch()
+    kafkalog.recover(logs, mode="kafka")
+    assert (logs / "t-0" / f"-{5:020d}.index").exists()
+
+
+def test_a_name_that_is_no_text_stops_a_broker_only_as_a_snapshot(logs: Path) -> None:
+    """`File` does not find it again; `Path`, which lists the snapshots, does."""
+    for name in ("\udcff.log", "\udcff.index"):
+        (logs / "t-0" / name).touch()
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.LOADED
+    (logs / "t-0" / "\udcff.snapshot").touch()
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.START_FAILS
+    kafkalog.recover(logs, mode="safe")
+    assert sorted(path.name for path in (logs / "t-0").glob("\udcff*")) == ["\udcff.index", "\udcff.log"]
+
+
+def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: Path) -> None:
+    """The index of a segment that is not looked at at start."""
+    sequence = Sequence(((0, ((0, 1, 20),)), (1, ((1, 1, 20), (2, 1, 20)))))
+    root = sequence.write(logs.with_name("two"))
+    (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    (root / "t-0" / f"{1:020d}.snapshot").write_bytes(damage.snapshot([]))
+    (root / INDEX).unlink()
+    (root / INDEX).mkdir()
+    assert kafkalog.plan(root, mode="kafka").broker.outcome == Outcome.LOADED
+    kafkalog.recover(root, mode="safe")
+    assert (root / INDEX).is_file()
+
+
+@pytest.mark.parametrize("name", [f"{EPOCHS}.tmp", f"t-0/{0:020d}.snapshot", f"t-0/{3:020d}.snapshot", INDEX])
+def test_a_directory_where_a_broker_writes_does_not_stay(logs: Path, name: str) -> None:
+    (logs / name).unlink(missing_ok=True)
+    (logs / name).mkdir()
+    kafkalog.recover(logs, mode="safe")
+    assert not (logs / name).is_dir()
+    assert not kafkalog.plan(logs, mode="safe").changes

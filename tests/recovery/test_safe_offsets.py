@@ -1,0 +1,47 @@
+"""Mode safe loses no batch that Kafka's own stable result keeps, whatever the offsets do: Kafka's recorded answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import kafkalog
+from kafkalog.codec.findings import FindingCode
+from offset_sequences import Sequence, batches_of, recorded
+
+
+def recovered(sequence: Sequence, root: Path) -> dict[int, list[bytes]]:
+    config = {name: str(value) for name, value in sequence.params.items() if "." in name}
+    kafkalog.recover(root, mode="safe", config=config, at=sequence.params["now_ms"])
+    again = kafkalog.plan(root, mode="safe", config=config, at=sequence.params["now_ms"])
+    assert not again.changes, sequence
+    return batches_of(root)
+
+
+def test_what_kafka_keeps_is_kept(tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    counts: Counter[str] = Counter()
+    wrong = []
+    for number, (sequence, answer) in enumerate(recorded()):
+        root = sequence.write(tmp_path / str(number))
+        given = batches_of(root)
+        problem = answer.judge(given, recovered(sequence, root), counts)
+        if problem:
+            wrong.append(f"{problem}\n{sequence}")
+    assert not wrong, "\n".join(wrong[:5])
+    assert counts["Kafka reaches all it keeps"] > 100
+    assert counts["Kafka keeps what lies above its log's end"] > 10
+    compared("sequences of offsets of which nothing is lost that Kafka keeps and reaches", counts.total())
+
+
+def test_the_first_copy_stays_where_kafka_would_empty_the_segment(tmp_path: Path) -> None:
+    """Every batch has an index entry here, and an index of Kafka's does not take the same offset twice."""
+    sequence = Sequence.of(0, 0, 100, 250, 400, 400, interval=0)
+    given = batches_of(sequence.write(tmp_path / "logs"))
+    assert recovered(sequence, tmp_path / "logs") == {0: given[0][:4]}
+
+
+def test_a_copy_that_stays_is_told(tmp_path: Path) -> None:
+    root = Sequence.of(50, 70, 70, 80).write(tmp_path / "logs")
+    told = [finding for finding in kafkalog.plan(root, mode="safe").findings if finding.file == f"t-0/{50:020d}.log"]
+    assert [(each.code, each.position) for each in told] == [(FindingCode.OFFSET_NOT_INCREASING, 88)]
