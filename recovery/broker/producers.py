@@ -221,6 +221,7 @@ class ProducerStateManager:
         self._snapshots = self._list_snapshots()
 
     def _list_snapshots(self) -> dict[int, str]:
+        """By offset; of two names for one offset a broker takes the one listed last, which no rule decides."""
         suffix = FileKind.PRODUCER_SNAPSHOT.value
         return {
             parse_long(name.split(".", 1)[0]): f"{self._directory}/{name}"
