@@ -702,9 +702,13 @@ def _take_over(result: SafeResult, outcome: _Outcome, after: Checkpoints) -> Non
         result.lost[outcome.directory] = outcome.lost
     partition, name = outcome.result, outcome.name
     result.partitions.append(partition)
-    if name.state.value or partition.stray is not None or name.topic == CLUSTER_METADATA_TOPIC:
+    if name.state.value or name.topic == CLUSTER_METADATA_TOPIC:
         return
     key = (name.topic, name.partition)
+    if partition.stray is not None:  # under its new name too it is this topic-partition to the checkpoint
+        if key in after.log_starts:
+            after.log_starts[key] = outcome.log_start
+        return
     if outcome.is_whole:
         after.recovery_points[key] = partition.log_end_offset
     elif key in after.recovery_points:

@@ -206,7 +206,10 @@ class ProducerAppend:
 
 
 class Snapshots:
-    """The snapshot files of a directory by offset: as they were listed, and as they were changed through this."""
+    """The snapshot files of a directory by offset: as they were listed, and as they were changed through this.
+
+    Of two names for one offset a broker takes the one listed last, which no rule decides.
+    """
 
     def __init__(self, tree: Tree, directory: str) -> None:
         self._tree = tree

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixture_data import recovery_cases, recovery_families
-from kafkalog import Log, LogConfig, RecoveryRefused, Severity, open_all
+from kafkalog import FindingCode, FormatError, Log, LogConfig, RecoveryRefused, Severity, open_all
 from kafkalog.recovery import recover
 from kafkalog.recovery.verify import verify
 
@@ -59,6 +59,11 @@ def test_append_after_recovery(family: str, tmp_path: Path, compared: Callable[[
             segment_index_bytes=int(params["segment.index.bytes"]),
             index_interval_bytes=int(params["index.interval.bytes"]),
         )
+        if any(code == FindingCode.OFFSET_NOT_INCREASING for code, _file in known):
+            # Kafka keeps a batch whose offsets were there before, and so does recovery; the writer does not go on there
+            with pytest.raises(FormatError, match="offset"):
+                Log.open(root / "t-0", config, clock=lambda: NOW)
+            continue
         with Log.open(root / "t-0", config, clock=lambda: NOW) as log:
             first = log.append(NEW)
             assert first + len(NEW) == log.end_offset

@@ -95,6 +95,16 @@ def test_mode_kafka_does_not_write_through_a_link_as_a_stop_of_a_broker_does(log
         kafkalog.recover(logs, mode="kafka")
 
 
+def test_a_partition_that_becomes_stray_at_its_end_comes_to_rest(logs: Path) -> None:
+    """Its log start is at the log's end, where Kafka 4.1 adds and removes a leader epoch at every start."""
+    (logs / "t-0" / "partition.metadata").unlink()
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    kafkalog.recover(logs, mode="safe")
+    assert not kafkalog.plan(logs, mode="safe").changes
+    assert not kafkalog.plan(logs, mode="kafka").changes
+    assert (logs / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+
+
 def test_a_segment_below_zero_has_files_with_twenty_digits(logs: Path) -> None:
     (logs / "t-0" / "-5.log").touch()
     kafkalog.recover(logs, mode="kafka")
