@@ -307,7 +307,7 @@ def load_log_directory(
 def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
     """Recovery points and log starts, for those who load many parts of a tree; None unless all of them can be read."""
     names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
-    if any(name in tree.directories for name in names):
+    if any(name in tree.directories or name in tree.links for name in names):
         return None
     try:
         points, starts = (read_offset_checkpoint(tree.read(name)) if name in tree.files else {} for name in names)

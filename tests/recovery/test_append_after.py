@@ -59,12 +59,14 @@ def test_append_after_recovery(family: str, tmp_path: Path, compared: Callable[[
             segment_index_bytes=int(params["segment.index.bytes"]),
             index_interval_bytes=int(params["index.interval.bytes"]),
         )
-        if any(code == FindingCode.OFFSET_NOT_INCREASING for code, _file in known):
+        try:
+            log = Log.open(root / "t-0", config, clock=lambda: NOW)
+        except FormatError as error:
             # Kafka keeps a batch whose offsets were there before, and so does recovery; the writer does not go on there
-            with pytest.raises(FormatError, match="offset"):
-                Log.open(root / "t-0", config, clock=lambda: NOW)
+            assert "behind" in str(error)  # noqa: PT017
+            assert any(code == FindingCode.OFFSET_NOT_INCREASING for code, _file in known), case.id  # noqa: PT017
             continue
-        with Log.open(root / "t-0", config, clock=lambda: NOW) as log:
+        with log:
             first = log.append(NEW)
             assert first + len(NEW) == log.end_offset
         assert values(root) == [*before, *NEW], case.id
