@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from kafkalog.log.process import OwnProcess
+
 __all__ = ["InOrder"]
 
 T = TypeVar("T")
@@ -19,11 +21,13 @@ class InOrder(Generic[T]):
     """`items(k)` are those of the k-th of `works`; ask for each k in turn.  A context manager: leaving it ends all.
 
     A work is begun when all before it have been, by one of `threads` threads; no more than that many are under way.
-    What a work raises is raised where its items are read.
+    What a work raises is raised where its items are read.  A forked child has none of the threads: reading there is
+    `UsageError`.
     """
 
     def __init__(self, works: Sequence[Callable[[], Iterable[T]]], threads: int) -> None:
         self._works = works
+        self._process = OwnProcess("a reader with threads")
         self._queues: list[queue.Queue[tuple[str, object]]] = [queue.Queue(_WAITING) for _ in works]
         self._next = iter(range(len(works)))
         self._lock = threading.Lock()
@@ -39,6 +43,8 @@ class InOrder(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._process.is_here:
+            return
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -69,6 +75,7 @@ class InOrder(Generic[T]):
     def items(self, number: int) -> Iterator[T]:
         """Those of one work; to be read to the end before the next one's."""
         while True:
+            self._process.require()
             kind, item = self._queues[number].get()
             if kind == "end":
                 return

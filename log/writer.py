@@ -9,7 +9,6 @@ something relies on it.
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -46,6 +45,7 @@ from kafkalog.log.loading import Loaded, SealedSegment, load, remove_leftovers, 
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
+from kafkalog.log.process import OwnLock, OwnProcess
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
 from kafkalog.log.session import leave
@@ -95,6 +95,9 @@ class Log:
     Thread-safe.  Offsets are the log's own: the next record gets `end_offset`.  Raises `UsageError` for what a broker
     would refuse, `FormatError` for bytes that are no valid batch, `StorageError` when the disk fails: after that the
     log takes nothing more, and closing it leaves no marker of an orderly end.
+
+    A log belongs to the process that opened it.  In a forked child everything but `close`, which does nothing there, is
+    `UsageError`; the parent is not disturbed.
     """
 
     def __init__(
@@ -111,7 +114,8 @@ class Log:
         self.config = config
         self._held = held
         self._clock = clock
-        self._guard = threading.RLock()
+        self._process = OwnProcess(path)
+        self._guard = OwnLock(self._process)
         self._failure: BaseException | None = None
         self._closed = False
         self._root = os.path.dirname(path)
@@ -234,28 +238,33 @@ class Log:
     @property
     def log_start_offset(self) -> int:
         """First offset that may be read."""
-        return self._log_start
+        with self._guard:
+            return self._log_start
 
     @property
     def end_offset(self) -> int:
         """Offset that the next record gets."""
-        return self._end
+        with self._guard:
+            return self._end
 
     @property
     def recovery_point(self) -> int:
         """Everything below this offset is durable."""
-        return self._recovery_point
+        with self._guard:
+            return self._recovery_point
 
     @property
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
-        return min(self._producers.open_first_offsets.values(), default=self._end)
+        with self._guard:
+            return min(self._producers.open_first_offsets.values(), default=self._end)
 
     @property
     def leader_epoch(self) -> int:
         """The epoch that is written; 0 in a new log."""
-        latest = self._epochs.latest
-        return 0 if latest is None else latest
+        with self._guard:
+            latest = self._epochs.latest
+            return 0 if latest is None else latest
 
     @property
     def topic_id(self) -> str:
@@ -277,7 +286,8 @@ class Log:
 
     def next_sequence(self, producer_id: int) -> int:
         """The sequence that the next batch of an idempotent producer must begin with."""
-        return self._producers.next_sequence(producer_id)
+        with self._guard:
+            return self._producers.next_sequence(producer_id)
 
     def partition(self) -> Partition:
         """What the log holds at this moment, for reading."""
@@ -321,12 +331,12 @@ class Log:
         a follower does.  `producer` says who wrote the records; a batch that repeats one of that producer's last is
         not written again, and the first one's offset is given.  Nothing at all gives `end_offset`.
         """
-        iterator = iter(records)
-        first = next(iterator, None)
-        if first is None:
-            return self._end
         with self._guard:
             self._check_open()
+            iterator = iter(records)
+            first = next(iterator, None)
+            if first is None:
+                return self._end
             epoch = self.leader_epoch if leader_epoch is None else leader_epoch
             if isinstance(first, RecordBatch):
                 return self._append_given(chain((first,), iterator), epoch, keep_offsets)  # type: ignore[arg-type]
@@ -372,6 +382,7 @@ class Log:
             return self._append([parse_batch(data)], Origin.COORDINATOR)
 
     def _append(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+        self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
         staged = Staged()
         for batch in batches:
@@ -642,6 +653,8 @@ class Log:
 
         The marker of an orderly end is written when the last log of the directory is closed and all were in order.
         """
+        if not self._process.is_here:
+            return
         if self._flusher is not None and not self._closed:
             self._flusher.stop()
         with self._guard:
