@@ -35,6 +35,9 @@ class MessageSetSend:
     error_code: int
     messages: Bytes = field(repr=False)
 
+    def __reduce__(self) -> tuple[type[MessageSetSend], tuple[int, bytes]]:
+        return MessageSetSend, (self.error_code, bytes(self.messages))  # a view cannot leave its process
+
 
 def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
     """Error code, and the position behind the whole structure; a length that cannot be is `FormatError`."""

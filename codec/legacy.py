@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import Limits
@@ -33,7 +33,7 @@ _SMALLEST = MESSAGE_V0.size - LOG_OVERHEAD.size + 2 * _LENGTH.size
 _HEADER_SIZE = {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}
 
 
-class _InvalidMessageError(Exception):
+class _InvalidMessageError(PortableError):
     def __init__(self, detail: str, code: FindingCode = FindingCode.MESSAGE_INVALID) -> None:
         self.detail = detail
         self.code = code
