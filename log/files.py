@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import LimitExceeded, StorageError
 from kafkalog.log.lending import lent
 from kafkalog.log.process import OwnProcess
@@ -165,6 +166,7 @@ class FileSource:
         self.close()
 
 
+@checked
 def read_small(path: PathLike, limit: int) -> bytes:
     """A whole file of at most `limit` bytes; `LimitExceeded` if it is larger, `StorageError` if it cannot be read."""
     with FileSource(path) as source:

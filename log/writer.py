@@ -16,6 +16,7 @@ from itertools import chain
 from types import TracebackType
 from typing import Self
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
@@ -132,6 +133,7 @@ class Log:
         self._flusher = None if seconds is None else Flusher(seconds, self._flush_by_clock)
 
     @classmethod
+    @checked
     def open(
         cls,
         path: PathLike,
@@ -142,6 +144,7 @@ class Log:
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
 
+        The log directory must be there.
         `topic_id` is that of a new partition, by default a random one; an existing partition must have it.  `clock`
         gives milliseconds since 1970.  After a crash the log is read from its recovery point on and the indexes are
         rebuilt; if it is damaged, a torn last batch included, `FormatError` says so and `kafkalog recover` repairs it.
@@ -150,7 +153,7 @@ class Log:
         name = partition_name(directory)
         root = os.path.dirname(directory)
         if not os.path.isdir(root):
-            fs.make_directory(root)
+            raise UsageError(f"there is no log directory {root}; make it first if that is meant")
         if is_partition_dir(root):
             raise UsageError(f"{root} is a partition directory; a partition cannot stand in it")
         held = hold(root, str(name))
@@ -284,6 +287,7 @@ class Log:
         with self._guard:
             return sum(segment.size for segment in self._sealed) + self._active.size
 
+    @checked
     def next_sequence(self, producer_id: int) -> int:
         """The sequence that the next batch of an idempotent producer must begin with."""
         with self._guard:
@@ -294,6 +298,7 @@ class Log:
         with self._guard:
             return read_partition(self.path, self.name, self._log_start)
 
+    @checked
     def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
         """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
 
@@ -303,18 +308,21 @@ class Log:
             partition, end = self.partition(), self._end
         return fetch(partition, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
 
+    @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
         with self._guard:
             partition, end = self.partition(), self._end
         return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
 
+    @checked
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
         """The first record with at least this timestamp (ms); None if there is none."""
         return self.partition().offset_for_timestamp(timestamp)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
+    @checked
     def append(
         self,
         records: Iterable[Appendable] | Iterable[RecordBatch],
@@ -357,6 +365,7 @@ class Log:
             offset = made[-1].header.next_offset
         return self._append(made, Origin.CLIENT)
 
+    @checked
     def end_transaction(
         self,
         producer_id: int,
@@ -493,6 +502,7 @@ class Log:
 
     # -- truncating --------------------------------------------------------------------------------------------------
 
+    @checked
     def truncate_to(self, offset: int) -> bool:
         """Take back everything from `offset` on; False if the log ends there or before.
 
@@ -526,6 +536,7 @@ class Log:
             self._checkpoint(self._files_end)
             return True
 
+    @checked
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Take back everything; the next record gets `offset`."""
         if offset < 0:
@@ -569,6 +580,7 @@ class Log:
 
     # -- deleting ----------------------------------------------------------------------------------------------------
 
+    @checked
     def delete_records_before(self, offset: int) -> None:
         """Raise the log's start, as `DeleteRecords` does; whole segments below it go with `delete_old_segments`."""
         with self._guard, self._failing():

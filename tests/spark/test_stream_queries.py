@@ -22,6 +22,7 @@ SMALL = kafkalog.LogConfig(segment_bytes=3000, retention_ms=-1, file_delete_dela
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[kafkalog.Log]:
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", SMALL) as opened:
         yield opened
 

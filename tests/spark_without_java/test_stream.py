@@ -34,6 +34,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[kafkalog.Log]:
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", SMALL) as opened:
         yield opened
 
@@ -164,6 +165,7 @@ def test_a_half_written_batch_is_not_data_yet(log: kafkalog.Log, tmp_path: Path)
 
 def test_a_reserved_segment_is_read_as_far_as_it_is_filled(tmp_path: Path) -> None:
     config = kafkalog.LogConfig(segment_bytes=20_000, preallocate=True)
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", config) as log:
         query = Query(tmp_path / "data", startingOffsets="earliest")
         append(log, 5)

@@ -33,8 +33,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
 
 def begun(path: Path, moment: str, stack: ExitStack) -> kafkalog.Log:
     """A log that is at that moment of its life."""
+    path.parent.mkdir()
     if moment == "in a session":
-        path.parent.mkdir()
         stack.enter_context(locked_directory(path.parent))
     if moment == "beside another log":
         stack.enter_context(kafkalog.Log.open(path.with_name("t-1"))).append([b"other"])
