@@ -1,7 +1,8 @@
 """Messages of magic 0 and 1, and the compressed sets of them that wrapper messages hold.
 
 Decided by `AbstractLegacyRecordBatch` and `LegacyRecord`: absolute inner offsets in magic 0, relative ones in magic 1
-(the wrapper stores the last), one level of nesting, the wrapper's timestamp for all where the type is LogAppendTime.
+(the wrapper stores the last), one level of nesting, the wrapper's timestamp for all of magic 1 where
+the type is LogAppendTime.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
 def _record(header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeader | None) -> Record:
     key, value = _key_and_value(header, data)
     outer = wrapper or header
-    timestamp = header.timestamp if header.magic > 0 else NO_TIMESTAMP
-    if outer.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        timestamp = outer.timestamp
+    timestamp = NO_TIMESTAMP  # which magic 0 has none of, whatever stands around it
+    if header.magic > 0:
+        timestamp = (outer if outer.timestamp_type is TimestampType.LOG_APPEND_TIME else header).timestamp
     return Record(offset, timestamp, outer.timestamp_type, key, value)
 
 
