@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 from itertools import islice
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
 from kafkalog.spark.contents_files import PER_PARTITION, Place
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import Mode, ReadOptions
+from kafkalog.spark.told import tell
 
 __all__ = ["ContentsReader", "arrow_batches"]
 
@@ -89,7 +90,7 @@ class ContentsReader(DataSourceReader):
             raise FormatError(detail, position=worst.position, source=worst.file, code=worst.code)
         if errors:
             shown = "; ".join(str(finding) for finding in errors[:_SHOWN])
-            warnings.warn(f"kafkalog found {len(errors)} errors: {shown}", RuntimeWarning)
+            tell(f"kafkalog found {len(errors)} errors: {shown}")
 
 
 def _microseconds(value: object) -> int | None:
@@ -113,9 +114,15 @@ def _array(values: list[object], kind: pa.DataType) -> pa.Array:
         return pa.array([_clean(value) for value in values], kind)
 
 
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of a source; before Spark 4.2 nobody is asked for a time zone."""
+    asked = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
+
+
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
-    target = to_arrow_schema(schema, timezone="UTC")
+    target = _arrow_schema(schema)
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     while piece := list(islice(rows, _ROWS)):
         arrays = []

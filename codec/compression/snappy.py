@@ -26,7 +26,7 @@ _OLDEST_VERSION = 1
 
 
 def _check_version(data: bytes | memoryview, position: int) -> None:
-    """Of a header; the oldest one that it says it is compatible with is not looked at."""
+    """Of a header behind the first one, whose version nobody looks at, as nobody does at the other number of both."""
     (version,) = _LENGTH.unpack_from(data, position + len(MAGIC))
     if version < _OLDEST_VERSION:
         raise bad_stream("snappy", f"a header of version {version}")
@@ -55,7 +55,6 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         raise bad_stream("snappy", "it is empty")
     if len(data) < len(HEADER) or bytes(data[: len(MAGIC)]) != MAGIC:
         return _decompress_block(data, 0, limits)
-    _check_version(data, 0)
     parts: list[bytes] = []
     used = told = 0
     position = len(HEADER)

@@ -18,7 +18,6 @@ __all__ = ["snappy_stream", "unpack_snappy"]
 _load8, _load16, _load32, _load64, _load_big32 = load[8], load[16], load[32], load[64], load_big[32]
 _move16 = move[16]
 _MAGIC = int.from_bytes(snappy.MAGIC, "little")
-_VERSIONS = int.from_bytes(snappy.HEADER[len(snappy.MAGIC) :], "little")
 _HEADER, _NEXT_HEADER = len(snappy.HEADER), snappy.NEXT_HEADER
 _LITERAL, _NEAR, _FAR = 0, 1, 2
 _LONG_LITERAL = 60
@@ -102,7 +101,7 @@ def _block(source: int, end: int, target: int, room: int) -> int:  # noqa: C901 
 @compiled(declared=_DECLARED)
 def snappy_stream(source: int, size: int, target: int, room: int) -> int:
     """The bytes of a stream with one header, or -1."""
-    if size < _HEADER or _load64(source) != numba.uint64(_MAGIC) or _load64(source + 8) != numba.uint64(_VERSIONS):
+    if size < _HEADER or _load64(source) != numba.uint64(_MAGIC):
         return -1
     at, done = _HEADER, 0
     while size - at >= 4:

@@ -52,7 +52,9 @@ BEGUN_HEADER = re.compile(rb"\x82SNA(?!PPY\0)", re.DOTALL)
 # What Kafka throws where we have a finding while records are read.  Its heap may end first: OutOfMemoryError.
 THROWN = {
     "codec_unknown": {"IllegalArgumentException", "InvalidRecordException"},
-    "decompression_failed": {"KafkaException", "InvalidRecordException", "SnappyError", "CorruptRecordException"},
+    "decompression_failed": {
+        "BufferUnderflowException", "CorruptRecordException", "InvalidRecordException", "KafkaException", "SnappyError",
+    },
     "header_count_invalid": {"InvalidRecordException"},
     "header_key_invalid": {"InvalidRecordException"},
     "limit_exceeded": {"InvalidRecordException", "KafkaException"},

@@ -17,6 +17,7 @@ import kafkalog
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.log import follow
 from kafkalog.spark import followed, stream
+from kafkalog.spark.options import parse_options
 from kafkalog.spark.schema import full_schema, layout_of
 from kafkalog.spark.stream import LogStreamReader
 from kafkalog.spark.stream_options import parse_stream_options
@@ -521,3 +522,13 @@ def test_a_start_behind_an_open_transaction_is_waited_for(log: kafkalog.Log, tmp
     append(log, 1)
     assert late.offsets() == [12, 13, 14, 16]
     assert at_the_end.offsets() == newest.offsets() == [*range(5, 15), 16]
+
+
+def test_a_topic_that_the_options_no_longer_name_is_not_called_lost(log: kafkalog.Log) -> None:
+    append(log, 5)
+    root = str(Path(log.path).parent)
+    logs = followed.FollowedLogs(parse_options({"path": root, "subscribe": "orders"}, streaming=True))
+    with pytest.raises(
+        StorageError, match=r"the checkpoint has visits-0, .* do not name any more; name its topics again"
+    ):
+        logs.check(logs.look(), {("orders", 0): 5, ("visits", 0): 5})
