@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from inspect import signature
 from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from kafkalog.codec.errors import FormatError
@@ -20,6 +18,7 @@ from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
 from kafkalog.spark.contents_files import PER_PARTITION, Place
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import Mode, ReadOptions
+from kafkalog.spark.schema import arrow_schema
 from kafkalog.spark.told import tell
 
 __all__ = ["ContentsReader", "arrow_batches"]
@@ -114,15 +113,9 @@ def _array(values: list[object], kind: pa.DataType) -> pa.Array:
         return pa.array([_clean(value) for value in values], kind)
 
 
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of a source; before Spark 4.2 nobody is asked for a time zone."""
-    asked = "timezone" in signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
-
-
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
-    target = _arrow_schema(schema)
+    target = arrow_schema(schema)
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     while piece := list(islice(rows, _ROWS)):
         arrays = []

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql.datasource import DataSourceReader
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from broker_dirs import brokers, own_copy
@@ -23,7 +22,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.spark import register
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogInputPartition, LogReader
-from kafkalog.spark.schema import SPARK_TYPES, Layout, full_schema, layout_of
+from kafkalog.spark.schema import SPARK_TYPES, Layout, arrow_schema, full_schema, layout_of
 from kafkalog.spark.source import KafkaLogSource
 
 if TYPE_CHECKING:
@@ -67,10 +66,10 @@ def test_our_arrow_types_are_those_that_spark_expects() -> None:
     for name, kind in SPARK_TYPES.items():
         schema.add(name, kind)
     layout = layout_of(schema, parse_options({"path": "x"}))
-    assert layout.arrow().equals(to_arrow_schema(schema, timezone="UTC"))
+    assert layout.arrow().equals(arrow_schema(schema))
     permissive = parse_options({"path": "x", "mode": "PERMISSIVE"})
     whole = full_schema(permissive)
-    assert layout_of(whole, permissive).arrow().equals(to_arrow_schema(whole, timezone="UTC"))
+    assert layout_of(whole, permissive).arrow().equals(arrow_schema(whole))
 
 
 def test_a_subset_of_the_columns_in_any_order(spark: SparkSession) -> None:

@@ -532,3 +532,12 @@ def test_a_topic_that_the_options_no_longer_name_is_not_called_lost(log: kafkalo
         StorageError, match=r"the checkpoint has visits-0, .* do not name any more; name its topics again"
     ):
         logs.check(logs.look(), {("orders", 0): 5, ("visits", 0): 5})
+
+
+def test_an_end_before_the_start_is_a_log_that_was_cut(log: kafkalog.Log) -> None:
+    """Before Spark 4.2 a restarted stream asks for the end without saying where it begins."""
+    append(log, 50)
+    root = str(Path(log.path).parent)
+    logs = followed.FollowedLogs(parse_options({"path": root}, streaming=True))
+    with pytest.raises(StorageError, match="orders-0 was read up to offset 100 and ends at 50 now: it was cut"):
+        logs.plan({("orders", 0): 100}, {("orders", 0): 50})
