@@ -15,6 +15,7 @@ import threading
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log import fs
+from kafkalog.log.holders import TAKING
 from kafkalog.log.process import OwnLock, OwnProcess
 
 __all__ = ["HeldDirectory", "hold", "is_held_here"]
@@ -65,12 +66,16 @@ class HeldDirectory:
         file = os.path.join(path, LOCK_FILE)
         self._descriptor, self._created = fs.lock_file(file)
         try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with TAKING:
+                self._lock()
         except OSError as error:
             os.close(self._descriptor)
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise UsageError(f"{path} is locked: a broker or another writer is using it; stop that first") from None
             raise StorageError.wrap(error, "cannot take the broker's lock") from error
+
+    def _lock(self) -> None:
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self, partition: str) -> None:
         """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
