@@ -331,3 +331,13 @@ def test_much_work_is_read_by_the_compiled_walk_with_the_same_result(spark: Spar
     records = list(healthy.records())
     assert table["offset"].to_pylist() == [each.offset + copy * step for copy in range(copies) for each in records]
     assert table["value"].to_pylist() == [each.value for each in records] * copies
+
+
+def test_a_table_of_columns_is_read_with_options_at_every_use(spark: SparkSession) -> None:
+    path = partition_of().path
+    spark.sql("CREATE TABLE columns_only (value BINARY, offset BIGINT) USING kafkalog")
+    try:
+        (row,) = spark.sql(f"SELECT count(*) AS n FROM columns_only WITH ('path' = '{path}')").collect()
+        assert row["n"] == spark.read.format("kafkalog").load(path).count() > 0
+    finally:
+        spark.sql("DROP TABLE columns_only")
