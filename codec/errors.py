@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["FormatError", "KafkaLogError", "LimitExceeded", "RecoveryRefused", "StorageError", "UsageError"]
+__all__ = [
+    "FormatError",
+    "KafkaLogError",
+    "LimitExceeded",
+    "PortableError",
+    "RecoveryRefused",
+    "StorageError",
+    "UsageError",
+]
 
 
-class KafkaLogError(Exception):
+class PortableError(Exception):
+    """An exception that can be pickled and copied with all it says, whatever the constructor of its class takes.
+
+    Python would call the class with the finished sentence alone; a `multiprocessing.Pool` then waits for ever.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict[str, Any]) -> PortableError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
+
+
+class KafkaLogError(PortableError):
     """The root: nothing else escapes the library."""
 
 
@@ -64,6 +88,10 @@ class StorageError(KafkaLogError, OSError):
         wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
         wrapped.__cause__ = error
         return wrapped
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = OSError.__reduce__(self)[1]  # those of the operating system are not in `args`
+        return _restored, (type(self), arguments, self.__dict__)
 
 
 class RecoveryRefused(KafkaLogError):

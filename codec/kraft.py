@@ -11,6 +11,7 @@ from typing import Any
 
 from construct import Construct, Container
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.layout import kraft_control as layout
@@ -165,6 +166,7 @@ _READERS: dict[ControlType, tuple[dict[int, Construct], Callable[[Container], KR
 }
 
 
+@checked
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
     """The value of a KRaft control record; an unknown version is `FormatError`, longer values are tolerated."""
     if kind not in _READERS:
@@ -186,6 +188,7 @@ def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftReco
     return reader(fields)
 
 
+@checked
 def kraft_record(record: Record) -> KRaftRecord | None:
     """What a KRaft control record says, or None for a marker or an unknown type."""
     kind = parse_control_key(record.key)
@@ -235,6 +238,7 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, dict[str, Any]]:
             return ControlType.KRAFT_VOTERS, {"voters": [_node_fields(node) for node in record.voters]}
 
 
+@checked
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
     """Type and value of a control record, as `build_control_batch` takes them."""
     kind, fields = _fields(record)

@@ -1,7 +1,8 @@
 """Messages of magic 0 and 1, and the compressed sets of them that wrapper messages hold.
 
 Decided by `AbstractLegacyRecordBatch` and `LegacyRecord`: absolute inner offsets in magic 0, relative ones in magic 1
-(the wrapper stores the last), one level of nesting, the wrapper's timestamp for all where the type is LogAppendTime.
+(the wrapper stores the last), one level of nesting, the wrapper's timestamp for all of magic 1 where
+the type is LogAppendTime.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import Limits
@@ -33,7 +34,7 @@ _SMALLEST = MESSAGE_V0.size - LOG_OVERHEAD.size + 2 * _LENGTH.size
 _HEADER_SIZE = {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}
 
 
-class _InvalidMessageError(Exception):
+class _InvalidMessageError(PortableError):
     def __init__(self, detail: str, code: FindingCode = FindingCode.MESSAGE_INVALID) -> None:
         self.detail = detail
         self.code = code
@@ -113,9 +114,9 @@ def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
 def _record(header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeader | None) -> Record:
     key, value = _key_and_value(header, data)
     outer = wrapper or header
-    timestamp = header.timestamp if header.magic > 0 else NO_TIMESTAMP
-    if outer.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        timestamp = outer.timestamp
+    timestamp = NO_TIMESTAMP  # which magic 0 has none of, whatever stands around it
+    if header.magic > 0:
+        timestamp = (outer if outer.timestamp_type is TimestampType.LOG_APPEND_TIME else header).timestamp
     return Record(offset, timestamp, outer.timestamp_type, key, value)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkalog.codec.arguments import check_fields
+
 __all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "Limits"]
 
 KIB = 1024
@@ -18,7 +20,8 @@ MIB = 1024 * KIB
 class Limits:
     """Upper bounds for one batch; raise a field with `dataclasses.replace` when data legitimately needs it.
 
-    All sizes are bytes.  Hitting a cap gives `LimitExceeded` or a finding that names the field.
+    All sizes are bytes; what is no number of 64 bits is `UsageError`.  Hitting a cap gives `LimitExceeded` or a finding
+    that names the field.
     """
 
     batch_bytes: int = 2**31 - 1 + 12
@@ -44,6 +47,9 @@ class Limits:
 
     snapshot_bytes: int = 512 * MIB
     """A producer snapshot: 46 bytes a producer."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 DEFAULT_LIMITS = Limits()

@@ -293,6 +293,9 @@ class RecordBatch:
     position: int
     data: Bytes = field(repr=False)
 
+    def __reduce__(self) -> tuple[type[RecordBatch], tuple[AnyHeader, int, bytes]]:
+        return RecordBatch, (self.header, self.position, bytes(self.data))  # a view cannot leave its process
+
     @property
     def magic(self) -> int:
         """Message format: 0, 1 or 2."""

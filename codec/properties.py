@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError
 
 __all__ = ["decode_properties", "encode_properties", "parse_properties"]
@@ -65,11 +66,13 @@ def _key_end(line: str) -> int:
     return min(position, len(line))
 
 
+@checked
 def decode_properties(data: bytes) -> dict[str, str]:
     """Names and values in file order; of a repeated name the last value counts.  The bytes are ISO-8859-1."""
     return parse_properties(data.decode("latin-1"))
 
 
+@checked
 def parse_properties(text: str) -> dict[str, str]:
     """The same of text that is decoded already; half an escape is `FormatError`."""
     found: dict[str, str] = {}
@@ -97,6 +100,7 @@ def _escape(text: str, every_space: bool) -> str:
     return "".join(out)
 
 
+@checked
 def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
     """Comment lines (without their `#`), then one line for each property in the given order."""
     lines = [f"#{comment}" for comment in comments]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault
@@ -60,6 +61,7 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
     return decompress(batch.header.codec, batch.payload, limits)
 
 
+@checked
 def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
     """All records of a batch, control records included; never raises for bad data."""
     if not isinstance(batch.header, BatchHeader):
@@ -70,6 +72,7 @@ def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, executi
     return decode_payload(batch, payload, limits, execution)
 
 
+@checked
 def decode_payload(
     batch: RecordBatch, payload: bytes | memoryview, limits: Limits, execution: Execution
 ) -> DecodedBatch:
@@ -140,6 +143,7 @@ def _records(header: BatchHeader, raw: list[RawRecord]) -> Iterator[Record]:
         )
 
 
+@checked
 def iter_records(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Record, ...]:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.fast.plain import PLAIN
@@ -159,6 +160,7 @@ class Scanner:
         self.findings.append(Finding(code, severity, position, offset, detail))
 
 
+@checked
 def scan(
     buffer: bytes | bytearray | memoryview | Source,
     *,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
+from kafkalog.codec.arguments import byte_view
+
 __all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent", "next_data", "used_end", "zeros_end"]
 
 Bytes = bytes | memoryview
@@ -80,10 +82,13 @@ def used_end(source: Source, end: int) -> int:
 
 
 class BufferSource:
-    """A source over bytes that are already in memory (or mapped); reads are views, not copies."""
+    """A source over bytes that are already in memory (or mapped); reads are views, not copies.
+
+    Memory of larger items is looked at byte by byte; what does not lie in one piece is `UsageError`.
+    """
 
     def __init__(self, buffer: bytes | bytearray | memoryview) -> None:
-        self._view = memoryview(buffer).cast("B") if not isinstance(buffer, memoryview) else buffer
+        self._view = byte_view(buffer)
 
     @property
     def size(self) -> int:

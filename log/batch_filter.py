@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkalog.codec.arguments import shown
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, AnyHeader, Codec
 from kafkalog.log.incoming import as_codec
@@ -75,10 +76,13 @@ def batch_filter(
     """The filter of these conditions, None if there are none; raises `UsageError` for what no batch can have."""
     if producer_ids is None and codecs is None and transactional is None and control is None:
         return None
-    ids = None if producer_ids is None else frozenset([producer_ids] if isinstance(producer_ids, int) else producer_ids)
-    for producer_id in ids or ():
-        if not NO_PRODUCER_ID < producer_id < 2**63:
-            raise UsageError(f"{producer_id} is no producer id: they are 0 to {2**63 - 1}")
+    ids = None
+    if producer_ids is not None:
+        given = list([producer_ids] if isinstance(producer_ids, int) else producer_ids)
+        for producer_id in given:
+            if not isinstance(producer_id, int) or not NO_PRODUCER_ID < producer_id < 2**63:
+                raise UsageError(f"{shown(producer_id)} is no producer id: they are 0 to {2**63 - 1}")
+        ids = frozenset(given)
     wanted = None
     if codecs is not None:
         wanted = frozenset(as_codec(each) for each in ([codecs] if isinstance(codecs, str | int) else codecs))

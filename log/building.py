@@ -14,12 +14,14 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.fast.schema import TYPES
 from kafkalog.codec.model import Codec
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.codec.scan import scan
+from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
 from kafkalog.log.files import PathLike
 from kafkalog.log.writer import Log
@@ -102,6 +104,7 @@ class _Builder:
         return _Target(log, Built(topic, partition, path, log.end_offset))
 
 
+@checked
 def build_partitions(
     records: Iterable[pa.RecordBatch],
     root: PathLike,
@@ -122,6 +125,8 @@ def build_partitions(
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
+    if not os.path.isdir(root):
+        fs.make_directory(os.path.abspath(root))
     builder = _Builder(os.fspath(root), config or LogConfig(), codec, batch_bytes, keep_offsets, append)
     with ExitStack() as stack:
         for batch in records:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.model import BATCH, TimestampType
@@ -59,6 +60,7 @@ class LogConfig:
     """How often, at most, a roll writes the offset checkpoints; closing and truncating always do."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}; the least that can be meant is {least}")

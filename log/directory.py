@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -66,7 +67,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class LogDir:
-    """What one entry of `log.dirs` holds; listed once, never written to.  The offsets are by (topic, partition)."""
+    """What one entry of `log.dirs` holds; listed once, never written to.  The offsets are by (topic, partition).
+
+    A mapping: its keys are the (topic, partition) of live directories.
+    """
 
     path: str
     partitions: tuple[Partition, ...]
@@ -81,11 +85,13 @@ class LogDir:
     findings: tuple[Finding, ...] = field(repr=False)
     """about the directory itself; each partition has its own"""
 
+    @checked
     def live(self, topic: str, partition: int) -> list[Partition]:
         """The live directories of a topic-partition: one, none, or by mistake several."""
         key = PartitionName(topic, partition)
         return [found for found in self.partitions if found.name == key]
 
+    @checked
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         """The live directory of (topic, partition); `KeyError` if there is none, `UsageError` if there are several."""
         found = self.live(*key)
@@ -97,7 +103,21 @@ class LogDir:
         return found[0]
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, tuple) and len(key) == 2 and bool(self.live(*key))
+        try:
+            return bool(self.live(*key))  # type: ignore[misc]
+        except (UsageError, TypeError):  # nothing that could be one
+            return False
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """The (topic, partition) of every live directory, once each: what may stand in brackets."""
+        names = (found.name for found in self.partitions if found.state is DirectoryState.LIVE)
+        yield from dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # a directory, even if no partition stands in it
 
 
 def is_partition_dir(path: PathLike) -> bool:
@@ -199,6 +219,7 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
     return found
 
 
+@checked
 def open_log_dir(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> LogDir:
     """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
     text = os.fspath(path)

@@ -14,8 +14,10 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import LimitExceeded, StorageError
 from kafkalog.log.lending import lent
+from kafkalog.log.process import OwnProcess
 from kafkalog.log.storage import RemoteEntry, RemoteFile, storage_of
 
 __all__ = [
@@ -90,6 +92,7 @@ class FileSource:
     def __init__(self, path: PathLike) -> None:
         self.path = os.fspath(path)
         self._descriptor = -1
+        self._process = OwnProcess(self.path)
         self._remote: RemoteFile | None = None
         storage = storage_of(self.path)
         if storage is not None:
@@ -150,7 +153,9 @@ class FileSource:
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""
-        return nullcontext() if self._remote is not None else lent(self._descriptor, position, length)
+        if self._remote is not None or not self._process.is_here:  # a lease is given back for parent and child at once
+            return nullcontext()
+        return lent(self._descriptor, position, length)
 
     def _unreadable(self, error: OSError, position: int) -> StorageError:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
@@ -172,6 +177,7 @@ class FileSource:
         self.close()
 
 
+@checked
 def read_small(path: PathLike, limit: int) -> bytes:
     """A whole file of at most `limit` bytes; `LimitExceeded` if it is larger, `StorageError` if it cannot be read."""
     with FileSource(path) as source:

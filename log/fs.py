@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterator
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.log.lending import open_for_writing, withdrawn
+from kafkalog.log.process import OwnProcess
 
 __all__ = [
     "AppendFile",
@@ -54,13 +56,17 @@ def _write_all(descriptor: int, position: int, data: bytes | bytearray | memoryv
 
 
 class AppendFile:
-    """A file that is written at its end; `size` is where its content ends, even if more room is reserved behind it."""
+    """A file that is written at its end; `size` is where its content ends, even if more room is reserved behind it.
+
+    Only the process that opened it changes it: a forked child knows nothing of what its parent wrote since.
+    """
 
     def __init__(self, path: str, *, create: bool, mode: int = _MODE) -> None:
         self.path = path
+        self._process = OwnProcess(path)
         flags = os.O_RDWR | _FLAGS | (os.O_CREAT | os.O_EXCL if create else 0)
         with _wrapped("create the file" if create else "open the file", path):
-            self._descriptor = os.open(path, flags, mode)
+            self._descriptor = os.open(path, flags, mode) if create else open_for_writing(path, flags)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode) or (not create and status.st_nlink > 1):
             os.close(self._descriptor)
@@ -71,6 +77,7 @@ class AppendFile:
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write behind the end; if that fails the end stays where it was."""
+        self._process.require()
         with _wrapped("write the file", self.path):
             try:
                 _write_all(self._descriptor, self.size, data)
@@ -88,6 +95,7 @@ class AppendFile:
 
     def reserve(self, size: int) -> None:
         """Make room up to `size` bytes, which read as zeros."""
+        self._process.require()
         with _wrapped("reserve room for the file", self.path):
             if size > self._reserved:
                 os.posix_fallocate(self._descriptor, 0, size)
@@ -95,7 +103,8 @@ class AppendFile:
 
     def truncate(self, size: int) -> None:
         """Cut the content at `size`."""
-        with _wrapped("cut the file", self.path):
+        self._process.require()
+        with _wrapped("cut the file", self.path), withdrawn(self.path):
             os.ftruncate(self._descriptor, size)
         self.size = self._reserved = size
 
@@ -106,6 +115,7 @@ class AppendFile:
 
     def sync(self) -> None:
         """Make the content durable."""
+        self._process.require()
         with _wrapped("flush the file", self.path):
             os.fsync(self._descriptor)
 

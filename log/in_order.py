@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from kafkalog.log.process import OwnProcess
+
 __all__ = ["InOrder"]
 
 T = TypeVar("T")
@@ -26,7 +28,7 @@ class InOrder(Generic[T]):
     A work is begun when all before it have been, by one of `threads` threads; no more than that many are under way.  It
     is given a function that waits until the work has its turn.  Items wait for whoever reads as long as they take no
     more than `room` by `size_of` together, and one item of the work that has its turn always may.  What a work raises
-    is raised where its items are read.
+    is raised where its items are read.  A forked child has none of the threads: reading there is `UsageError`.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class InOrder(Generic[T]):
         room: int,
     ) -> None:
         self._works = works
+        self._process = OwnProcess("a reader with threads")
         self._size_of = size_of
         self._room = room
         self._ready: list[deque[tuple[str, object, int]]] = [deque() for _ in works]
@@ -57,6 +60,8 @@ class InOrder(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._process.is_here:
+            return
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -114,6 +119,7 @@ class InOrder(Generic[T]):
             self._turn = number
             self._changed.notify_all()
         while True:
+            self._process.require()
             with self._changed:
                 self._changed.wait_for(lambda: bool(ready))
                 kind, item, size = ready.popleft()

@@ -9,10 +9,12 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kafkalog.codec.arguments import shown
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import ProducerState, build_batch
 from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.codec.encode.given import check_record
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import (
@@ -21,7 +23,6 @@ from kafkalog.codec.model import (
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     Codec,
-    Header,
     Record,
     RecordBatch,
     TimestampType,
@@ -45,7 +46,8 @@ class NewRecord:
     value: bytes | None
     key: bytes | None = None
     timestamp: int | None = None
-    headers: Sequence[Header] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    """`Header`s, or plain pairs"""
 
 
 Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
@@ -69,13 +71,13 @@ def as_codec(compression: Codec | str | int) -> Codec:
         return _LABELS[compression]
     try:
         return Codec(compression)
-    except ValueError:
-        raise UsageError(f"compression {compression} is not defined") from None
+    except (ValueError, TypeError):
+        raise UsageError(f"compression {shown(compression)} is not defined") from None
 
 
 def _record(item: Appendable, offset: int, now_ms: int) -> Record:
     key: bytes | None = None
-    headers: Sequence[Header] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     timestamp: int | None = None
     match item:
         case Record() | NewRecord():
@@ -86,11 +88,10 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
             value = item
         case _:
             raise UsageError(f"{type(item).__name__} is no record")
-    for part in (key, value):
-        if part is not None and not isinstance(part, bytes):
-            raise UsageError(f"keys and values are bytes or None, not {type(part).__name__}")
     moment = now_ms if timestamp is None else timestamp
-    return Record(offset, moment, TimestampType.CREATE_TIME, key, value, tuple(headers))
+    record = Record(offset, moment, TimestampType.CREATE_TIME, key, value, headers)  # type: ignore[arg-type]
+    check_record(record)
+    return record
 
 
 def parse_batch(data: bytes) -> RecordBatch:

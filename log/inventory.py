@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -54,6 +55,7 @@ class Inventory:
                 found.setdefault(partition.name, []).append(partition)
         return {name: tuple(several) for name, several in found.items() if len(several) > 1}
 
+    @checked
     def readable(self, replica: PathLike | None = None) -> tuple[Partition, ...]:
         """What a consumer would read: live partitions once each, and whatever was pointed at itself.
 
@@ -71,6 +73,7 @@ class Inventory:
             if found.name is None or chosen.get(found.name, found) is found or not is_directory(found.path)
         )
 
+    @checked
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
         """The live directory of a topic-partition; `UsageError` if there is none, or several without a choice."""
         name = PartitionName(topic, partition)
@@ -79,6 +82,7 @@ class Inventory:
             raise UsageError(f"{name} is not in {', '.join(self.paths)}")
         return found[0] if len(found) == 1 else self._choose(name, tuple(found), replica)
 
+    @checked
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         return self.find(*key)
 
@@ -108,6 +112,7 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
     return list(seen.values())
 
 
+@checked
 def open_all(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
     """Everything at `paths`; a path that holds nothing of Kafka's is a `UsageError` that says what it is instead."""
     if not paths:

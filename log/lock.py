@@ -1,7 +1,8 @@
 """The lock that a broker holds on its log directory, shared by the logs that this process writes there.
 
 A POSIX record lock on `.lock` (`org.apache.kafka.server.util.FileLock`): `flock` would not see it.  Such a lock belongs
-to the process and is lost when any descriptor of the file is closed, so one table knows what is held here.
+to the process and is lost when any descriptor of the file is closed, so one table knows what is held here.  A forked
+child holds nothing: its table is empty, and what it inherited gives up nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,22 @@ import threading
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log import fs
+from kafkalog.log.holders import TAKING
+from kafkalog.log.process import OwnLock, OwnProcess
 
 __all__ = ["HeldDirectory", "hold", "is_held_here"]
 
 _GUARD = threading.RLock()
 _HELD: dict[tuple[int, int], HeldDirectory] = {}
+
+
+def _begin_child() -> None:
+    global _GUARD
+    _GUARD = threading.RLock()  # a thread that the child does not have may have held the other one
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_begin_child)
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -49,19 +61,26 @@ class HeldDirectory:
         """what the marker of that said"""
         self.failed = False
         """a log of this directory could not be closed in order"""
-        self.guard = threading.RLock()
+        self.process = OwnProcess(f"the lock of {path}")
+        self.guard = OwnLock(self.process)
         file = os.path.join(path, LOCK_FILE)
         self._descriptor, self._created = fs.lock_file(file)
         try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with TAKING:
+                self._lock()
         except OSError as error:
             os.close(self._descriptor)
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise UsageError(f"{path} is locked: a broker or another writer is using it; stop that first") from None
             raise StorageError.wrap(error, "cannot take the broker's lock") from error
 
+    def _lock(self) -> None:
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
     def release(self, partition: str) -> None:
         """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
+        if not self.process.is_here:
+            return
         with _GUARD:
             self.partitions.discard(partition)
             if not self.partitions:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog.codec.arguments import checked, needed
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
@@ -120,6 +121,7 @@ class Partition:
         base = self.segments[0].base_offset if self.segments else 0
         return max(base, self.checkpointed_log_start_offset or 0)
 
+    @checked
     def batches(
         self,
         *,
@@ -137,6 +139,7 @@ class Partition:
             self.segments, start_offset=start_offset, through_damage=through_damage, batches=wanted, limits=limits
         )
 
+    @checked
     def records(
         self,
         start_offset: int | None = None,
@@ -167,6 +170,7 @@ class Partition:
             on_bytes=on_bytes,
         )
 
+    @checked
     def to_arrow(
         self,
         columns: Iterable[str] | None = None,
@@ -199,7 +203,8 @@ class Partition:
         `threads` read large logs at once, in the same order and to the same rows, though not to the same Arrow
         batches; each holds a few batches in memory.
         """
-        from kafkalog.log.to_arrow import partition_to_arrow
+        with needed("to_arrow", "fast"):
+            from kafkalog.log.to_arrow import partition_to_arrow
 
         return partition_to_arrow(
             self,
@@ -217,6 +222,7 @@ class Partition:
             limits=limits,
         )
 
+    @checked
     def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Aborted and open transactions, from a walk over the whole log up to where a consumer gets."""
         if limits == DEFAULT_LIMITS:
@@ -258,6 +264,7 @@ class Partition:
             end = max(end, batch.header.next_offset)
         return end
 
+    @checked
     def read(
         self,
         offset: int,
@@ -272,12 +279,14 @@ class Partition:
 
         return fetch(self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, limits=limits)
 
+    @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
         from kafkalog.log.offsets import offsets_before
 
         return offsets_before(self, timestamp, max_count)
 
+    @checked
     def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
         """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
 
@@ -420,6 +429,7 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
     return None, None
 
 
+@checked
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """The partition directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
     directory = absolute(os.fspath(path))
@@ -445,6 +455,7 @@ def _with_finding(partition: Partition, finding: Finding) -> Partition:
     return Partition(**{**values, "findings": (*partition.findings, finding)})
 
 
+@checked
 def open_segment(path: PathLike) -> Partition:
     """A single log file, wherever it stands, as a partition of one segment; raises `UsageError` if it is none.
 

@@ -6,6 +6,7 @@ before it took Java's own hash code (`DefaultPartitioner`, `ByteArrayPartitioner
 
 from __future__ import annotations
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["java_hash_code", "legacy_partition", "murmur2", "partition_for_key"]
@@ -32,6 +33,7 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+@checked
 def partition_for_key(key: bytes, partitions: int) -> int:
     """The partition that the Java client sends a key to, among `partitions`."""
     return (murmur2(key) & _POSITIVE) % _count(partitions)
@@ -51,6 +53,7 @@ def java_hash_code(key: bytes | str) -> int:
     return h - (_MASK + 1) if h > _POSITIVE else h
 
 
+@checked
 def legacy_partition(key: bytes | str, partitions: int) -> int:
     """The partition that a Scala producer (up to 0.8) sent a key to: text by default, or bytes."""
     return (java_hash_code(key) & _POSITIVE) % _count(partitions)

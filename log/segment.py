@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
@@ -40,6 +41,7 @@ class Segment:
         """The log file, for reading; raises `StorageError`."""
         return FileSource(self.path)
 
+    @checked
     @contextmanager
     def scanner(
         self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
@@ -48,11 +50,13 @@ class Segment:
         with self.open() as source:
             yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
 
+    @checked
     def batches(self, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[RecordBatch]:
         """The valid batches up to the first damage; use `scanner` to learn why the walk ended."""
         with self.scanner(limits=limits) as scanner:
             yield from scanner
 
+    @checked
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Where in `source`, the opened log, to start reading for `offset`: the index where it proves right, else 0."""
         path = self.files.get(FileKind.OFFSET_INDEX)

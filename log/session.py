@@ -29,7 +29,12 @@ def _vouched(held: HeldDirectory) -> bool:
 
 
 def leave(held: HeldDirectory, name: str) -> None:
-    """Give up what `name` holds; the last one writes the marker of an orderly end if all were in order."""
+    """Give up what `name` holds; the last one writes the marker of an orderly end if all were in order.
+
+    Nothing is done in a forked child, which holds nothing.
+    """
+    if not held.process.is_here:
+        return
     with held.guard:
         try:
             last = len(held.partitions) == 1 and held.was_clean is not None  # None: no log was opened

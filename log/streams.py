@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -87,6 +88,7 @@ def _chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str
     return lambda topic: unwanted is None or unwanted.fullmatch(topic) is None
 
 
+@checked
 def open_streams(
     log_dir: LogDir,
     count: int,

@@ -9,7 +9,6 @@ something relies on it.
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ from itertools import chain
 from types import TracebackType
 from typing import Self
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
@@ -46,6 +46,7 @@ from kafkalog.log.loading import Loaded, SealedSegment, load, remove_leftovers, 
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
+from kafkalog.log.process import OwnLock, OwnProcess
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
 from kafkalog.log.session import leave
@@ -95,6 +96,9 @@ class Log:
     Thread-safe.  Offsets are the log's own: the next record gets `end_offset`.  Raises `UsageError` for what a broker
     would refuse, `FormatError` for bytes that are no valid batch, `StorageError` when the disk fails: after that the
     log takes nothing more, and closing it leaves no marker of an orderly end.
+
+    A log belongs to the process that opened it.  In a forked child everything but `close`, which does nothing there, is
+    `UsageError`; the parent is not disturbed.
     """
 
     def __init__(
@@ -111,7 +115,8 @@ class Log:
         self.config = config
         self._held = held
         self._clock = clock
-        self._guard = threading.RLock()
+        self._process = OwnProcess(path)
+        self._guard = OwnLock(self._process)
         self._failure: BaseException | None = None
         self._closed = False
         self._root = os.path.dirname(path)
@@ -128,6 +133,7 @@ class Log:
         self._flusher = None if seconds is None else Flusher(seconds, self._flush_by_clock)
 
     @classmethod
+    @checked
     def open(
         cls,
         path: PathLike,
@@ -138,6 +144,7 @@ class Log:
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
 
+        The log directory must be there.
         `topic_id` is that of a new partition, by default a random one; an existing partition must have it.  `clock`
         gives milliseconds since 1970.  After a crash the log is read from its recovery point on and the indexes are
         rebuilt; if it is damaged, a torn last batch included, `FormatError` says so and `kafkalog recover` repairs it.
@@ -146,7 +153,7 @@ class Log:
         name = partition_name(directory)
         root = os.path.dirname(directory)
         if not os.path.isdir(root):
-            fs.make_directory(root)
+            raise UsageError(f"there is no log directory {root}; make it first if that is meant")
         if is_partition_dir(root):
             raise UsageError(f"{root} is a partition directory; a partition cannot stand in it")
         held = hold(root, str(name))
@@ -234,28 +241,33 @@ class Log:
     @property
     def log_start_offset(self) -> int:
         """First offset that may be read."""
-        return self._log_start
+        with self._guard:
+            return self._log_start
 
     @property
     def end_offset(self) -> int:
         """Offset that the next record gets."""
-        return self._end
+        with self._guard:
+            return self._end
 
     @property
     def recovery_point(self) -> int:
         """Everything below this offset is durable."""
-        return self._recovery_point
+        with self._guard:
+            return self._recovery_point
 
     @property
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
-        return min(self._producers.open_first_offsets.values(), default=self._end)
+        with self._guard:
+            return min(self._producers.open_first_offsets.values(), default=self._end)
 
     @property
     def leader_epoch(self) -> int:
         """The epoch that is written; 0 in a new log."""
-        latest = self._epochs.latest
-        return 0 if latest is None else latest
+        with self._guard:
+            latest = self._epochs.latest
+            return 0 if latest is None else latest
 
     @property
     def topic_id(self) -> str:
@@ -275,15 +287,18 @@ class Log:
         with self._guard:
             return sum(segment.size for segment in self._sealed) + self._active.size
 
+    @checked
     def next_sequence(self, producer_id: int) -> int:
         """The sequence that the next batch of an idempotent producer must begin with."""
-        return self._producers.next_sequence(producer_id)
+        with self._guard:
+            return self._producers.next_sequence(producer_id)
 
     def partition(self) -> Partition:
         """What the log holds at this moment, for reading."""
         with self._guard:
             return read_partition(self.path, self.name, self._log_start)
 
+    @checked
     def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
         """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
 
@@ -293,18 +308,21 @@ class Log:
             partition, end = self.partition(), self._end
         return fetch(partition, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
 
+    @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
         with self._guard:
             partition, end = self.partition(), self._end
         return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
 
+    @checked
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
         """The first record with at least this timestamp (ms); None if there is none."""
         return self.partition().offset_for_timestamp(timestamp)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
+    @checked
     def append(
         self,
         records: Iterable[Appendable] | Iterable[RecordBatch],
@@ -321,12 +339,12 @@ class Log:
         a follower does.  `producer` says who wrote the records; a batch that repeats one of that producer's last is
         not written again, and the first one's offset is given.  Nothing at all gives `end_offset`.
         """
-        iterator = iter(records)
-        first = next(iterator, None)
-        if first is None:
-            return self._end
         with self._guard:
             self._check_open()
+            iterator = iter(records)
+            first = next(iterator, None)
+            if first is None:
+                return self._end
             epoch = self.leader_epoch if leader_epoch is None else leader_epoch
             if isinstance(first, RecordBatch):
                 return self._append_given(chain((first,), iterator), epoch, keep_offsets)  # type: ignore[arg-type]
@@ -347,6 +365,7 @@ class Log:
             offset = made[-1].header.next_offset
         return self._append(made, Origin.CLIENT)
 
+    @checked
     def end_transaction(
         self,
         producer_id: int,
@@ -372,6 +391,7 @@ class Log:
             return self._append([parse_batch(data)], Origin.COORDINATOR)
 
     def _append(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+        self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
         staged = Staged()
         for batch in batches:
@@ -482,6 +502,7 @@ class Log:
 
     # -- truncating --------------------------------------------------------------------------------------------------
 
+    @checked
     def truncate_to(self, offset: int) -> bool:
         """Take back everything from `offset` on; False if the log ends there or before.
 
@@ -515,6 +536,7 @@ class Log:
             self._checkpoint(self._files_end)
             return True
 
+    @checked
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Take back everything; the next record gets `offset`."""
         if offset < 0:
@@ -558,6 +580,7 @@ class Log:
 
     # -- deleting ----------------------------------------------------------------------------------------------------
 
+    @checked
     def delete_records_before(self, offset: int) -> None:
         """Raise the log's start, as `DeleteRecords` does; whole segments below it go with `delete_old_segments`."""
         with self._guard, self._failing():
@@ -642,6 +665,8 @@ class Log:
 
         The marker of an orderly end is written when the last log of the directory is closed and all were in order.
         """
+        if not self._process.is_here:
+            return
         if self._flusher is not None and not self._closed:
             self._flusher.stop()
         with self._guard:

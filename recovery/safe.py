@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -23,7 +23,6 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import next_data
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import (
@@ -57,8 +56,6 @@ from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["SafeResult", "recover_safely"]
 
-_SLOTS = 1 << 14
-"""of an index that are read at a time"""
 _ROUNDS = 40
 _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
@@ -483,19 +480,9 @@ def hides_others(tree: Tree, directory: str) -> Cut | None:
 
 def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int, ...]]:
     """The slots of an index, if it is there; of those in a hole, which are all zeros, only the first."""
-    if path not in tree.files:
-        return
-    source, size = tree.source(path), layout.size
-    position, end = 0, source.size - source.size % size
-    while position < end:
-        data = next_data(source, position, end)
-        if data - data % size > position:
-            yield layout.struct.unpack(bytes(size))
-            position = data - data % size
-            continue
-        piece = bytes(source.read(position, min(_SLOTS * size, end - position)))
-        yield from layout.struct.iter_unpack(piece)
-        position += len(piece)
+    if path in tree.files:
+        for _number, fields in each_slot(tree.source(path), layout, pass_holes=True):
+            yield fields
 
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:

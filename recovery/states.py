@@ -97,7 +97,7 @@ class Unexpected(Exception):
     def __init__(self, place: Place, what: str) -> None:
         self.place = place
         self.what = what
-        super().__init__(f"{place.path} {what}")
+        super().__init__(place, what)
 
 
 class Timeline:

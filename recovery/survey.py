@@ -11,6 +11,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.fast.choice import first_batch_bytes
@@ -66,6 +67,10 @@ class Survey:
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Files that are open, and who is told of reads, stay in their process."""
+        return Survey, (self.root, self.files, self.directories, self.special)
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -79,6 +80,7 @@ def duplicate_findings(inventory: Inventory) -> Iterator[Finding]:
         yield Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail, several[0].path)
 
 
+@checked
 def verify(
     *paths: PathLike,
     deep: bool = True,

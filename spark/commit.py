@@ -42,6 +42,9 @@ _MARK = 32
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
     """Append what the messages name, or with `overwrite` put it in the place of the topics that they have rows for.
 
+    The option `topic` names one that is replaced even if there is no row; without it an overwrite of no rows could
+    replace nothing, and is refused.
+
     `batch` is the number of a stream's batch; one that was committed before is not written again.  Raises `UsageError`
     if the directory is locked, `FormatError` if a log is damaged, `RecoveryRefused` if an earlier commit that did not
     end cannot be taken back.
@@ -49,15 +52,22 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
     if not any(message.extents for message in staged):
-        return
+        if not overwrite:
+            return
+        if options.topic is None:
+            raise UsageError(
+                "there is no row, so that nothing says which topics are to be overwritten, and all are as they were; "
+                "the option topic names the one to be emptied"
+            )
     if not os.path.isdir(options.path):
         fs.make_directory(options.path)
-    query = staged[0].query
+    query = staged[0].query if staged else None
+    job = staged[0].job if staged else uuid.uuid4().hex
     with locked_directory(options.path):
         _take_back_unfinished(options, work)
         if query is not None and batch is not None and batch <= committed_batch(work, query):
             return
-        journal = Journal(staged[0].job, query, batch, tuple(_planned(options, staged, overwrite=overwrite)))
+        journal = Journal(job, query, batch, tuple(_planned(options, staged, overwrite=overwrite)))
         save_journal(work, journal)
         try:
             _write(options, journal)
@@ -84,6 +94,8 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
         for owner, extents in message.extents.items():
             by_owner.setdefault(owner, []).append((os.path.join(message.job, message.file), extents))
     topics = {topic for topic, _ in by_owner}
+    if overwrite and options.topic is not None:
+        topics.add(options.topic)
     there = {
         (found.topic, found.partition)
         for entry in scan_directory(options.path)

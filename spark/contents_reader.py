@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from kafkalog.codec.errors import FormatError
@@ -20,6 +18,8 @@ from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
 from kafkalog.spark.contents_files import PER_PARTITION, Place
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import Mode, ReadOptions
+from kafkalog.spark.schema import arrow_schema
+from kafkalog.spark.told import tell
 
 __all__ = ["ContentsReader", "arrow_batches"]
 
@@ -89,7 +89,7 @@ class ContentsReader(DataSourceReader):
             raise FormatError(detail, position=worst.position, source=worst.file, code=worst.code)
         if errors:
             shown = "; ".join(str(finding) for finding in errors[:_SHOWN])
-            warnings.warn(f"kafkalog found {len(errors)} errors: {shown}", RuntimeWarning)
+            tell(f"kafkalog found {len(errors)} errors: {shown}")
 
 
 def _microseconds(value: object) -> int | None:
@@ -115,7 +115,7 @@ def _array(values: list[object], kind: pa.DataType) -> pa.Array:
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
-    target = to_arrow_schema(schema, timezone="UTC")
+    target = arrow_schema(schema)
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     while piece := list(islice(rows, _ROWS)):
         arrays = []

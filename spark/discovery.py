@@ -171,14 +171,41 @@ class Range:
         return min(max(offset, first), last)
 
 
-def _facts(partition: Partition, options: ReadOptions, target: int) -> PartitionFacts | None:
-    wanted = Range(partition, options)
-    start, end = wanted.start(), wanted.end()
+_Wanted = tuple[Partition, int, int]
+"""a partition, and the first wanted offset and the one behind the last"""
+
+
+def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
+    asked = Range(partition, options)
+    start, end = asked.start(), asked.end()
     if start > end:
         raise UsageError(
             f"{partition.name or partition.path} would start at offset {start} ({options.start.option}), "
             f"behind its end at {end} ({options.end.option})"
         )
+    return partition, start, end
+
+
+def _bytes_of(wanted: _Wanted) -> int:
+    """About how many bytes of log hold the wanted offsets, as the indexes say."""
+    partition, start, end = wanted
+    total = 0
+    segments = partition.segments
+    for number, segment in enumerate(segments):
+        behind = segments[number + 1].base_offset if number + 1 < len(segments) else NO_END
+        if start >= end or behind <= start or segment.base_offset >= end:
+            continue
+        low, high = 0, segment.size
+        if segment.base_offset < start or end < behind:
+            with segment.open() as source:
+                low = segment.position_of(start, source)
+                high = segment.position_of(end, source) if end < behind else high
+        total += max(high - low, 1)
+    return total
+
+
+def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts | None:
+    partition, start, end = wanted
     aborted = None
     if options.isolation_level == READ_COMMITTED:
         # through damage, which is for the reader to report: a transaction behind it is none to leave out
@@ -227,12 +254,12 @@ def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     partitions = selected(inventory.readable(options.replica), options)
     check_named(options.start, partitions)
     check_named(options.end, partitions)
-    total = sum(partition.size for partition in partitions)
+    wanted = [_wanted(partition, options) for partition in partitions]
     target = target_bytes(
-        total,
+        sum(_bytes_of(each) for each in wanted),
         largest=options.max_partition_bytes,
         min_partitions=options.min_partitions,
         cores=os.cpu_count() or 1,
     )
-    facts = [found for partition in partitions if (found := _facts(partition, options, target)) is not None]
+    facts = [found for each in wanted if (found := _facts(each, options, target)) is not None]
     return plan(facts, target, max_records=options.max_records_per_partition)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode, Severity
@@ -12,8 +11,9 @@ from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.inventory import Inventory
 from kafkalog.spark.bounds import TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
+from kafkalog.spark.told import tell
 
-__all__ = ["check_left_out"]
+__all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
@@ -25,15 +25,16 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
         in_log_dir = finding.code is FindingCode.FOREIGN_DIRECTORY
         directory = os.path.abspath(finding.file if in_log_dir else os.path.dirname(finding.file))
         name = parse_partition_directory(os.path.basename(directory))
-        if name is None or not _is_wanted((name.topic, name.partition), options):
+        if name is None or not is_wanted((name.topic, name.partition), options):
             continue
         sentence = f"{finding.file} cannot be read: {finding.detail.removesuffix('; left out')}"
         if options.mode is Mode.FAILFAST:
             raise StorageError(f"{sentence}; put the real one there, or leave it out with mode=DROPMALFORMED")
-        warnings.warn(f"{sentence}; it is left out", RuntimeWarning)
+        tell(f"{sentence}; it is left out")
 
 
-def _is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
+def is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
+    """Whether the options name a partition."""
     if options.assign is not None:
         return key in options.assign
     if options.subscribe is not None:

@@ -68,6 +68,14 @@ _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
 """Of Spark's Kafka source, but for a broker."""
+_REFUSED = {
+    "kafka.auto.offset.reset": "startingOffsets says where to begin",
+    "kafka.key.deserializer": "keys are bytes",
+    "kafka.value.deserializer": "values are bytes",
+    "kafka.enable.auto.commit": "nothing is committed to Kafka",
+    "kafka.interceptor.classes": "nothing may change what is read",
+}
+"""What `KafkaSourceProvider.validateGeneralOptions` refuses, and why."""
 _SPELLING = {name.lower(): name for name in (*_MEANT, *OF_A_STREAM, *_WITHOUT_MEANING, *STORAGE_OPTIONS)}
 _STORAGE = "storage."
 _OF_A_TABLE = frozenset({"provider", "owner", "location"})
@@ -118,6 +126,8 @@ def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
             continue
         if name.startswith(_STORAGE):  # of a store that fsspec knows
             continue
+        if name in _REFUSED:
+            raise UsageError(f"option {name} is not supported, here as in Spark's Kafka source: {_REFUSED[name]}")
         if name.startswith("kafka."):
             ignored.append(name)
             continue
@@ -201,6 +211,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         )
     ignored = _check_names(given)
     paths = _paths(given)
+    contents = _contents(given)  # before the options that only records have
     _selection(given)
     subscribe = tuple(topic.strip() for topic in given["subscribe"].split(",")) if "subscribe" in given else None
     if subscribe is not None and not all(subscribe):
@@ -232,7 +243,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         mode=Mode(_one_of(given, "mode", tuple(mode.value for mode in Mode), Mode.FAILFAST.value)),
         corrupt_column=given.get("columnnameofcorruptrecord", DEFAULT_CORRUPT_COLUMN),
         replica=given.get("replica"),
-        contents=_contents(given),
+        contents=contents,
         storage=StorageOptions(
             paths, tuple((name[len(_STORAGE) :], value) for name, value in given.items() if name.startswith(_STORAGE))
         ),

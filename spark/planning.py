@@ -70,9 +70,9 @@ def plan(
 ) -> list[tuple[Piece, ...]]:
     """The pieces of each task."""
     pieces = [piece for partition in partitions for piece in _pieces(partition, target)]
-    if max_records is not None:
-        return [(part,) for piece in pieces for part in _by_records(piece, max_records)]
-    return _packed([piece for piece, _ in pieces], target)
+    if max_records is None:
+        return _packed([(piece, 0) for piece, _ in pieces], target, 0)
+    return _packed([part for piece in pieces for part in _by_records(piece, max_records)], target, max_records)
 
 
 Cut = tuple[Piece, tuple[Span, ...]]
@@ -131,8 +131,8 @@ def _aborted(
     return tuple(each for each in aborted if each.last_offset >= low and each.first_offset <= high)
 
 
-def _by_records(cut: Cut, most: int) -> Iterator[Piece]:
-    """The piece as ranges of at most `most` offsets; a batch that two ranges share is read for both."""
+def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
+    """The piece as ranges of at most `most` offsets, with how many; a batch that two ranges share is read for both."""
     piece, spans = cut
     whole = piece.slice
     low = max(whole.start_offset, spans[0].first_offset)
@@ -153,18 +153,22 @@ def _by_records(cut: Cut, most: int) -> Iterator[Piece]:
             end_offset=whole.end_offset if last else end,
             is_last=whole.is_last and last,
         )
-        yield replace(piece, slice=part)
+        yield replace(piece, slice=part), end - start
 
 
-def _packed(pieces: Sequence[Piece], target: int) -> list[tuple[Piece, ...]]:
-    """Neighbors share a task as long as that does not make it much larger than the target."""
+def _packed(pieces: Sequence[tuple[Piece, int]], target: int, most: int) -> list[tuple[Piece, ...]]:
+    """Neighbors share a task as long as that does not make it much larger than the target, or give it more records.
+
+    Each comes with its records, and a task has at most `most` of them.
+    """
     tasks: list[list[Piece]] = []
-    size = 0
-    for piece in pieces:
-        if tasks and size + piece.slice.size <= target * _FULL:
+    size = count = 0
+    for piece, records in pieces:
+        if tasks and size + piece.slice.size <= target * _FULL and count + records <= most:
             tasks[-1].append(piece)
-            size += piece.slice.size
         else:
             tasks.append([piece])
-            size = piece.slice.size
+            size = count = 0
+        size += piece.slice.size
+        count += records
     return [tuple(task) for task in tasks]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from kafkalog.log.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
 from kafkalog.spark.schema import Layout
+from kafkalog.spark.told import tell
 from kafkalog.spark.worker_memory import set_aside
 
 __all__ = ["LogInputPartition", "LogReader"]
@@ -87,7 +87,7 @@ class _Task:
         set_aside()
         if self._dropped:
             shown = "; ".join(self._dropped[:3])
-            warnings.warn(f"kafkalog left out {len(self._dropped)} unreadable ranges: {shown}", RuntimeWarning)
+            tell(f"kafkalog left out {len(self._dropped)} unreadable ranges: {shown}")
 
     def _piece(self, piece: Piece, assembler: ArrowAssembler) -> Iterator[pa.RecordBatch]:
         tolerant = self._options.mode is not Mode.FAILFAST
@@ -102,14 +102,14 @@ class _Task:
             if self._options.fail_on_data_loss:
                 message = f"{piece.slice.path} was there when the query was planned and is not any more; {LOSS}"
                 raise StorageError(error.errno, message) from None
-            warnings.warn(f"{piece.slice.path} is not there any more and is left out", RuntimeWarning)
+            tell(f"{piece.slice.path} is not there any more and is left out")
 
     def _damage(self, piece: Piece, damage: Damage) -> Iterator[pa.RecordBatch]:
         finding = damage.finding
         if damage.is_missing:
             if self._options.fail_on_data_loss:
                 raise StorageError(f"{piece.slice.path}: {finding.detail}; {LOSS}")
-            warnings.warn(f"{piece.slice.path}: {finding.detail}", RuntimeWarning)
+            tell(f"{piece.slice.path}: {finding.detail}")
             return
         if self._options.mode is Mode.FAILFAST:
             detail = f"{finding.code}: {finding.detail}; {_CHOICE} (offset {damage.next_offset})"

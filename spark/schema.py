@@ -7,16 +7,18 @@ is Arrow of exactly that schema.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.fast.schema import DEFAULT_COLUMNS, TYPES
 from kafkalog.spark.options import Mode, ReadOptions
 
-__all__ = ["Layout", "full_schema", "layout_of"]
+__all__ = ["Layout", "arrow_schema", "full_schema", "layout_of"]
 
 _HEADERS = spark_types.ArrayType(
     StructType([StructField("key", spark_types.StringType()), StructField("value", spark_types.BinaryType())])
@@ -59,6 +61,12 @@ class Layout:
         """The Arrow schema that Spark expects."""
         corrupt = pa.binary() if self.corrupt_is_binary else pa.string()
         return pa.schema([pa.field(name, corrupt if name == self.corrupt else TYPES[name]) for name in self.names])
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of a source; before Spark 4.2 nobody is asked for a time zone."""
+    asked = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
 
 
 def full_schema(options: ReadOptions) -> StructType:

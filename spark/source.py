@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
@@ -44,10 +43,11 @@ class KafkaLogSource(DataSource):
         from kafkalog.spark.options import RECORDS, parse_options
         from kafkalog.spark.reader import LogReader
         from kafkalog.spark.schema import layout_of
+        from kafkalog.spark.told import tell
 
         options = parse_options(self.options)
         if options.ignored:
-            warnings.warn(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
+            tell(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
         if options.contents != RECORDS:
             from kafkalog.spark.contents_reader import ContentsReader
             from kafkalog.spark.contents_schema import chosen
@@ -60,11 +60,12 @@ class KafkaLogSource(DataSource):
         from kafkalog.spark.schema import layout_of
         from kafkalog.spark.stream import LogStreamReader
         from kafkalog.spark.stream_options import parse_stream_options
+        from kafkalog.spark.told import tell
 
         options = parse_stream_options(self.options)
         if options.read.ignored:
             ignored = ", ".join(options.read.ignored)
-            warnings.warn(f"options without a meaning here are ignored: {ignored}", UserWarning)
+            tell(f"options without a meaning here are ignored: {ignored}", UserWarning)
         return LogStreamReader(options, layout_of(schema, options.read))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

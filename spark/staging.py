@@ -21,19 +21,14 @@ from kafkalog.log import fs
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.log.incoming import parse_batch
 from kafkalog.spark.batch_building import BuiltBatch
+from kafkalog.spark.leftovers import work_directory
 
 __all__ = ["Staged", "StagingFile", "TopicPartition", "begin", "discard", "discard_all", "placed", "work_directory"]
 
 TopicPartition = tuple[str, int]
 Extent = tuple[int, int, int]
 """position, bytes and records of one batch"""
-_SUFFIX = ".writing"
 _TRIES = 5
-
-
-def work_directory(log_directory: str) -> str:
-    """Where everything stands that is not in the log directory."""
-    return log_directory.rstrip("/") + _SUFFIX
 
 
 @dataclass(frozen=True)

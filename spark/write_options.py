@@ -35,6 +35,9 @@ _MEANT = (
 )  # fmt: skip
 _WITHOUT_MEANING = ("checkpointLocation", "includeHeaders", "queryName")
 """Spark's own, or of its Kafka source or sink; what they ask for is so anyway."""
+_REFUSED = ("kafka.key.serializer", "kafka.value.serializer")
+_LEVELS = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-(2**17), 22)}
+"""Of `compression.<codec>.level` (`GzipCompression`, `Lz4Compression`, `ZstdCompression`)."""
 _SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LARGEST = 2**31 - 1
@@ -67,6 +70,10 @@ def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]
         if plain in _SPELLING and (plain == name or _SPELLING[plain] in _MEANT):
             if _SPELLING[plain] in _MEANT:
                 found.setdefault(_SPELLING[plain], value)
+        elif name in _REFUSED:
+            raise UsageError(
+                f"option {name} is not supported, here as in Spark's Kafka sink: keys and values are bytes"
+            )
         elif name.startswith("kafka."):
             ignored.append(name)
         else:
@@ -106,6 +113,18 @@ def _topic_id(given: Mapping[str, str]) -> str | None:
     return text
 
 
+def _level(given: Mapping[str, str], codec: Codec) -> int | None:
+    level = _number(given, "compression.level", least=-(2**17))
+    if level is None:
+        return None
+    if codec not in _LEVELS:
+        raise UsageError(f"option compression.level has no meaning for compression.type {codec.label}")
+    least, most = _LEVELS[codec]
+    if not least <= level <= most:
+        raise UsageError(f"option compression.level is a number from {least} to {most} for {codec.label}, not {level}")
+    return level
+
+
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
     given, ignored = _given(options)
@@ -115,14 +134,15 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         field: value for name, field in _OF_THE_LOG.items() if (value := _number(given, name, least=0)) is not None
     }
     config = LogConfig(**sizes)  # type: ignore[arg-type]
+    codec = as_codec(given.get("compression.type", Codec.NONE.label).strip().lower())
     batch = _number(given, "batch.size") or min(DEFAULT_BATCH_BYTES, config.max_message_bytes, config.segment_bytes)
     return WriteOptions(
         path=_local(given["path"]),
         topic=given.get("topic"),
         num_partitions=_number(given, "numPartitions"),
         topic_id=_topic_id(given),
-        codec=as_codec(given.get("compression.type", Codec.NONE.label).strip().lower()),
-        level=_number(given, "compression.level", least=-(2**17)),
+        codec=codec,
+        level=_level(given, codec),
         batch_bytes=batch,
         config=config,
         ignored=ignored,

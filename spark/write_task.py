@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -22,6 +21,7 @@ from kafkalog.spark.batch_building import BatchSettings, build_batches
 from kafkalog.spark.key_partitioner import Numbers, partitions_of
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory
+from kafkalog.spark.told import tell
 from kafkalog.spark.worker_memory import set_aside
 from kafkalog.spark.write_options import WriteOptions, parse_write_options
 
@@ -58,7 +58,7 @@ class Prepared:
         if os.path.lexists(self.options.path) and not os.path.isdir(self.options.path):
             raise UsageError(f"{self.options.path} is not a directory")
         if self.options.ignored:
-            warnings.warn(f"options without a meaning here are ignored: {', '.join(self.options.ignored)}", UserWarning)
+            tell(f"options without a meaning here are ignored: {', '.join(self.options.ignored)}", UserWarning)
         self.counts = {} if overwrite else _counts(self.options.path)
         self.job = uuid.uuid4().hex
 

@@ -6,7 +6,6 @@ Which attempt of a task counts is decided by Spark's commit coordinator; what ot
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -17,7 +16,9 @@ from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.spark.commit import abandon, commit
+from kafkalog.spark.leftovers import clear_leftovers
 from kafkalog.spark.staging import Staged, begin, discard_all, work_directory
+from kafkalog.spark.told import tell
 from kafkalog.spark.write_task import Prepared, write_task
 
 __all__ = ["LogArrowWriter", "LogStreamArrowWriter"]
@@ -35,7 +36,7 @@ def _told_only() -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        warnings.warn(f"the rows are written, but what the tasks left is still there: {error}", RuntimeWarning)
+        tell(f"the rows are written, but what the tasks left is still there: {error}")
 
 
 def _attempt() -> tuple[int, str, str | None]:
@@ -64,6 +65,7 @@ class LogArrowWriter(DataSourceArrowWriter):
         commit(self._prepared.options, _staged(messages), overwrite=self._overwrite)
         with _told_only():
             self._discard()
+            clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task failed for good, or the commit did; nothing of the job stays."""
@@ -97,6 +99,7 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         with _told_only():
             for query in {message.query for message in staged}:  # what killed attempts of earlier batches left, too
                 discard_all(work, f"stream-{query}-")
+            clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A task of a batch failed for good."""

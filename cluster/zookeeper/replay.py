@@ -14,6 +14,7 @@ from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
 from kafkalog.cluster.zookeeper.transaction import Transaction
 from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -130,6 +131,7 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
     return next(zxid for zxid, path in directory.snapshots if path == snapshot.path)
 
 
+@checked
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
     """The tree behind transaction `zxid`, or behind the last one.  Raises `StorageError` only."""
     replayer = Replayer(directory, zxid, limits)

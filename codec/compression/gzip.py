@@ -21,6 +21,52 @@ _FLAGS_POSITION = 3
 _RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
 _HEADER_OS_POSITION = 9
+_HEADER, _TRAILER = 10, 8
+_DEFLATED = 8
+_HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
+_READ = 8 * 1024
+"""Bytes that Kafka's reader takes at once (`GzipCompression`)."""
+_SHORTEST_MEMBER = 18
+"""Behind the last piece that it reads, the JDK looks for another member only where more bytes than this are left."""
+
+
+def _header_end(data: memoryview, position: int) -> int | None:
+    """Where the header of a member ends, as `GZIPInputStream.readHeader` finds it; None where there is none."""
+    if len(data) - position < _HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
+        return None
+    flags = data[position + _FLAGS_POSITION]
+    end = position + _HEADER
+    if flags & _EXTRA:
+        end += 2 + int.from_bytes(data[end : end + 2], "little")
+    for flag in (_NAME, _COMMENT):
+        if flags & flag:
+            length = bytes(data[end:]).find(0)
+            if length < 0:
+                return None
+            end += length + 1
+    if flags & _HEADER_CHECKSUM:
+        if data[end : end + 2] != (zlib.crc32(data[position:end]) & 0xFFFF).to_bytes(2, "little"):
+            return None
+        end += 2
+    return end if end <= len(data) else None
+
+
+class _Reads:
+    """Where the pieces end in which the JDK reads a stream: it judges by what is left of one, and if one follows."""
+
+    def __init__(self, first_data: int, size: int) -> None:
+        self._begin = first_data
+        self._size = size
+
+    def end(self, position: int) -> int:
+        """Where the piece ends in which a member's data ends, at `position`."""
+        pieces = -(-(position - self._begin) // _READ)
+        return min(self._begin + pieces * _READ, self._size)
+
+    def go_on(self, position: int, end: int) -> None:
+        """A member's data begins at `position`, in the piece that ends at `end`, or behind it with a new one."""
+        if position >= end:
+            self._begin = position
 
 
 def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
@@ -64,17 +110,25 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """All members of the stream; whatever follows the last member and is no gzip header is ignored, as the JDK does."""
+    """All members of the stream; what follows the last and is no header of another is ignored, as the JDK does.
+
+    What is no longer than 18 bytes is ignored too, even a whole member.
+    """
     parts = Pieces()
     budget = limits.decompressed_batch_bytes
     view = memoryview(data)
     position = 0
+    reads = _Reads(_header_end(view, 0) or 0, len(view))
     while True:
         part, position = _member(view, position, budget, limits)
         budget -= len(part)
         parts.append(part)
-        if view[position : position + len(_MAGIC)] != _MAGIC:
+        end = reads.end(position - _TRAILER)
+        is_looked_at = end < len(view) or len(view) - position > _SHORTEST_MEMBER
+        behind = _header_end(view, position) if is_looked_at else None
+        if behind is None:
             return parts.joined()
+        reads.go_on(behind, end)
 
 
 def compress(data: bytes | memoryview, level: int | None = None) -> bytes:

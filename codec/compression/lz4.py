@@ -1,8 +1,8 @@
 """LZ4 frames as Kafka reads and writes them (`Lz4BlockInputStream`, `Lz4BlockOutputStream`).
 
 Kafka's own frame code differs from the standard library: the header checksum of magic-0 wrappers is computed over
-the frame magic too (a bug kept for compatibility), the content checksum is skipped unread, and whatever follows the
-end mark is ignored.  So the frame is walked here and only blocks go to the library.
+the frame magic too (a bug kept for compatibility), the content checksum must be there and is not compared, and
+whatever follows is ignored.  So the frame is walked here and only blocks go to the library.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ VERSION_FLAG = 0x40
 BLOCK_INDEPENDENT = 0x20
 BLOCK_CHECKSUM = 0x10
 CONTENT_SIZE = 0x08
+CONTENT_CHECKSUM = 0x04
 RESERVED_FLAGS = 0x03
 STORED_BLOCK = 0x80000000
 BLOCK_SIZE = 64 * 1024
@@ -71,8 +72,8 @@ WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes(
 """The header of every frame that Kafka writes for magic 1 and 2."""
 
 
-def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool]:
-    """Position behind the frame header, largest block, and whether blocks carry checksums."""
+def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool, bool]:
+    """Position behind the frame header, largest block, and whether blocks and the content carry checksums."""
     if len(data) < len(MAGIC) + 3:
         raise bad_stream("lz4", "it ends inside the frame header")
     if bytes(data[: len(MAGIC)]) != MAGIC:
@@ -88,12 +89,12 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
         raise bad_stream("lz4", "it ends inside the frame header")
     if check_header and data[position] != _header_checksum(bytes(data[len(MAGIC) : position])):
         raise bad_stream("lz4", "the header checksum does not fit")
-    return position + 1, 1 << (2 * block_code + 8), bool(flg & BLOCK_CHECKSUM)
+    return position + 1, 1 << (2 * block_code + 8), bool(flg & BLOCK_CHECKSUM), bool(flg & CONTENT_CHECKSUM)
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, check_header: bool = True) -> bytes:
     """The content of one frame.  `check_header` is off for magic-0 wrappers, as in Kafka."""
-    position, max_block, with_checksums = _read_header(data, check_header)
+    position, max_block, with_checksums, with_content_checksum = _read_header(data, check_header)
     parts = Pieces()
     used = 0
     while True:
@@ -103,6 +104,8 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, che
         position += _SIZE.size
         size = word & ~STORED_BLOCK
         if size == 0:  # the end mark, also where it says that it is stored
+            if with_content_checksum and position + _SIZE.size > len(data):  # read, though never compared
+                raise bad_stream("lz4", "it ends inside the content checksum")
             return parts.joined()
         if size > max_block:
             raise bad_stream("lz4", f"a block of {size} bytes is larger than the frame allows")

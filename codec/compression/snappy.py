@@ -1,7 +1,8 @@
 """Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block.
 
 The stream is a 16-byte header and blocks, each behind its big-endian length.  Input without that header is one raw
-block.  A length field that equals the start of a header begins another stream.
+block.  A length field that equals the start of a header begins another stream, is passed over once where no header
+follows, and ends the stream where nothing came since.
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ BLOCK_SIZE = 32 * 1024
 _LENGTH = struct.Struct(">i")
 NEXT_HEADER = _LENGTH.unpack(MAGIC[: _LENGTH.size])[0]
 _MAX_PREAMBLE = 5
+_OLDEST_VERSION = 1
+
+
+def _check_version(data: bytes | memoryview, position: int) -> None:
+    """Of a header behind the first one, whose version nobody looks at, as nobody does at the other number of both."""
+    (version,) = _LENGTH.unpack_from(data, position + len(MAGIC))
+    if version < _OLDEST_VERSION:
+        raise bad_stream("snappy", f"a header of version {version}")
 
 
 def _declared_size(block: bytes | memoryview) -> int:
@@ -48,13 +57,19 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
     if len(data) < len(HEADER) or bytes(data[: len(MAGIC)]) != MAGIC:
         return _decompress_block(data, 0, limits)
     parts = Pieces()
-    used = 0
+    used = told = 0
     position = len(HEADER)
     while position + _LENGTH.size <= len(data):
         (length,) = _LENGTH.unpack_from(data, position)
         if length == NEXT_HEADER:
-            if bytes(data[position : position + len(MAGIC)]) != MAGIC or position + len(HEADER) > len(data):
+            if position + len(HEADER) > len(data):
                 raise bad_stream("snappy", "a second header is incomplete")
+            if bytes(data[position : position + len(MAGIC)]) == MAGIC:
+                _check_version(data, position)
+            elif used == told:
+                break
+            else:  # the reader gives what it has, and is asked for more
+                told = used
             position += len(HEADER)
             continue
         position += _LENGTH.size

@@ -13,6 +13,7 @@ import zstandard
 
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress"]
@@ -25,6 +26,8 @@ _BLOCK_HEADER = 3
 RLE, _COMPRESSED, RESERVED = 1, 2, 3
 CHECKSUM_SIZE = 4
 _DEFAULT_LEVEL = 3
+_READ = 128 * 1024 + 3
+"""Bytes that zstd-jni reads at once (`ZSTD_DStreamInSize`)."""
 
 
 class _Decoders(threading.local):
@@ -80,23 +83,46 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The content of all frames of the stream."""
+    """The content of all frames of the stream; of a last one that ends early see `_unfinished`."""
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
     parts = Pieces()
     used = position = 0
     decoder = _decoder(limits.zstd_window_bytes)
     while position < len(data):
-        if int.from_bytes(data[position : position + 4], "little") & _SKIPPABLE_MASK == _SKIPPABLE:
-            position = _skippable_end(data, position)
-            continue
-        end, bound = _frame_end(data, position, limits)
+        try:
+            if int.from_bytes(data[position : position + 4], "little") & _SKIPPABLE_MASK == _SKIPPABLE:
+                position = _skippable_end(data, position)
+                continue
+            end, bound = _frame_end(data, position, limits)
+        except LimitExceeded:
+            raise
+        except FormatError:
+            if position == 0 or (len(data) - 1) // _READ != (position - 1) // _READ:
+                raise
+            parts.append(_unfinished(decoder, data[position:], limits.decompressed_batch_bytes - used, limits))
+            break
         part = _decompress_frame(decoder, data[position:end], bound, limits.decompressed_batch_bytes - used, limits)
         used += len(part)
         check_size("zstd", used, limits)
         parts.append(part)
         position = end
     return parts.joined()
+
+
+def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, budget: int, limits: Limits) -> bytes:
+    """What comes out of a frame that ends early behind a whole one: zstd-jni takes that for the end of the stream.
+
+    So it does where it has read the frame's bytes together with the end of the one before.
+    """
+    try:
+        with decoder.stream_reader(frame) as reader:
+            part: bytes = reader.read(budget + 1)
+    except zstandard.ZstdError as error:
+        raise bad_stream("zstd", error) from None
+    if len(part) > budget:
+        raise too_large("zstd", limits)
+    return part
 
 
 def _decompress_frame(

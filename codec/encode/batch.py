@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog.codec import derive
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.encode.given import check_record, header_bytes
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.fast.writer import write_records
@@ -81,6 +83,7 @@ def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, 
     )
 
 
+@checked
 def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
     """The bytes of a batch whose header says everything but its length and checksum, which are computed.
 
@@ -115,6 +118,7 @@ def _check(records: Sequence[Record], producer: ProducerState, codec: int, contr
     check_producer(producer, codec, control=control)
     last = None
     for record in records:
+        check_record(record)
         if record.timestamp < NO_TIMESTAMP:
             raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} is negative")
         if last is not None and record.offset <= last:
@@ -122,6 +126,7 @@ def _check(records: Sequence[Record], producer: ProducerState, codec: int, contr
         last = record.offset
 
 
+@checked
 def build_batch(
     records: Sequence[Record],
     *,
@@ -164,7 +169,7 @@ def build_batch(
             record.offset - base,
             record.key,
             record.value,
-            tuple((header.key.encode("utf-8", "surrogateescape"), header.value) for header in record.headers),
+            tuple(header_bytes(header) for header in record.headers),
         )
         for record in records
     ]
@@ -188,6 +193,7 @@ def build_batch(
     return build_raw_batch(header, compress(codec, write_records(raw), level=level, magic=MAGIC))
 
 
+@checked
 def empty_batch(
     base_offset: int,
     last_offset: int,
@@ -225,6 +231,7 @@ def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
     return _CONTROL_KEY.struct.pack(version, kind)
 
 
+@checked
 def build_control_batch(
     values: Sequence[tuple[ControlRecordType | ControlType, bytes]],
     *,
@@ -254,6 +261,7 @@ def build_control_batch(
     )
 
 
+@checked
 def build_end_transaction_marker(
     marker: EndTransactionMarker,
     *,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
@@ -59,6 +60,7 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64())
 
 
+@checked
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that batches are built from, in the types that they need; others are left out.
 
@@ -84,6 +86,7 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(found)
 
 
+@checked
 def build_batches(
     records: pa.RecordBatch,
     *,

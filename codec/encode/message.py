@@ -9,7 +9,9 @@ import struct
 import zlib
 from collections.abc import Sequence
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
+from kafkalog.codec.encode.given import check_record
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import (
     LOG_OVERHEAD,
@@ -59,6 +61,7 @@ def _check(records: Sequence[Record], magic: int, codec: int, timestamp_type: Ti
         raise UsageError("a message of magic 1 has a timestamp type")
     last = None
     for record in records:
+        check_record(record)
         if record.headers:
             raise UsageError(f"magic {magic} has no record headers")
         if record.timestamp < NO_TIMESTAMP:
@@ -68,6 +71,7 @@ def _check(records: Sequence[Record], magic: int, codec: int, timestamp_type: Ti
         last = record.offset
 
 
+@checked
 def build_messages(
     records: Sequence[Record],
     *,

@@ -194,9 +194,9 @@ def _set(
             if offsets != 0:
                 _store64(offsets + 8 * row, offset)
             if timestamps != 0:
-                moment = append_time
-                if not appended:
-                    moment = _load64(cursor + _TIMESTAMP_AT) if magic == 1 else NO_TIMESTAMP
+                moment = NO_TIMESTAMP
+                if magic == 1:
+                    moment = append_time if appended else _load64(cursor + _TIMESTAMP_AT)
                 absurd = moment > _LARGEST_MS or moment < -_LARGEST_MS
                 _store64(timestamps + 8 * row, moment * MICROSECONDS)
                 _store8(moments_valid + row, not absurd)

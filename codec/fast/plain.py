@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkalog.codec import derive
 from kafkalog.codec.derive import Opcode, OpKind
+from kafkalog.codec.errors import PortableError
 from kafkalog.codec.execution import RawRecord, RecordFault
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.layout import record_batch
@@ -23,7 +24,7 @@ Reader = Callable[[bytes, int, int, int], tuple[Any, int]]
 """(bytes, position, end, largest count) -> (value, position behind it)"""
 
 
-class _Fault(Exception):
+class _Fault(PortableError):
     def __init__(self, code: FindingCode, position: int) -> None:
         self.fault = RecordFault(code, position)
 

@@ -49,7 +49,11 @@ class LayoutError(ConstructError):  # type: ignore[misc]
     def __init__(self, code: str, position: int, message: str, path: str | None = None) -> None:
         self.code = code
         self.position = position
+        self._arguments = code, position, message, path
         super().__init__(message, path=path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LayoutError, self._arguments
 
 
 def _bytes_left(stream: BinaryIO) -> int:

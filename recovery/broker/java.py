@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kafkalog.codec.errors import PortableError
 from kafkalog.codec.java_map import JavaHashMap
 from kafkalog.codec.names import parse_java_long
 
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-class JavaError(Exception):
+class JavaError(PortableError):
     """An exception of the broker; `java_class` is its class there."""
 
     java_class = "java.lang.Exception"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkalog.codec.errors import PortableError
 from kafkalog.codec.model import BatchHeader
 from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.log_file import LogBatch
@@ -43,7 +44,7 @@ class Appends(Protocol):
         """Take in one batch of a producer, whatever it holds."""
 
 
-class ProducerError(Exception):
+class ProducerError(PortableError):
     """An exception of the broker's, and the number of the batch that it comes from."""
 
     def __init__(self, number: int, error: JavaError) -> None:

@@ -5,6 +5,7 @@ Where we differ on purpose is a named case here and a line of docs/differences.m
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections import Counter
@@ -14,14 +15,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from batches import GZIP, LZ4, batch, message, patch, record, records_batch
+import stream_tails
+from batches import GZIP, LZ4, SNAPPY, batch, message, patch, record, records_batch
 from generated import as_records, generate, some_records
 from histories import chosen_seed
-from kafka_batches import Json, damaged, ours
+from kafka_batches import Json, _field, _flipped, _inside, _resized, damaged, ours
 from kafka_oracle import KafkaOracle
 from kafkalog.codec import Codec, FormatError, TimestampType, UsageError, decode_batch, scan
 from kafkalog.codec.compression import compress
-from kafkalog.codec.encode import build_messages, down_convert, up_convert
+from kafkalog.codec.encode import build_batch, build_messages, down_convert, up_convert
 from kafkalog.codec.reference import REFERENCE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
@@ -43,12 +45,16 @@ TAILS = range(12, 17)
 INNER = "magic above 1 inside a wrapper"
 EMPTY = "lz4 block that holds nothing"
 MEMORY = "message that claims gigabytes"
+NO_HEADER = "snappy header that is none"
+BEGUN_HEADER = re.compile(rb"\x82SNA(?!PPY\0)", re.DOTALL)
 
 
 # What Kafka throws where we have a finding while records are read.  Its heap may end first: OutOfMemoryError.
 THROWN = {
     "codec_unknown": {"IllegalArgumentException", "InvalidRecordException"},
-    "decompression_failed": {"KafkaException", "InvalidRecordException", "SnappyError", "CorruptRecordException"},
+    "decompression_failed": {
+        "BufferUnderflowException", "CorruptRecordException", "InvalidRecordException", "KafkaException", "SnappyError",
+    },
     "header_count_invalid": {"InvalidRecordException"},
     "header_key_invalid": {"InvalidRecordException"},
     "limit_exceeded": {"InvalidRecordException", "KafkaException"},
@@ -126,6 +132,8 @@ def _of_records(us: Json, kafka: Json, data: bytes) -> tuple[str | None, str | N
             return MANY, None
     if us["codec"] == LZ4 and code == "decompression_failed" and not failure and EMPTY_BLOCK in data:
         return EMPTY, None
+    if us["codec"] == SNAPPY and BEGUN_HEADER.search(data, 17) is not None:
+        return NO_HEADER, None
     if us["count"] == 0 and us["codec"] != 0 and not code and theirs == []:
         return NOTHING, None
     return None, f"{len(mine)} records and {code!r}, Kafka {len(theirs)} and {failure!r}"
@@ -256,6 +264,85 @@ def test_every_level(kafka: KafkaOracle) -> None:
         assert judge(data, ours(data), answer) == Verdict([], []), level
 
 
+# --- tails of streams -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.java
+def test_what_stands_behind_the_records_of_a_stream(kafka: KafkaOracle, compared: Callable[[str, int], None]) -> None:
+    buffers = list(dict.fromkeys(stream_tails.made()))
+    explained: Counter[str] = Counter()
+    wrong = []
+    for start in range(0, len(buffers), A_REQUEST):
+        some = buffers[start : start + A_REQUEST]
+        for data, answer in zip(some, kafka.batches(some), strict=True):
+            us = ours(data)
+            assert ours(data, REFERENCE) == us
+            verdict = judge(data, us, answer)
+            explained.update(verdict.explained)
+            if verdict.unexplained:
+                wrong.append(f"{verdict.unexplained[:2]} {data[:300].hex()}")
+    assert wrong == []
+    assert set(explained) <= {BROKEN, TRAILING, NO_HEADER}
+    compared("Kafka's classes: tails of compressed streams", len(buffers))
+
+
+# --- mutated batches of each format and compression -------------------------------------------------------------------
+
+EACH = int(os.environ.get("KAFKALOG_MUTATIONS", "400"))
+"""Mutated batches of each magic and compression."""
+FORMATS = [
+    (magic, codec)
+    for magic in (0, 1, 2)
+    for codec in Codec
+    if magic == 2 or codec != Codec.ZSTD  # of magic 2 alone
+]
+REPAIRED = (_flipped, _resized, _field, _inside, _inside)
+
+
+class Mutations(Campaign):
+    """Batches of one magic and compression, all mutated, their checksums repaired."""
+
+    def __init__(self, kafka: KafkaOracle, seed: int, magic: int, codec: Codec) -> None:
+        super().__init__(kafka, seed)
+        self.magic, self.codec = magic, codec
+
+    def _request(self, count: int) -> None:
+        made: list[tuple[str, bytes]] = []
+        while len(made) < count:
+            found = self.choose.choice(scan(self._sound()).batches)
+            mutate = self.choose.choice(REPAIRED)
+            data = mutate(self.choose, bytes(found.data))
+            made.append((f"magic {self.magic}, {self.codec.label}, {mutate.__name__[1:]}", data))
+        answers = self.kafka.batches([data for _, data in made])
+        for number, ((kind, data), answer) in enumerate(zip(made, answers, strict=True)):
+            self._compare(kind, data, answer, sound=False, thorough=number % ONE_IN == 0)
+
+    def _sound(self) -> bytes:
+        records = as_records(some_records(self.choose, headers=self.magic == 2))
+        append = self.magic > 0 and self.choose.random() < 0.3
+        kind = TimestampType.LOG_APPEND_TIME if append else TimestampType.CREATE_TIME
+        now = 1700000000123 if append else -1
+        if self.magic == 2:
+            return build_batch(records, codec=self.codec, timestamp_type=kind, log_append_time=now)
+        return build_messages(records, magic=self.magic, codec=self.codec, timestamp_type=kind, log_append_time=now)
+
+
+@pytest.mark.java
+@pytest.mark.interop
+@pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=str)
+def test_mutations_of_each_format(
+    magic: int, codec: Codec, kafka: KafkaOracle, compared: Callable[[str, int], None]
+) -> None:
+    campaign = Mutations(kafka, SEED + 10 * magic + codec, magic, codec)
+    campaign.run(EACH)
+    assert campaign.wrong == [], f"seed {SEED}: {len(campaign.wrong)} of {EACH}"
+    label = f"Kafka's classes: mutated batches of magic {magic}, {codec.label}"
+    compared(label, EACH)
+    compared("Kafka's classes: mutated batches, unexplained differences", len(campaign.wrong))
+    for name, count in campaign.explained.items():
+        compared(f"Kafka's classes: mutated batches, explained, {name}", count)
+
+
 # --- the differences, one by one --------------------------------------------------------------------------------------
 
 
@@ -271,6 +358,8 @@ class Case(NamedTuple):
 
 THREE = b"".join(message(number) for number in range(3))
 SIX = b"".join(record(number, value=bytes(range(200))) for number in range(6))
+FILLING = record(0, b"k", random.Random(1).randbytes(2038))
+"""2048 bytes, as many as Kafka decompresses at once."""
 BROKEN_STREAM = patch(compress(Codec.GZIP, SIX), len(compress(Codec.GZIP, SIX)) - 8, b"\0\0\0\0")
 
 CASES = {
@@ -290,6 +379,10 @@ CASES = {
         message(1, None, compress(Codec.GZIP, message(0) + message(1) + b"\0" * 8 + b"\x7f\xff\xff\xff"),
                 attributes=GZIP),
         2, "", 0, "OutOfMemoryError",
+    ),
+    NO_HEADER: Case(
+        batch(compress(Codec.SNAPPY, FILLING) + b"\x82SNA" + bytes(16), 1, attributes=SNAPPY),
+        0, "decompression_failed", 1, "",
     ),
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ SMALL = kafkalog.LogConfig(segment_bytes=600, index_interval_bytes=64, retention
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[kafkalog.Log]:
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "t-0", SMALL) as opened:
         yield opened
 

@@ -7,17 +7,21 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from batches import simple
 from kafkalog.codec.fast import choice
-from kafkalog.log import lending, open_partition
+from kafkalog.log import holders, lending, open_partition
 from kafkalog.log.files import FileSource
-from kafkalog.log.lending import lent
+from kafkalog.log.fs import AppendFile
+from kafkalog.log.lending import lent, withdrawn
+from kafkalog.log.session import locked_directory
 
 CONTENT = bytes(range(256)) * 100
 
@@ -160,3 +164,119 @@ def test_a_file_that_is_cut_between_two_windows_is_read_as_far_as_it_goes(
     rest = [offset for batch in reader for offset in batch["offset"].to_pylist()]
     assert first + rest == list(range(len(first + rest)))
     assert 0 < len(first + rest) <= 500
+
+
+# --- who may cut a file while its reader is stopped -----------------------------------------------------------------
+
+HOLDER = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("held", flush=True)
+sys.stdin.read()
+"""
+READER = """
+import sys, time
+from kafkalog.log.files import FileSource
+with FileSource(sys.argv[1]) as source, source.lent(0, 10) as part:
+    print(part is not None, flush=True)
+    sys.stdin.readline()
+    assert bytes(part) == bytes(range(10))
+"""
+
+
+@contextmanager
+def other(program: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has said its first line."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() in ("held\n", "True\n")
+        try:
+            yield process
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.wait(60) == 0
+
+
+@pytest.fixture
+def segment(folder: Path) -> Path:
+    directory = folder / "logs" / "t-0"
+    directory.mkdir(parents=True)
+    (directory / "0.log").write_bytes(CONTENT)
+    return directory / "0.log"
+
+
+def is_lent(path: Path) -> bool:
+    with FileSource(path) as source, source.lent(0, 10) as part:
+        return part is not None
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_nothing_is_lent_while_another_process_has_the_brokers_lock(
+    segment: Path, hidden: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert is_lent(segment)
+    lock = segment.parents[1] / ".lock"
+    if hidden:  # as a container's list shows nobody outside of it
+        (tmp_path / "locks").write_text("")
+        monkeypatch.setattr(holders, "_LOCKS", tmp_path / "locks")
+    with other(HOLDER, lock):
+        assert not is_lent(segment)
+        assert bytes(FileSource(segment).read(0, 10)) == CONTENT[:10]
+    assert lock.exists(), "a broker that died leaves the file"
+    assert is_lent(segment)
+
+
+def test_our_own_lock_lends_and_is_not_lost_by_asking(segment: Path) -> None:
+    root = segment.parents[1]
+    with locked_directory(root):
+        assert is_lent(segment)
+        command = [sys.executable, "-c", HOLDER, str(root / ".lock")]
+        refused = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+        assert "BlockingIOError" in refused.stderr
+    assert not holders.held_by_others(str(root))
+
+
+def test_a_file_with_another_name_is_not_lent(segment: Path) -> None:
+    os.link(segment, segment.with_name("other.log"))
+    assert not is_lent(segment)
+
+
+def test_a_file_is_withdrawn_from_the_readers_of_this_process(segment: Path) -> None:
+    lent_now, cut, seen = threading.Event(), threading.Event(), []
+
+    def read() -> None:
+        with FileSource(segment) as source, source.lent(0, len(CONTENT)) as part:
+            assert part is not None
+            lent_now.set()
+            assert not cut.wait(0.3), "who cuts the file waits"
+            seen.append(bytes(part) == CONTENT)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert lent_now.wait(60)
+    with withdrawn(str(segment)), withdrawn(str(segment)):
+        cut.set()
+        assert not is_lent(segment)
+        os.truncate(segment, 20)
+    reader.join()
+    assert seen == [True]
+    assert is_lent(segment)
+    with withdrawn(str(segment.with_name("none.log"))):
+        pass
+
+
+def test_who_writes_a_file_waits_for_the_reader_of_another_process(segment: Path) -> None:
+    with other(READER, segment) as reader:
+        opened: list[int] = []
+        writer = threading.Thread(target=lambda: opened.append(AppendFile(str(segment), create=False).size))
+        writer.start()
+        writer.join(0.3)
+        assert opened == []
+        assert reader.stdin is not None
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        writer.join(60)
+    assert opened == [len(CONTENT)]

@@ -28,6 +28,7 @@ SMALL = kafkalog.LogConfig(segment_bytes=4096, index_interval_bytes=128)
 @pytest.fixture
 def partition(tmp_path: Path) -> kafkalog.Partition:
     """Thirty batches of three records in several segments, one of them large."""
+    (tmp_path / "logs").mkdir()
     with kafkalog.Log.open(tmp_path / "logs" / "sized-0", SMALL, clock=lambda: T0) as log:
         for number in range(30):
             size = 3000 if number == 17 else 40

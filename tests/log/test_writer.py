@@ -29,6 +29,7 @@ def values(partition: kafkalog.Partition) -> list[bytes | None]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    (tmp_path / "logs").mkdir()
     return tmp_path / "logs" / "t-0"
 
 
@@ -128,6 +129,7 @@ def test_a_refused_append_changes_nothing(
 
 
 def test_batches_must_be_whole_and_follow(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
     with kafkalog.Log.open(tmp_path / "from" / "t-0") as source:
         source.append([b"a", b"b"])
         source.append([b"c"])
@@ -333,6 +335,7 @@ def test_a_directory_with_something_else_in_it_is_left_alone(path: Path) -> None
 
 def test_an_index_without_its_log_goes(tmp_path: Path) -> None:
     """A crash in the middle of a roll leaves it; `LogLoader` removes it too."""
+    (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "t-0"
     with kafkalog.Log.open(path) as log:
         log.append([b"a"])

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql.datasource import DataSourceReader
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from broker_dirs import brokers, own_copy
@@ -23,7 +22,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.spark import register
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogInputPartition, LogReader
-from kafkalog.spark.schema import SPARK_TYPES, Layout, full_schema, layout_of
+from kafkalog.spark.schema import SPARK_TYPES, Layout, arrow_schema, full_schema, layout_of
 from kafkalog.spark.source import KafkaLogSource
 
 if TYPE_CHECKING:
@@ -67,10 +66,10 @@ def test_our_arrow_types_are_those_that_spark_expects() -> None:
     for name, kind in SPARK_TYPES.items():
         schema.add(name, kind)
     layout = layout_of(schema, parse_options({"path": "x"}))
-    assert layout.arrow().equals(to_arrow_schema(schema, timezone="UTC"))
+    assert layout.arrow().equals(arrow_schema(schema))
     permissive = parse_options({"path": "x", "mode": "PERMISSIVE"})
     whole = full_schema(permissive)
-    assert layout_of(whole, permissive).arrow().equals(to_arrow_schema(whole, timezone="UTC"))
+    assert layout_of(whole, permissive).arrow().equals(arrow_schema(whole))
 
 
 def test_a_subset_of_the_columns_in_any_order(spark: SparkSession) -> None:
@@ -332,3 +331,13 @@ def test_much_work_is_read_by_the_compiled_walk_with_the_same_result(spark: Spar
     records = list(healthy.records())
     assert table["offset"].to_pylist() == [each.offset + copy * step for copy in range(copies) for each in records]
     assert table["value"].to_pylist() == [each.value for each in records] * copies
+
+
+def test_a_table_of_columns_is_read_with_options_at_every_use(spark: SparkSession) -> None:
+    path = partition_of().path
+    spark.sql("CREATE TABLE columns_only (value BINARY, offset BIGINT) USING kafkalog")
+    try:
+        (row,) = spark.sql(f"SELECT count(*) AS n FROM columns_only WITH ('path' = '{path}')").collect()
+        assert row["n"] == spark.read.format("kafkalog").load(path).count() > 0
+    finally:
+        spark.sql("DROP TABLE columns_only")

@@ -18,6 +18,7 @@ SMALL = kafkalog.LogConfig(segment_bytes=1000, retention_ms=-1)
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", SMALL) as log:
         for number in range(60):
             log.append([b"%d" % number * 20])

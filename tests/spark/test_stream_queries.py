@@ -22,6 +22,7 @@ SMALL = kafkalog.LogConfig(segment_bytes=3000, retention_ms=-1, file_delete_dela
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[kafkalog.Log]:
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", SMALL) as opened:
         yield opened
 
@@ -78,6 +79,10 @@ def test_available_now_keeps_to_the_limit_of_a_trigger(spark: SparkSession, log:
     append(log, 100)
     frame = stream(spark, tmp_path / "data", startingOffsets="earliest", includeHeaders=True, maxOffsetsPerTrigger=40)
     query = sink(frame, tmp_path).trigger(availableNow=True).start()
+    if spark.version < "4.2":
+        with pytest.raises(StreamingQueryException, match=r"maxOffsetsPerTrigger, .* need Spark 4.2 or later"):
+            query.awaitTermination()
+        return
     query.awaitTermination()
     assert [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]] == [40, 40, 20]
     assert written(spark, tmp_path) == expected(100)

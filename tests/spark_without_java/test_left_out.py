@@ -17,6 +17,7 @@ from kafkalog.spark.options import parse_options
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
     for name in ("orders-0", "orders-1", "visits-0"):
         with kafkalog.Log.open(tmp_path / "data" / name) as log:
             log.append([b"x"])

@@ -105,6 +105,7 @@ def test_what_pyarrow_does_not_know_is_read_through_fsspec() -> None:
 def test_ranges_are_read_not_files(s3: TinyS3, tmp_path: Path) -> None:
     import kafkalog
 
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "t-0") as log:
         for n in range(900):
             log.append([b"%d" % n * 5000])

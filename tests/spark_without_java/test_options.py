@@ -94,3 +94,17 @@ def test_what_only_a_broker_or_a_stream_needs_is_accepted_and_told() -> None:
     given = {"kafka.bootstrap.servers": "a:9092", "groupIdPrefix": "x", "maxOffsetsPerTrigger": "5"}
     ignored = parse_options(BASE | given).ignored
     assert ignored == ("kafka.bootstrap.servers", "groupIdPrefix", "maxOffsetsPerTrigger")
+
+
+@pytest.mark.parametrize("name", ["auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit",
+                                  "interceptor.classes"])  # fmt: skip
+def test_what_sparks_kafka_source_refuses_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"kafka.{name} is not supported"):
+        parse_options(BASE | {f"kafka.{name}": "x"})
+    assert parse_options(BASE | {"kafka.group.id": "x"}).ignored == ("kafka.group.id",)
+
+
+@pytest.mark.parametrize("value", ["latest", "nonsense", '{"t":{"0":-1}}'])
+def test_contents_are_the_cause_before_what_an_option_of_records_says(value: str) -> None:
+    with pytest.raises(UsageError, match="startingOffsets is for records, and contents is batches"):
+        parse_options(BASE | {"contents": "batches", "startingOffsets": value})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kafkalog
 from broker_dirs import brokers
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import AbortedTransaction
@@ -17,6 +19,7 @@ from kafkalog.log.spans import Span
 from kafkalog.spark.discovery import expand_paths, plan_read
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
+from kafkalog.spark.told import tell
 
 
 def facts(
@@ -96,13 +99,25 @@ def spans_of(sizes: list[list[int]], piece: Piece) -> list[Span]:
 def test_a_most_of_records_cuts_inside_of_batches_too(sizes: list[list[int]], most: int) -> None:
     tasks = plan([facts(sizes)], 2000, max_records=most)
     wanted: list[int] = []
-    for (piece,) in tasks:
-        held = spans_of(sizes, piece)
-        offsets = [offset for span in held for offset in range(span.first_offset, span.next_offset)]
-        kept = [offset for offset in offsets if piece.slice.start_offset <= offset < piece.slice.end_offset]
+    for task in tasks:
+        kept = [offset for piece in task for offset in offsets_of(sizes, piece)]
         assert 0 < len(kept) <= most
+        assert all(offsets_of(sizes, piece) for piece in task)
         wanted += kept
     assert wanted == list(range(10 * sum(map(len, sizes))))
+
+
+def offsets_of(sizes: list[list[int]], piece: Piece) -> list[int]:
+    offsets = [offset for span in spans_of(sizes, piece) for offset in range(span.first_offset, span.next_offset)]
+    return [offset for offset in offsets if piece.slice.start_offset <= offset < piece.slice.end_offset]
+
+
+def test_small_partitions_share_tasks_up_to_a_most_of_records_too() -> None:
+    """Ten thousand partitions of ten records, and at most 50,000 records for a task, are two tasks."""
+    partitions = [facts([[1000]])] * 10_000
+    tasks = plan(partitions, 100_000_000, max_records=50_000)
+    assert [len(task) for task in tasks] == [5_000, 5_000]
+    assert len(plan(partitions, 1_000_000, max_records=50_000)) == 8, "a task's bytes count too"
 
 
 def test_a_span_of_unknown_offsets_is_read_and_offsets_of_an_overlapping_segment_are_not_read_twice() -> None:
@@ -213,3 +228,24 @@ def test_paths_may_be_globs_and_file_uris() -> None:
     for wrong, words in (("s3://bucket/x", "not a local path"), ("/no/such", "does not exist"), ("/no/*x", "nothing")):
         with pytest.raises(UsageError, match=words):
             expand_paths([wrong])
+
+
+def test_the_size_of_tasks_follows_the_range_that_is_asked_for(tmp_path: Path) -> None:
+    with kafkalog.Log.open(
+        tmp_path / "t-0", kafkalog.LogConfig(segment_bytes=2_000_000, index_interval_bytes=4096)
+    ) as log:
+        for _ in range(1000):
+            log.append([b"x" * 20_000])
+    whole = {"path": str(tmp_path), "maxPartitionBytes": "1000000000", "minPartitions": "4"}
+    part = whole | {"startingOffsets": '{"t":{"0":900}}'}
+    for options, least, most in ((whole, 4, 8), (part, 4, 8)):
+        tasks = plan_read(parse_options(options))
+        assert least <= len(tasks) <= most
+        sizes = [sum(piece.slice.size for piece in task) for task in tasks]
+        assert max(sizes) <= 2 * sum(sizes) / len(sizes)
+
+
+def test_what_a_query_should_know_is_said_to_warnings_and_to_logging(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="kafkalog"), pytest.warns(RuntimeWarning, match="one sentence"):
+        tell("one sentence")
+    assert [(record.name, record.message) for record in caplog.records] == [("kafkalog.spark", "one sentence")]

@@ -17,6 +17,7 @@ import kafkalog
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.log import follow
 from kafkalog.spark import followed, stream
+from kafkalog.spark.options import parse_options
 from kafkalog.spark.schema import full_schema, layout_of
 from kafkalog.spark.stream import LogStreamReader
 from kafkalog.spark.stream_options import parse_stream_options
@@ -34,6 +35,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[kafkalog.Log]:
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", SMALL) as opened:
         yield opened
 
@@ -164,6 +166,7 @@ def test_a_half_written_batch_is_not_data_yet(log: kafkalog.Log, tmp_path: Path)
 
 def test_a_reserved_segment_is_read_as_far_as_it_is_filled(tmp_path: Path) -> None:
     config = kafkalog.LogConfig(segment_bytes=20_000, preallocate=True)
+    (tmp_path / "data").mkdir()
     with kafkalog.Log.open(tmp_path / "data" / "orders-0", config) as log:
         query = Query(tmp_path / "data", startingOffsets="earliest")
         append(log, 5)
@@ -519,3 +522,22 @@ def test_a_start_behind_an_open_transaction_is_waited_for(log: kafkalog.Log, tmp
     append(log, 1)
     assert late.offsets() == [12, 13, 14, 16]
     assert at_the_end.offsets() == newest.offsets() == [*range(5, 15), 16]
+
+
+def test_a_topic_that_the_options_no_longer_name_is_not_called_lost(log: kafkalog.Log) -> None:
+    append(log, 5)
+    root = str(Path(log.path).parent)
+    logs = followed.FollowedLogs(parse_options({"path": root, "subscribe": "orders"}, streaming=True))
+    with pytest.raises(
+        StorageError, match=r"the checkpoint has visits-0, .* do not name any more; name its topics again"
+    ):
+        logs.check(logs.look(), {("orders", 0): 5, ("visits", 0): 5})
+
+
+def test_an_end_before_the_start_is_a_log_that_was_cut(log: kafkalog.Log) -> None:
+    """Before Spark 4.2 a restarted stream asks for the end without saying where it begins."""
+    append(log, 50)
+    root = str(Path(log.path).parent)
+    logs = followed.FollowedLogs(parse_options({"path": root}, streaming=True))
+    with pytest.raises(StorageError, match="orders-0 was read up to offset 100 and ends at 50 now: it was cut"):
+        logs.plan({("orders", 0): 100}, {("orders", 0): 50})

@@ -18,18 +18,20 @@ from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
 
 import kafkalog
+from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log import fs
 from kafkalog.log.partitioners import partition_for_key
 from kafkalog.spark.commit import abandon, commit
-from kafkalog.spark.journal import load_journal
+from kafkalog.spark.journal import Journal, load_journal, save_journal
 from kafkalog.spark.key_partitioner import partitions_of
+from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, begin, work_directory
 from kafkalog.spark.write_options import parse_write_options
 from kafkalog.spark.write_task import Prepared, write_task
-from kafkalog.spark.writer import LogStreamArrowWriter
+from kafkalog.spark.writer import LogArrowWriter, LogStreamArrowWriter
 
 SCHEMA = StructType().add("topic", StringType()).add("key", StringType()).add("value", StringType())
 WITH_PARTITION = StructType([*SCHEMA.fields]).add("partition", IntegerType())
@@ -497,3 +499,83 @@ def test_a_journal_never_leads_out_of_the_directory(tmp_path: Path, name: str) -
     with pytest.raises((FormatError, UsageError), match=r"name of a partition directory|journal"):
         job.commit([message])
     assert (tmp_path / "t-0").is_dir()
+
+
+# --- an overwrite without rows, and what killed jobs leave ------------------------------------------------------------
+
+
+def test_an_overwrite_without_a_row_empties_the_topic_it_names_and_is_refused_without(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    write(path, rows("a", "1", "2") + rows("b", "3"))
+    for messages in ([], [Staged(0, "0" * 32, "0-0.batches")]):
+        with pytest.raises(UsageError, match="the option topic"):
+            Job(path, overwrite=True).commit(messages)
+    assert len(list(kafkalog.open_partition(path / "a-0").records())) == 2, "all is as it was"
+    for _ in range(2):
+        Job(path, overwrite=True, topic="a").commit([])
+        assert list(kafkalog.open_partition(path / "a-0").records()) == []
+    assert len(list(kafkalog.open_partition(path / "b-0").records())) == 1
+    assert kafkalog.verify(path).findings == []
+    Job(path, overwrite=True, topic="new").commit([])
+    assert kafkalog.open(path).live("new", 0) == []
+
+
+def test_what_killed_jobs_left_goes_with_age_but_for_what_a_commit_needs(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    write(path, rows("a", "1"))
+    clear_leftovers(path, 0)
+    killed, running = Job(path), Job(path)
+    for job in (killed, running):
+        job.task(0, rows("a", "lost"))
+    for each in [killed.work / killed.prepared.job, *(killed.work / killed.prepared.job).iterdir()]:
+        os.utime(each, (1_000_000, 1_000_000))
+    (killed.work / "somebody's").mkdir()
+    os.utime(killed.work / "somebody's", (1_000_000, 1_000_000))
+    found = leftovers(path)
+    assert [each.job for each in found] == [killed.prepared.job, running.prepared.job]
+    assert all(each.bytes > 60 and each.files == 1 for each in found)
+    writer = LogArrowWriter({"path": str(path)}, SCHEMA, overwrite=False)
+    writer.commit([])
+    assert [each.job for each in leftovers(path)] == [running.prepared.job]
+    assert (killed.work / "somebody's").is_dir()
+    assert [each.job for each in clear_leftovers(path, 0)] == [running.prepared.job]
+    assert leftovers(path) == []
+
+
+def test_what_a_killed_commit_needs_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    write(path, rows("a", "1"))
+    clear_leftovers(path, 0)
+    job = Job(path)
+    job.task(0, rows("a", "2"))
+    save_journal(str(job.work), Journal(job.prepared.job, None, None, ()))
+    assert [each.is_pending for each in leftovers(path)] == [True]
+    assert clear_leftovers(path, 0) == []
+    (shown,) = kafkalog_command("staging", str(path), "--json").objects
+    assert shown["staged"][0]["pending"] is True
+    (job.work / "commit.json").unlink()
+    assert kafkalog_command("staging", str(path), "--clear").code == 0
+    done = kafkalog_command("staging", str(path), "--clear", "--older-than", "0")
+    assert done.code == 2
+    assert job.prepared.job in done.out
+    assert not job.work.exists()
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "right"),
+    [("gzip", 9, True), ("gzip", 10, False), ("gzip", 0, False), ("lz4", 17, True), ("lz4", 18, False),
+     ("zstd", 22, True), ("zstd", 99, False), ("zstd", -131_072, True), ("snappy", 1, False), ("none", 1, False)],
+)  # fmt: skip
+def test_a_level_that_a_compression_has_not_is_refused_when_planned(codec: str, level: int, right: bool) -> None:
+    options = {"path": "x", "compression.type": codec, "compression.level": str(level)}
+    if right:
+        assert parse_write_options(options).level == level
+        return
+    with pytest.raises(UsageError, match=r"compression\.level"):
+        parse_write_options(options)
+
+
+def test_what_sparks_sink_refuses_is_refused() -> None:
+    for name in ("kafka.key.serializer", "kafka.value.serializer"):
+        with pytest.raises(UsageError, match=name):
+            parse_write_options({"path": "x", name: "y"})

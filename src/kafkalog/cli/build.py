@@ -8,6 +8,7 @@ import click
 
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.codec.arguments import needed
 from kafkalog.codec.model import Codec
 from kafkalog.log.config import LogConfig
 
@@ -48,8 +49,9 @@ def command(
     FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump --json
     prints them.  Columns: value, and as far as they are there key, timestamp, headers, topic, partition and offset.
     """
-    from kafkalog.log.building import build_partitions
-    from kafkalog.log.record_files import read_record_file
+    with needed("build", "fast"):
+        from kafkalog.log.building import build_partitions
+        from kafkalog.log.record_files import read_record_file
 
     built = build_partitions(
         chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),

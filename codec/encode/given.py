@@ -1,0 +1,43 @@
+"""Records as a caller hands them over, looked at before they are written: `UsageError` says what is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkalog.codec.arguments import shown
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.model import Record
+
+__all__ = ["check_record", "header_bytes", "is_bytes"]
+
+_INT64 = 2**63
+
+
+def is_bytes(value: object) -> bool:
+    """What a key or a value may be."""
+    return value is None or isinstance(value, bytes)
+
+
+def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
+    """A header, a `Header` or any pair of a name and bytes, as it is written; the name in UTF-8."""
+    if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[0], str) or not is_bytes(header[1]):
+        raise UsageError(f"{shown(header)} is no header: that is a pair of a name and bytes or None")
+    try:
+        return header[0].encode("utf-8", "surrogateescape"), header[1]
+    except UnicodeEncodeError:
+        raise UsageError(f"{header[0][:60]!r} is no name of a header: it has no bytes in UTF-8") from None
+
+
+def check_record(record: Any) -> None:
+    """`UsageError` unless all parts of a record are of the types that it declares."""
+    if not isinstance(record, Record):
+        raise UsageError(f"{type(record).__name__} is no Record")
+    for name in ("offset", "timestamp"):
+        value = getattr(record, name)
+        if not isinstance(value, int) or not -_INT64 <= value < _INT64:
+            raise UsageError(f"{name} is {shown(value)}, no integer of 64 bits")
+    for part in (record.key, record.value):
+        if not is_bytes(part):
+            raise UsageError(f"keys and values are bytes or None, not {type(part).__name__}")
+    if not isinstance(record.headers, list | tuple):
+        raise UsageError(f"headers are a list or a tuple, not {type(record.headers).__name__}")

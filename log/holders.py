@@ -1,0 +1,91 @@
+"""Whether another process holds a log directory's lock, asked without losing one of our own.
+
+A POSIX record lock is lost when its process closes any descriptor of the file.  So the kernel's list is read first;
+only where nobody stands in it is the file opened, which also finds holders that a container hides from the list.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+import threading
+from pathlib import Path
+
+from kafkalog.codec.names import LOCK_FILE
+
+__all__ = ["TAKING", "held_by_others"]
+
+_LOCKS = Path("/proc/locks")
+_FLOCK = struct.Struct("@hhqqi0q")
+"""`struct flock` with 64-bit offsets: type, whence, start, length, process."""
+
+
+class _Guard:
+    """Who takes a lock of this process does it under this, so that nobody here closes the file meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+TAKING = _Guard()
+
+
+def _begin_child() -> None:
+    TAKING.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
+def held_by_others(root: str) -> bool:
+    """Whether anybody but this process holds the lock of the log directory `root`; True where that cannot be told."""
+    path = os.path.join(root, LOCK_FILE)
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    if not stat.S_ISREG(status.st_mode):
+        return True
+    with TAKING:
+        holders = _listed(status)
+        if holders is None or holders:
+            return holders != {os.getpid()}
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return True
+        try:
+            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+def _listed(status: os.stat_result) -> set[int] | None:
+    """Processes that the kernel lists with a lock of the file; None where there is no list."""
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        with open(_LOCKS, "rb", buffering=0) as stream:
+            text = stream.readall().decode("ascii", "replace")
+    except OSError:
+        return None
+    found: set[int] = set()
+    if place not in text:
+        return found
+    for line in text.splitlines():
+        words = line.split()
+        if place in words and "POSIX" in words and "->" not in words:
+            found.add(int(words[words.index(place) - 1]))
+    return found

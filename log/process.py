@@ -1,0 +1,72 @@
+"""Which process an object belongs to: `fork()` copies locks, buffers and open files, but not the right to use them.
+
+Whoever holds a lock or state that is not on disk yet has an `OwnProcess`.  In a child process using the object is
+`UsageError`, before it can wait for a thread that the child does not have; closing it there does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["OwnLock", "OwnProcess"]
+
+
+class _Generation:
+    """One object for each process; a process id could come again."""
+
+    now = object()
+
+    @classmethod
+    def begin(cls) -> None:
+        cls.now = object()
+
+
+os.register_at_fork(after_in_child=_Generation.begin)
+
+
+class OwnProcess:
+    """The process that made this; `what` is told to whoever uses it in another one."""
+
+    __slots__ = ("_generation", "_pid", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._pid = os.getpid()
+        self._generation = _Generation.now
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is that process."""
+        return self._generation is _Generation.now
+
+    def require(self) -> None:
+        """`UsageError` in any other process."""
+        if not self.is_here:
+            raise UsageError(
+                f"{self._what} was opened by process {self._pid}, and this is process {os.getpid()}, which was forked "
+                "from it: use it there, or open it here after it was closed there"
+            )
+
+
+class OwnLock:
+    """A reentrant lock of threads that only its own process can take; elsewhere `UsageError`, at once."""
+
+    __slots__ = ("_lock", "_process")
+
+    def __init__(self, process: OwnProcess) -> None:
+        self._process = process
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._process.require()
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.is_here:  # what was taken before a fork inside the block is the parent's to give back
+            self._lock.release()

@@ -1,0 +1,81 @@
+"""What jobs that were killed before their commit left beside a log directory: found, and removed by age.
+
+A job's directory is in use while its tasks write and its driver lives, and nobody can tell from outside; what nothing
+was written into for long is left.  Needs no Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.log import fs
+from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.spark.journal import load_journal
+
+__all__ = ["OLD_SECONDS", "Leftover", "clear_leftovers", "leftovers", "work_directory"]
+
+OLD_SECONDS = 7 * 24 * 60 * 60
+"""A commit removes what is older than a week: no job writes for so long without a new file."""
+_SUFFIX = ".writing"
+_JOB = re.compile(r"(stream-.*-)?[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """The staged files of one job."""
+
+    job: str
+    path: str
+    bytes: int
+    files: int
+    modified: float
+    """seconds since 1970, of the newest of them"""
+    is_pending: bool
+    """a commit that was killed needs them to be taken back"""
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "job": self.job, "path": self.path, "bytes": self.bytes, "files": self.files,
+            "modified": round(self.modified * 1000), "pending": self.is_pending,
+        }  # fmt: skip
+
+
+def work_directory(log_directory: str) -> str:
+    """Where everything stands that is not in the log directory."""
+    return log_directory.rstrip("/") + _SUFFIX
+
+
+def leftovers(path: PathLike) -> list[Leftover]:
+    """What stands staged for the log directory `path`, oldest first; those of jobs that run among it."""
+    work = work_directory(os.path.abspath(os.fspath(path)))
+    if not os.path.isdir(work):
+        return []
+    journal = load_journal(work)
+    found = []
+    for entry in scan_directory(work):
+        if not entry.is_dir(follow_symlinks=False) or _JOB.fullmatch(entry.name) is None:
+            continue
+        status = [each.stat(follow_symlinks=False) for each in scan_directory(entry.path)]
+        newest = max(each.st_mtime for each in (*status, entry.stat(follow_symlinks=False)))
+        size = sum(each.st_size for each in status)
+        pending = journal is not None and journal.job == entry.name
+        found.append(Leftover(entry.name, entry.path, size, len(status), newest, pending))
+    return sorted(found, key=lambda each: (each.modified, each.job))
+
+
+def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
+    """Remove what is older, but for what a commit needs to be taken back; gives what was removed."""
+    if older_than_seconds < 0:
+        raise UsageError("an age is not negative")
+    before = time.time() - older_than_seconds
+    gone = [each for each in leftovers(path) if each.modified <= before and not each.is_pending]
+    for each in gone:
+        fs.remove_tree(each.path)
+    if gone:
+        fs.remove_if_empty(os.path.dirname(gone[0].path))
+    return gone

@@ -1,0 +1,296 @@
+"""Whatever a public function is given, what comes out is an error of the library: a sentence, never a traceback."""
+
+from __future__ import annotations
+
+import array
+import importlib
+import inspect
+import itertools
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from batches import simple
+from kafkalog.codec import BufferSource
+from kafkalog.codec.arguments import byte_view
+from kafkalog.codec.encode.batch import NO_PRODUCER
+
+PUBLIC = (
+    "kafkalog", "kafkalog.codec", "kafkalog.codec.encode", "kafkalog.codec.encode.columns", "kafkalog.codec.control",
+    "kafkalog.codec.index_files", "kafkalog.codec.text", "kafkalog.codec.fetch_result", "kafkalog.codec.kraft",
+    "kafkalog.codec.kraft_snapshot", "kafkalog.codec.quorum_state", "kafkalog.log", "kafkalog.log.building",
+    "kafkalog.log.record_files", "kafkalog.cluster.zookeeper",
+)  # fmt: skip
+OF_RECOVERY = ("plan", "recover", "undo")
+CLASSES = (kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Segment)
+LEFT = {"close", "fail"}
+"""Methods without an argument to be wrong, or that are told of errors."""
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """Every public function, by its full name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name in PUBLIC:
+        module = importlib.import_module(name)
+        for each in getattr(module, "__all__", ()):
+            value = getattr(module, each)
+            if isinstance(value, types.FunctionType) and each not in OF_RECOVERY:
+                found[f"{value.__module__}.{value.__qualname__}"] = value
+    return found
+
+
+@pytest.fixture(scope="module")
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafkalog.LogDir]:
+    root = tmp_path_factory.mktemp("logs") / "data"
+    root.mkdir()
+    root.with_name("written").mkdir()
+    before = Path.cwd()
+    os.chdir(root.parent)  # what is opened for writing by a relative name stands there
+    with kafkalog.Log.open(root / "t-0") as log:
+        log.append([kafkalog.NewRecord(b"a"), kafkalog.NewRecord(b"b", b"k")])
+        log.append([b"c"], compression="zstd")
+    yield kafkalog.open(root)
+    os.chdir(before)
+
+
+class Odd:
+    """A value of a class of the caller's, which answers everything with an error of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise ZeroDivisionError
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+    def __repr__(self) -> str:
+        return "Odd()"
+
+
+BATCH = kafkalog.scan(simple(3, 0)).batches[0]
+RECORD = kafkalog.Record(0, 0, kafkalog.TimestampType.CREATE_TIME, b"k", b"v")
+NUMBERS = (-(2**63) - 1, -(2**63), -1, 0, 1, 2, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**400)
+SCALARS: tuple[Any, ...] = (
+    *NUMBERS, None, True, 0.5, float("nan"), float("inf"), "", "x", "t-0", "a\0b", "\ud800", "/no/such/place", b"",
+    b"\xff" * 70, bytearray(b"ab"), memoryview(b"abcd"), memoryview(b"abcdefgh")[::2], array.array("I", [1, 2]),
+    np.arange(4, dtype=">i8"), np.int64(3), Odd(), object(), BATCH, RECORD, kafkalog.Codec.ZSTD, NO_PRODUCER,
+    kafkalog.Limits(batch_bytes=1), kafkalog.Limits(read_window_bytes=0), Path("/no/such/place"), 3j,
+    pa.record_batch({"value": [b"v"]}), pa.record_batch({"value": [1]}), pa.record_batch({"offset": ["x"]}),
+    kafkalog.NewRecord(b"v", timestamp=2**70), kafkalog.NewRecord(b"v", headers=[("k", b"v")]),
+    kafkalog.NewRecord(b"v", headers=[("k",)]), kafkalog.NewRecord(b"v", headers=5), kafkalog.NewRecord("v", b"k"),  # type: ignore[arg-type,list-item]
+)  # fmt: skip
+VALUES = st.recursive(
+    st.sampled_from(SCALARS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.tuples(inner, inner), st.tuples(inner, inner, inner),
+        st.dictionaries(st.sampled_from(["x", 1, "t"]), inner, max_size=2), st.lists(inner, max_size=2).map(iter),
+    ),
+    max_leaves=4,
+)  # fmt: skip
+
+
+def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [each for each in inspect.signature(function).parameters.values() if each.name not in ("self", "cls")]
+
+
+def right(name: str, log_dir: kafkalog.LogDir) -> Any:
+    """A value that an argument of this name may have, so that others are looked at behind it."""
+    known = {
+        "batch": BATCH, "batches": [BATCH], "records": [RECORD], "buffer": simple(3, 0), "data": b"\0" * 80,
+        "log_dir": log_dir, "path": log_dir.path, "header": BATCH.header, "offset": 1, "timestamp": 0, "topic": "t",
+        "partition": 0, "key": b"k", "partitions": 3, "count": 2, "magic": 1, "payload": b"", "base_offset": 0,
+    }  # fmt: skip
+    return known.get(name, 1)
+
+
+def used(result: Any) -> None:
+    """What a call gives is used up: iterators do their work then."""
+    if isinstance(result, Iterator):
+        for _ in itertools.islice(result, 100):
+            pass
+    elif hasattr(result, "__enter__") and not isinstance(result, kafkalog.Log):
+        with result:
+            pass
+
+
+def refuses_in_order(function: Callable[..., Any], data: st.DataObject, log_dir: kafkalog.LogDir, *first: Any) -> None:
+    positional: list[Any] = list(first)
+    named: dict[str, Any] = {}
+    for each in parameters(function):
+        required = each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+        way = data.draw(st.sampled_from(["odd", "right" if required else "left out"]), label=each.name)
+        if way == "left out":
+            continue
+        value = data.draw(VALUES, label=each.name) if way == "odd" else right(each.name, log_dir)
+        if each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD) or named or not required:
+            named[each.name] = value
+        else:
+            positional.append(value)
+    try:
+        inspect.signature(function).bind(*positional, **named)
+    except TypeError:
+        return  # a wrong number of arguments is Python's to refuse
+    try:
+        used(function(*positional, **named))
+    except kafkalog.KafkaLogError:
+        pass
+    except KeyError:
+        if function.__name__ != "__getitem__":  # of a mapping
+            raise
+
+
+EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+@given(data=st.data())
+@EXAMPLES
+def test_a_function_says_what_is_wrong(name: str, log_dir: kafkalog.LogDir, data: st.DataObject) -> None:
+    refuses_in_order(functions()[name], data, log_dir)
+
+
+def methods() -> list[tuple[type, str]]:
+    found: list[tuple[type, str]] = []
+    for kind in CLASSES:
+        for name, value in vars(kind).items():
+            if name in LEFT or not (name == "__getitem__" or not name.startswith("_")):
+                continue
+            if isinstance(value, types.FunctionType | classmethod) and parameters(getattr(kind, name)):
+                found.append((kind, name))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "name"), methods(), ids=lambda each: getattr(each, "__name__", each))
+@given(data=st.data())
+@EXAMPLES
+def test_a_method_says_what_is_wrong(kind: type, name: str, log_dir: kafkalog.LogDir, data: st.DataObject) -> None:
+    with ExitStack() as stack:
+        if kind is kafkalog.Log and name != "open":
+            found: object = stack.enter_context(kafkalog.Log.open(Path(log_dir.path).with_name("written") / "t-0"))
+        else:
+            partition = log_dir["t", 0]
+            of = {
+                kafkalog.Partition: partition, kafkalog.LogDir: log_dir, kafkalog.Segment: partition.segments[0],
+                kafkalog.Inventory: kafkalog.open_all(log_dir.path), kafkalog.Log: kafkalog.Log,
+            }  # fmt: skip
+            found = of[kind]
+        refuses_in_order(getattr(found, name), data, log_dir)
+
+
+@pytest.mark.parametrize("kind", [kafkalog.Limits, kafkalog.LogConfig])
+@given(data=st.data())
+@EXAMPLES
+def test_settings_say_what_is_wrong(kind: Callable[..., Any], log_dir: kafkalog.LogDir, data: st.DataObject) -> None:
+    refuses_in_order(kind, data, log_dir)
+
+
+@pytest.mark.parametrize("value", [kafkalog.Limits(read_window_bytes=1), kafkalog.Limits(batch_bytes=0)])
+def test_the_sizes_of_a_limit_are_used(value: kafkalog.Limits) -> None:
+    assert kafkalog.scan(simple(3, 0), limits=value).findings == () or value.batch_bytes == 0
+
+
+def views(data: bytes) -> dict[str, Any]:
+    """The same bytes as different kinds of memory."""
+    padded = len(data) - len(data) % 8
+    return {
+        "bytes": data[:padded], "bytearray": bytearray(data[:padded]), "bytes view": memoryview(data)[:padded],
+        "signed bytes": memoryview(data)[:padded].cast("b"), "characters": memoryview(data)[:padded].cast("c"),
+        "words": memoryview(data)[:padded].cast("I"), "long words": memoryview(data)[:padded].cast("Q"),
+        "rows": memoryview(data)[:padded].cast("B", (padded // 8, 8)),
+        "an array": array.array("H", data[:padded]), "of numpy": np.frombuffer(data[:padded], ">i4"),
+    }  # fmt: skip
+
+
+def test_memory_of_any_kind_is_read_as_bytes() -> None:
+    data = simple(3, 0) + simple(2, 3) + simple(2, 5) + bytes(8)
+    wanted = None
+    for name, view in views(data).items():
+        result = kafkalog.scan(view)
+        found = [bytes(each.data) for each in result.batches], result.valid_bytes, result.stop
+        wanted = wanted or found
+        assert found == wanted, name
+        assert BufferSource(view).size == len(data) - len(data) % 8, name
+    assert wanted is not None
+    assert len(wanted[0]) == 3
+    with pytest.raises(kafkalog.UsageError, match="one piece"):
+        kafkalog.scan(memoryview(data)[::2])
+    assert bytes(byte_view(b"ab")) == b"ab"
+
+
+def test_headers_may_be_plain_pairs(tmp_path: Path) -> None:
+    pairs = [("k", b"v"), kafkalog.Header("n", None)]
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        log.append([kafkalog.NewRecord(b"v", headers=pairs)])
+        for wrong in (("k",), ("k", "v"), (b"k", b"v"), "kv", ("\ud800", b"")):
+            with pytest.raises(kafkalog.UsageError, match="header"):
+                log.append([kafkalog.NewRecord(b"v", headers=[wrong])])  # type: ignore[list-item]
+        assert log.end_offset == 1
+    (record,) = kafkalog.open_partition(tmp_path / "t-0").records()
+    assert record.headers == (kafkalog.Header("k", b"v"), kafkalog.Header("n", None))
+
+
+def test_a_log_directory_is_a_mapping(log_dir: kafkalog.LogDir) -> None:
+    assert list(log_dir) == [("t", 0)]
+    assert len(log_dir) == 1
+    assert {key: log_dir[key].path for key in log_dir} == {("t", 0): os.path.join(log_dir.path, "t-0")}
+    assert ("t", 0) in log_dir
+    assert ("t", 1) not in log_dir
+    assert 0 not in log_dir
+    assert "t0" not in log_dir
+    with pytest.raises(kafkalog.UsageError):
+        log_dir[0]  # type: ignore[index]
+
+
+def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(kafkalog.UsageError, match="there is no log directory"):
+        kafkalog.Log.open(tmp_path / "dtaa" / "t-0")
+    assert list(tmp_path.iterdir()) == []
+
+
+WITHOUT = """
+import sys
+
+package, path = sys.argv[1:]
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import kafkalog
+from kafkalog.__main__ import main
+told = []
+try:
+    kafkalog.open_partition(path).to_arrow()
+except kafkalog.UsageError as error:
+    told.append(str(error))
+sys.argv[1:] = ["build", "--into", path + "/../new", path + "/none.jsonl"]
+try:
+    code = main()
+except SystemExit as stop:
+    code = stop.code
+print(told, code)
+"""
+
+
+def test_a_package_that_is_missing_is_named_with_what_installs_it(log_dir: kafkalog.LogDir) -> None:
+    command = [sys.executable, "-c", WITHOUT, "pyarrow", os.path.join(log_dir.path, "t-0")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "to_arrow needs the package pyarrow: install kafkalog[fast]" in done.stdout
+    assert done.stdout.rstrip().endswith("64")
+    assert "kafkalog: build needs the package pyarrow: install kafkalog[fast]" in done.stderr

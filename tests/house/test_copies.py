@@ -1,0 +1,225 @@
+"""Every error and every class of values can be pickled and copied: between processes, and into a cache."""
+
+from __future__ import annotations
+
+import collections.abc
+import copy
+import dataclasses
+import enum
+import inspect
+import multiprocessing
+import pickle
+import pkgutil
+import re
+import types
+import typing
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+from batches import simple
+from broker_dirs import brokers
+from fixture_data import broker_case
+from kafkalog.codec.records import records_payload
+from kafkalog.recovery.broker.headers import HeaderTables
+
+HELD = {
+    "kafkalog.cli.dump._Dump": "where a command writes",
+    "kafkalog.log.building._Target": "a log that is open",
+    "kafkalog.log.loading.Loaded": "a log that is open",
+    "kafkalog.recovery.broker.loader.LoadRequest": "a function that is asked",
+    "kafkalog.recovery.broker.loader.LoadedLog": "a tree, which reads its originals",
+    "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
+    "kafkalog.recovery.safe.SafeResult": "a tree, which reads its originals",
+    "kafkalog.recovery.safe._Rules": "functions that are asked",
+    "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
+    "kafkalog.codec.fast.group.Part": "memory of a kernel",
+    "kafkalog.codec.fast.legacy_sets.Opened": "memory of a kernel",
+    "kafkalog.codec.fast.unpacking.Unpacked": "memory of a kernel",
+}
+"""Classes that hold what cannot leave a process, and what that is; all others are values."""
+LEFT = {"Survey._open", "Survey.on_read", "Survey.tables"}
+"""Fields of values that stay in their process: files that are open, who is told of reads, columns at hand."""
+_DEPTH = 4
+
+
+def pickled(protocol: int, value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value, protocol))
+
+
+TURNS: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{f"pickle {number}": partial(pickled, number) for number in range(2, pickle.HIGHEST_PROTOCOL + 1)},
+}
+
+
+@cache
+def classes() -> dict[str, type]:
+    """All that are defined in the package, by name."""
+    found = {}
+    for module in pkgutil.walk_packages(kafkalog.__path__, "kafkalog."):
+        if module.name != "kafkalog.__main__":
+            for value in vars(import_module(module.name)).values():
+                if inspect.isclass(value) and value.__module__ == module.name:
+                    found[f"{module.name}.{value.__qualname__}"] = value
+    return found
+
+
+def is_value(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields") or issubclass(kind, enum.Enum)
+
+
+ERRORS = sorted(name for name, kind in classes().items() if issubclass(kind, BaseException))
+VALUES = sorted(name for name, kind in classes().items() if is_value(kind) and name not in HELD)
+
+
+def hints(what: Any, module: str) -> dict[str, Any]:
+    """Annotations as types; what is imported for them alone is found by its name."""
+    names = {kind.__name__: kind for kind in classes().values()}
+    found = typing.get_type_hints(what, {**names, **vars(import_module(module))})
+    return {name: hint for name, hint in found.items() if name != "return"}
+
+
+def example(hint: Any, depth: int = 0) -> Any:
+    """A value of a type; where there is a choice, the one that is harder to copy."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if memoryview in arguments:
+            return memoryview(bytearray(b"bytes of somebody else"))
+        wanted = [each for each in arguments if each is not type(None)]
+        if typing.get_origin(wanted[-1]) is collections.abc.Callable:
+            return None
+        return None if depth > _DEPTH and type(None) in arguments else example(wanted[-1], depth + 1)
+    if origin is tuple:
+        if arguments[-1:] == (...,):
+            return (example(arguments[0], depth + 1),) if depth <= _DEPTH else ()
+        return tuple(example(each, depth + 1) for each in arguments)
+    if origin in (list, set, frozenset, collections.abc.Sequence, collections.abc.Iterable):
+        content = [example(arguments[0], depth + 1)] if depth <= _DEPTH else []
+        return (origin if isinstance(origin, type) and origin in (list, set, frozenset) else list)(content)
+    if origin in (dict, collections.abc.Mapping):
+        return {example(arguments[0], depth + 1): example(arguments[1], depth + 1)} if depth <= _DEPTH else {}
+    if hint is HeaderTables:  # compiled headers at hand, which are read anew
+        return None
+    if isinstance(hint, typing.NewType):
+        return example(hint.__supertype__, depth)
+    if origin is re.Pattern:
+        return re.compile(b"x")
+    if isinstance(origin, type) and issubclass(origin, dict):
+        return origin()
+    if isinstance(origin, type):
+        return instance(origin, depth, dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False)))
+    plain = {int: 7, str: "seven", bytes: b"seven", bool: True, float: 0.5, object: "any", Any: "any", range: range(3)}
+    if hint in plain:
+        return plain[hint]
+    return instance(hint, depth)
+
+
+def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None = None) -> Any:
+    """An instance of a class, every argument made up from its type."""
+    if issubclass(kind, enum.Enum):
+        return list(kind)[-1]
+    if issubclass(kind, OSError):
+        return kind(28, "no space is left", "/logs/t-0/0.log")
+    maker = kind.__new__ if hasattr(kind, "_fields") else kind.__init__
+    if not isinstance(maker, types.FunctionType):  # an exception that says a sentence, and an enum's like
+        return kind("something is wrong")
+    own = inspect.signature(kind).parameters.values()
+    annotated = hints(kind if hasattr(kind, "_fields") or dataclasses.is_dataclass(kind) else maker, kind.__module__)
+    positional, named = [], {}
+    for each in own:
+        if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
+            continue
+        hint = annotated[each.name]
+        value = example((variables or {}).get(hint, hint), depth + 1)
+        if each.kind is each.KEYWORD_ONLY:
+            named[each.name] = value
+        else:
+            positional.append(value)
+    try:
+        return kind(*positional, **named)
+    except kafkalog.UsageError:  # it checks what it is given: its own defaults will do
+        return kind()
+
+
+def state(value: object) -> object:
+    """What a value is made of, as text that can be compared."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, BaseException):
+        system = (getattr(value, name, None) for name in ("errno", "strerror", "filename"))
+        return type(value), str(value), *system, {key: state(each) for key, each in vars(value).items()}
+    if isinstance(value, enum.Enum):
+        return value
+    if dataclasses.is_dataclass(value):
+        names = [
+            field.name for field in dataclasses.fields(value) if f"{type(value).__name__}.{field.name}" not in LEFT
+        ]
+        return type(value), tuple(state(getattr(value, name)) for name in names)
+    if isinstance(value, dict):
+        return {state(key): state(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value), tuple(state(each) for each in value)
+    if isinstance(value, set | frozenset):
+        return type(value), frozenset(state(each) for each in value)
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    if type(value).__module__.startswith("kafkalog") and (slots or hasattr(value, "__dict__")):
+        held = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in slots}}
+        return type(value), {key: state(each) for key, each in held.items()}
+    return value
+
+
+def survives(value: object) -> None:
+    wanted = state(value)
+    for name, turn in TURNS.items():
+        assert state(turn(value)) == wanted, name
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_keeps_what_it_says(name: str, measured: Callable[[str, int], None]) -> None:
+    survives(instance(classes()[name]))
+    measured("error classes that were pickled and copied", 1)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_stays_itself(name: str, measured: Callable[[str, int], None]) -> None:
+    survives(instance(classes()[name]))
+    measured("classes of values that were pickled and copied", 1)
+
+
+def test_only_what_is_there_is_left_out() -> None:
+    assert set(HELD) <= {name for name, kind in classes().items() if is_value(kind)}
+
+
+def test_what_reading_a_directory_gives_survives(measured: Callable[[str, int], None]) -> None:
+    (path,) = brokers(broker_case("4.1.1", "txn").id)
+    log_dir = kafkalog.open(path)
+    found: list[object] = [log_dir, kafkalog.verify(path), kafkalog.open_all(path), kafkalog.plan(path)]
+    for partition in log_dir.partitions:
+        found += partition.batches()
+        found += partition.records()
+        found += [kafkalog.decode_batch(batch) for batch in partition.batches()]
+        found.append(kafkalog.scan(memoryview(Path(partition.segments[0].path).read_bytes())))
+    for value in found:
+        survives(value)
+    measured("objects read from a broker's directory that were pickled and copied", len(found))
+
+
+def over_the_limit(data: bytes) -> int:
+    (batch,) = kafkalog.scan(data).batches
+    return len(records_payload(batch, kafkalog.Limits(decompressed_batch_bytes=2)))
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_an_error_comes_back_from_another_process(method: str) -> None:
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        waiting = pool.apply_async(over_the_limit, (simple(3, 0),))
+        with pytest.raises(kafkalog.LimitExceeded) as caught:
+            waiting.get(timeout=60)  # an error that cannot be pickled ends the thread that hands results on
+    assert caught.value.limit == "decompressed_batch_bytes"
