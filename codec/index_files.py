@@ -36,9 +36,7 @@ __all__ = [
     "encode_producer_snapshot",
     "encode_time_index",
     "encode_transaction_index",
-    "offset_entry_increases",
     "read_producer_snapshot",
-    "time_entry_increases",
     "used_offset_entries",
     "used_time_entries",
 ]
@@ -74,6 +72,7 @@ def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
     return view[: len(view) - len(view) % layout.size]
 
 
+@checked
 def each_slot(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -184,6 +183,7 @@ def decode_producer_snapshot(
     return list(read_producer_snapshot(BufferSource(data), source=source, limits=limits))
 
 
+@checked
 def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:

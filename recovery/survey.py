@@ -70,7 +70,7 @@ class Survey:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open, and who is told of reads, stay in their process."""
-        return Survey, (self.root, self.files, self.directories, self.special)
+        return Survey, (self.root, self.files, self.directories, self.special, self.dangling)
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""
