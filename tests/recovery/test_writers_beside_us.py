@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from every_byte import Originals
 from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import plan, recover, runner
-from kafkalog.recovery.fs import FileSystem
 from recovery_settings import given
-from stopping import CHANGING
+from stopping import just_before
 from trees import copy_tree, stamps
 
 CASE = recovery_cases(["torn_tail"])[0]
@@ -45,24 +43,6 @@ def replaced(root: Path) -> None:
     new = log.with_name("new")
     new.write_bytes(log.read_bytes() + b"somebody else's")
     new.rename(log)
-
-
-@contextmanager
-def just_before(number: int, other: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Somebody else does something ahead of the n-th change; the list counts changes."""
-    count = [0]
-    with monkeypatch.context() as patch:
-        for name in CHANGING:
-            original = getattr(FileSystem, name)
-
-            def wrapped(self: FileSystem, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                count[0] += 1
-                if count[0] == number:
-                    other()
-                return _original(self, *args, **kwargs)
-
-            patch.setattr(FileSystem, name, wrapped)
-        yield count
 
 
 @pytest.mark.parametrize("other", [appended, created, replaced])

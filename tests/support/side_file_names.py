@@ -73,6 +73,7 @@ sys.stderr.write("\\n" + json.dumps({"kib": peak, "outcome": outcome}) + "\\n")
 def small_log_dir(root: Path) -> None:
     """One partition with three records, as a broker leaves it that was killed."""
     config = kafkalog.LogConfig()
+    root.mkdir(parents=True, exist_ok=True)
     with kafkalog.Log.open(root / "t-0", config, clock=lambda: T0) as log:
         for number in range(3):
             log.append([kafkalog.NewRecord(b"%d" % number, timestamp=T0 + number)])

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalog.recovery.fs import FileSystem
 
-__all__ = ["CHANGING", "Failure", "Stopped", "failing_at"]
+__all__ = ["CHANGING", "Failure", "Stopped", "failing_at", "just_before"]
 
 CHANGING = (
     "make_directory", "write_new", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
@@ -25,8 +25,8 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def failing_at(number: int, failure: Failure, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Let the n-th changing operation fail instead of doing anything; the list counts them."""
+def just_before(number: int, other: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Let something happen ahead of the n-th changing operation; the list counts them."""
     count = [0]
     with monkeypatch.context() as patch:
         for name in CHANGING:
@@ -35,8 +35,19 @@ def failing_at(number: int, failure: Failure, monkeypatch: pytest.MonkeyPatch) -
             def wrapped(self: FileSystem, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
                 count[0] += 1
                 if count[0] == number:
-                    raise failure()
+                    other()
                 return _original(self, *args, **kwargs)
 
             patch.setattr(FileSystem, name, wrapped)
+        yield count
+
+
+@contextmanager
+def failing_at(number: int, failure: Failure, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Let the n-th changing operation fail instead of doing anything; the list counts them."""
+
+    def fail() -> None:
+        raise failure()
+
+    with just_before(number, fail, monkeypatch) as count:
         yield count
