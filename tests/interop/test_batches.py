@@ -57,7 +57,7 @@ THROWN = {
     },
     "header_count_invalid": {"InvalidRecordException"},
     "header_key_invalid": {"InvalidRecordException"},
-    "limit_exceeded": {"InvalidRecordException", "KafkaException"},
+    "limit_exceeded": {"IllegalArgumentException", "InvalidRecordException", "KafkaException"},
     "message_invalid": {
         "CorruptRecordException", "IllegalArgumentException", "IndexOutOfBoundsException", "InvalidRecordException",
         "KafkaException",
