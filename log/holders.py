@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kafkalog.codec.names import LOCK_FILE
 
-__all__ = ["TAKING", "held_by_others"]
+__all__ = ["TAKING", "held_by_others", "held_by_us", "is_under_its_name", "note_given_back", "note_taken"]
 
 _LOCKS = Path("/proc/locks")
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -36,13 +36,47 @@ class _Guard:
 
 
 TAKING = _Guard()
+_OURS: set[tuple[int, int]] = set()
+"""device and inode of lock files that this process has locked: opening one and closing it would give up the lock"""
 
 
 def _begin_child() -> None:
     TAKING.lock = threading.RLock()
+    _OURS.clear()
 
 
 os.register_at_fork(after_in_child=_begin_child)
+
+
+def note_taken(descriptor: int) -> None:
+    """Remember that this process has locked the file; to be called under `TAKING`."""
+    status = os.fstat(descriptor)
+    _OURS.add((status.st_dev, status.st_ino))
+
+
+def note_given_back(descriptor: int) -> None:
+    """Forget it: the file is about to be closed."""
+    status = os.fstat(descriptor)
+    _OURS.discard((status.st_dev, status.st_ino))
+
+
+def held_by_us(root: str) -> bool:
+    """Whether this process holds the lock of the log directory `root`; trying it would not tell, and lose it."""
+    try:
+        status = os.lstat(os.path.join(root, LOCK_FILE))
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) in _OURS
+
+
+def is_under_its_name(descriptor: int, path: str) -> bool:
+    """Whether a file that was opened for locking still has its name; a lock on one that was removed is nobody's."""
+    try:
+        named = os.lstat(path)
+    except OSError:
+        return False
+    opened = os.fstat(descriptor)
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def held_by_others(root: str) -> bool:
@@ -57,6 +91,8 @@ def held_by_others(root: str) -> bool:
     if not stat.S_ISREG(status.st_mode):
         return True
     with TAKING:
+        if (status.st_dev, status.st_ino) in _OURS:
+            return False
         holders = _listed(status)
         if holders is None or holders:
             return holders != {os.getpid()}

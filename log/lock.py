@@ -15,12 +15,13 @@ import threading
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log import fs
-from kafkalog.log.holders import TAKING
+from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
 from kafkalog.log.process import OwnLock, OwnProcess
 
 __all__ = ["HeldDirectory", "hold", "is_held_here"]
 
 _GUARD = threading.RLock()
+_TRIES = 100
 _HELD: dict[tuple[int, int], HeldDirectory] = {}
 
 
@@ -64,18 +65,29 @@ class HeldDirectory:
         self.process = OwnProcess(f"the lock of {path}")
         self.guard = OwnLock(self.process)
         file = os.path.join(path, LOCK_FILE)
-        self._descriptor, self._created = fs.lock_file(file)
+        for _ in range(_TRIES):
+            self._descriptor, self._created = fs.lock_file(file)
+            if self._lock(file):
+                return
+        raise UsageError(f"{path} is locked and unlocked all the time; stop what does it")
+
+    def _lock(self, file: str) -> bool:
+        """Lock the file; False if whoever held it has removed it meanwhile, so that it would keep nobody out."""
         try:
             with TAKING:
-                self._lock()
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_under_its_name(self._descriptor, file):
+                    note_taken(self._descriptor)
+                    return True
         except OSError as error:
             os.close(self._descriptor)
             if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise UsageError(f"{path} is locked: a broker or another writer is using it; stop that first") from None
+                raise UsageError(
+                    f"{self.path} is locked: a broker or another writer is using it; stop that first"
+                ) from None
             raise StorageError.wrap(error, "cannot take the broker's lock") from error
-
-    def _lock(self) -> None:
-        fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(self._descriptor)
+        return False
 
     def release(self, partition: str) -> None:
         """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
@@ -88,6 +100,7 @@ class HeldDirectory:
                 try:
                     fs.remove(os.path.join(self.path, LOCK_FILE))
                 finally:
+                    note_given_back(self._descriptor)
                     os.close(self._descriptor)
 
 
@@ -96,6 +109,8 @@ def hold(path: str, partition: str) -> HeldDirectory:
     with _GUARD:
         key = _identity(path)
         held = _HELD.get(key)
+        if held is None and held_by_us(path):
+            raise UsageError(f"{path} is being recovered by this process; wait for that to end")
         if held is None:
             held = _HELD[key] = HeldDirectory(path)
         elif partition in held.partitions:

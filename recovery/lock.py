@@ -16,7 +16,9 @@ from typing import Self
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
+from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
 from kafkalog.log.lock import is_held_here
+from kafkalog.log.process import OwnProcess
 from kafkalog.recovery.fs import FileSystem
 
 __all__ = ["BrokerLock", "refuse_if_locked"]
@@ -46,6 +48,8 @@ def refuse_if_locked(root: str) -> None:
 def _refuse_if_held_here(root: str) -> None:
     if is_held_here(root):
         raise RecoveryRefused(f"{root} is being written by this process; close its logs first", reason="locked")
+    if held_by_us(root):
+        raise RecoveryRefused(f"{root} is being recovered by this process already; wait for that", reason="locked")
 
 
 class BrokerLock:
@@ -61,6 +65,7 @@ class BrokerLock:
         self._before: int | None = None
         """the directory's modification time (ns) before the file was made; None if it is a broker's"""
         self._locked = 0
+        self._process = OwnProcess(f"the lock of {fs.root}")
 
     def __enter__(self) -> Self:
         _refuse_if_held_here(self._fs.root)
@@ -71,8 +76,7 @@ class BrokerLock:
             except StorageError:
                 self._fs.set_mtime("", before)
                 raise
-            self._lock()
-            if self._is_the_file():
+            if self._lock():
                 self._locked = self._fs.mtime("")
                 self._before = before if created else self._left_behind()
                 return self
@@ -81,9 +85,15 @@ class BrokerLock:
             f"{self._fs.root} is locked and unlocked all the time; stop what does it", reason="locked"
         )
 
-    def _lock(self) -> None:
+    def _lock(self) -> bool:
+        """Lock the file; False if it is not the one under the name any more."""
         try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with TAKING:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_under_its_name(self._descriptor, os.path.join(self._fs.root, LOCK_FILE)):
+                    note_taken(self._descriptor)
+                    return True
+                return False
         except OSError as error:
             os.close(self._descriptor)
             if error.errno in (errno.EACCES, errno.EAGAIN):
@@ -92,11 +102,6 @@ class BrokerLock:
                     reason="locked",
                 ) from None
             raise StorageError.wrap(error, "cannot take the broker's lock") from error
-
-    def _is_the_file(self) -> bool:
-        """What was locked is what stands under the name."""
-        named, opened = self._fs.status(LOCK_FILE), os.fstat(self._descriptor)
-        return named is not None and (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
     def _note(self, before: int) -> bytes:
         return f"kafkalog {before} {self._fs.mtime('')}\n".encode()
@@ -111,8 +116,13 @@ class BrokerLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None:  # leave no trace, not even in the directory's time
-            now = self._fs.mtime("")
-            self._fs.remove(LOCK_FILE)
-            self._fs.set_mtime("", self._before if now == self._locked else now)
-        os.close(self._descriptor)
+        if not self._process.is_here:  # a forked child: the lock is its parent's
+            return
+        try:
+            if self._before is not None:  # leave no trace, not even in the directory's time
+                now = self._fs.mtime("")
+                self._fs.remove(LOCK_FILE)
+                self._fs.set_mtime("", self._before if now == self._locked else now)
+        finally:
+            note_given_back(self._descriptor)
+            os.close(self._descriptor)
