@@ -62,6 +62,8 @@ class FileSystem:
         with self._wrapped("open the directory", ""):
             self._directories[""] = os.open(self.root, _DIRECTORY)
         self.owner = os.fstat(self._directories[""])
+        self.mtime_before = self.owner.st_mtime_ns
+        """the root's modification time (ns) before anything of ours was in it"""
 
     @classmethod
     def create(cls, root: str) -> FileSystem:
@@ -367,6 +369,13 @@ class FileSystem:
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
             os.unlink(name, dir_fd=parent)
+
+    def remove_unseen(self, path: str, mtime_ns: int) -> None:
+        """Remove a file and give its directory the time that it had before the file was there."""
+        with self._wrapped("remove the file", path):
+            parent, name = self._at(path)
+            os.unlink(name, dir_fd=parent)
+            os.utime(parent, ns=(mtime_ns, mtime_ns))
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""

@@ -79,6 +79,7 @@ class BrokerLock:
             if self._lock():
                 self._locked = self._fs.mtime("")
                 self._before = before if created else self._left_behind()
+                self._fs.mtime_before = self._locked if self._before is None else self._before
                 return self
             os.close(self._descriptor)  # whoever held it removed it meanwhile: a lock on it would keep nobody out
         raise RecoveryRefused(
@@ -121,8 +122,7 @@ class BrokerLock:
         try:
             if self._before is not None:  # leave no trace, not even in the directory's time
                 now = self._fs.mtime("")
-                self._fs.remove(LOCK_FILE)
-                self._fs.set_mtime("", self._before if now == self._locked else now)
+                self._fs.remove_unseen(LOCK_FILE, self._before if now == self._locked else now)
         finally:
             note_given_back(self._descriptor)
             os.close(self._descriptor)

@@ -88,7 +88,7 @@ class _Preparation:
             self.given.update(path for path in (action.path, action.target) if path is not None)
         self.disks.sync(*self.written.values())
         directories = {path: self.root.mtime(path) for path in self.touched(steps)}
-        directories[""] = self.root.owner.st_mtime_ns
+        directories[""] = self.root.mtime_before
         return replace(self.empty, steps=steps, directories=directories, bystanders=self.bystanders(steps, directories))
 
     def step(self, number: int, action: Action) -> Step:

@@ -14,7 +14,7 @@ __all__ = ["CHANGING", "Failure", "Stopped", "failing_at", "just_before"]
 
 CHANGING = (
     "make_directory", "write_new", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
-    "remove_directory", "sync_directory", "set_mtime",
+    "remove_directory", "remove_unseen", "sync_directory", "set_mtime",
 )  # fmt: skip
 
 Failure = Callable[[], BaseException]
