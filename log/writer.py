@@ -53,6 +53,8 @@ from kafkalog.log.session import leave
 
 __all__ = ["Log", "partition_name"]
 
+_LARGEST_END = 2**63 - 1
+"""where a log may end: checkpoints and headers hold 64 bits, with a sign"""
 _MAGIC = 2
 _TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_TOPIC = 249
@@ -421,6 +423,8 @@ class Log:
                 )
             if first <= last or header.last_offset < first:
                 raise UsageError(f"a batch from offset {first} to {header.last_offset} cannot follow offset {last}")
+            if header.last_offset >= _LARGEST_END:
+                raise UsageError(f"a batch up to offset {header.last_offset}: no offset would be left behind it")
             epoch = header.partition_leader_epoch
             if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not Origin.REPLICATION:
                 raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {self.leader_epoch}")
@@ -539,8 +543,8 @@ class Log:
     @checked
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Take back everything; the next record gets `offset`."""
-        if offset < 0:
-            raise UsageError(f"cannot start at {offset}")
+        if not 0 <= offset <= _LARGEST_END:
+            raise UsageError(f"cannot start at {offset}: offsets are 0 to {_LARGEST_END}")
         with self._guard, self._failing():
             self._truncate_fully(offset)
 

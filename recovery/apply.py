@@ -6,6 +6,7 @@ acted on, in either direction, and the refusal leaves every byte and every time 
 
 from __future__ import annotations
 
+import errno
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -73,6 +74,8 @@ class _Looker:
             return state == A_DIRECTORY or (isinstance(state, Untouched) and state.kind == EntryKind.DIRECTORY)
         if not stat.S_ISREG(status.st_mode):
             return isinstance(state, Untouched) and state.kind == EntryKind.OTHER
+        if isinstance(state, Cut) and self._to_undo and status.st_nlink > 1:
+            return False  # what is put back would appear under the other name too
         match state:
             case Whole():
                 return size == state.size and self._digest(place, 0, size) == state.digest
@@ -190,10 +193,8 @@ def roll_forward(
                 break
         try:
             script.operations[number].do(disks)
-        except RecoveryRefused:
-            finish_document(disks, JOURNAL, UNDOING)
-            _take_back(disks, journal, script, number, forget)
-            disks.quarantine.remove_tree(disks.run_id)
+        except RecoveryRefused as refused:
+            _take_back_unless_changed(disks, journal, script, number, forget, refused)
             raise
     _remove_temporaries(disks, script)
     if withheld is None:  # else somebody else was here meanwhile
@@ -201,6 +202,28 @@ def roll_forward(
     finish_document(disks, JOURNAL, MANIFEST)
     disks.quarantine.remove_tree(f"{disks.run_id}/{STAGED}")
     return journal, withheld
+
+
+def _take_back_unless_changed(
+    disks: Disks, journal: Journal, script: Script, done: int, forget: Callable[[], None], refused: RecoveryRefused
+) -> None:
+    """Take back what a run has done that cannot go on, where nobody has changed that since.
+
+    Else the run stays as it is: what somebody else wrote to a file that was cut must not be written over.
+    """
+    looker = _Looker(disks, to_undo=True, undoing=False)
+    timeline = script.timeline
+    touched = {place for operation in script.operations[:done] for place in operation.places()}
+    for place in sorted(touched):
+        if not looker.fits(place, timeline.at(place, done)):
+            what = (
+                f"{refused}; and so was a file that this run had changed already, so what was done stays: all that was "
+                f"removed is in {disks.quarantine.root}/{disks.run_id}"
+            )
+            raise StorageError(errno.EBUSY, what, disks.full(place)) from refused
+    finish_document(disks, JOURNAL, UNDOING)
+    _take_back(disks, journal, script, done, forget)
+    disks.quarantine.remove_tree(disks.run_id)
 
 
 def _marker_begins(script: Script, journal: Journal) -> int | None:

@@ -25,7 +25,7 @@ from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.lending import open_for_writing, withdrawn
 from kafkalog.recovery.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
 
-__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner"]
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "is_kept_attribute"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -114,7 +114,11 @@ class FileSystem:
             try:
                 descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o644, dir_fd=parent)
             except FileExistsError:
-                return os.open(name, os.O_RDWR | _FILE, dir_fd=parent), False
+                descriptor = os.open(name, os.O_RDWR | _FILE, dir_fd=parent)
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    os.close(descriptor)
+                    raise OSError(errno.EINVAL, "it is no regular file") from None
+                return descriptor, False
             try:
                 os.pwrite(descriptor, content(), 0)
             except OSError:
@@ -284,6 +288,12 @@ class FileSystem:
                 _write(descriptor, 0, pieces, size)
             finally:
                 os.close(descriptor)
+
+    def give(self, path: str, uid: int, gid: int) -> None:
+        """Give a copy the owner of its original, so that it tells that owner; where that cannot be, it does not."""
+        with self._wrapped("set the owner of the file", path), contextlib.suppress(PermissionError):
+            parent, name = self._at(path)
+            os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
 
     def set_attributes(self, path: str, attributes: Attributes) -> None:
         """Give a file or directory the attributes of another one, the time last."""
@@ -458,6 +468,14 @@ class FileSystem:
             if stat.S_ISDIR(status.st_mode):
                 yield from self.walk(inside, depth + 1)
 
+    def remove_content(self) -> None:
+        """Remove everything below this root, which was made for a copy."""
+        for inside, status in sorted(self.walk(""), reverse=True):
+            if stat.S_ISDIR(status.st_mode):
+                self.remove_directory(inside)
+            else:
+                self.remove(inside)
+
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it; for what this program made itself."""
         if self.status(path) is None:
@@ -528,12 +546,22 @@ def _mount_of(descriptor: int) -> str:
         return ""
 
 
+def is_kept_attribute(name: str) -> bool:
+    """Whether an extended attribute goes along with a copy: the user's own, access lists and labels.
+
+    Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
+    """
+    return name.isprintable() and (name.startswith(("user.", "system.posix_acl_")) or name == "security.selinux")
+
+
 def _extended(descriptor: int) -> dict[str, str]:
     if not hasattr(os, "listxattr"):
         return {}
     try:
         return {
-            name: base64.b64encode(os.getxattr(descriptor, name)).decode("ascii") for name in os.listxattr(descriptor)
+            name: base64.b64encode(os.getxattr(descriptor, name)).decode("ascii")
+            for name in os.listxattr(descriptor)
+            if is_kept_attribute(name)
         }
     except OSError as error:
         if error.errno == errno.ENOTSUP:

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.fs import Attributes
+from kafkalog.recovery.fs import Attributes, is_kept_attribute
 
 __all__ = [
     "JOURNAL",
@@ -195,26 +195,28 @@ class _Reader:
             self.refuse(f"{what} is no object")
         return list(value.items())
 
-    def attributes(self, value: Any) -> Attributes:
+    def attributes(self, value: Any, bits: int = 0o1000) -> Attributes:
         names = ("mtime_ns", "mode", "uid", "gid", "extended")
         mtime, mode, uid, gid, extended = self.fields(value, "attributes", names)
         return Attributes(
             self.number(mtime, "a time", -_INT64),
-            self.number(mode, "a file's mode", 0, 0o10000),
+            self.number(mode, "a file's mode", 0, bits),
             self.number(uid, "an owner", 0, 1 << 32),
             self.number(gid, "a group", 0, 1 << 32),
             {
-                self.text(name, "an extended attribute", str.isprintable): self.text(
+                self.text(name, "an extended attribute", is_kept_attribute): self.text(
                     data, "an extended attribute", str.isascii
                 )
                 for name, data in self.items(extended, "a file's extended attributes")
             },
         )
 
-    def state(self, value: Any) -> FileState:
+    def state(self, value: Any, bits: int = 0o1000) -> FileState:
         size, digest, attributes = self.fields(value, "a file", ("size", "digest", "attributes"))
         return FileState(
-            self.number(size, "a size"), self.text(digest, "a digest", _DIGEST.fullmatch), self.attributes(attributes)
+            self.number(size, "a size"),
+            self.text(digest, "a digest", _DIGEST.fullmatch),
+            self.attributes(attributes, bits),
         )
 
     def entry(self, value: Any) -> tuple[str, FileState | None]:
@@ -225,7 +227,7 @@ class _Reader:
             self.refuse("an entry of a directory is of no known kind")
         if state is None and kind != EntryKind.OTHER:
             self.refuse("an entry of a directory has no attributes")
-        return kind, self.optional(state, self.state)
+        return kind, self.optional(state, self.state, 0o10000 if kind == EntryKind.DIRECTORY else 0o1000)
 
     def bystander(self, value: Any) -> Bystander:
         kind, size, mtime = self.fields(value, "a file that is not touched", ("kind", "size", "mtime_ns"))
@@ -242,7 +244,7 @@ class _Reader:
             ActionKind(kind),
             self.path(path),
             self.optional(target, self.path),
-            self.optional(before, self.state),
+            self.optional(before, self.state, 0o10000 if kind == ActionKind.REMOVE_DIRECTORY else 0o1000),
             self.optional(after, self.state),
             self.optional(kept, self.number, "a size"),
             self.optional(crc, self.number, "a checksum", 0, 1 << 32),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.names import (
@@ -103,9 +103,22 @@ class Disks:
         temporary = self.temporary(place.path)
         self.root.remove(temporary)
         self.root.copy_file(self.quarantine, source, temporary)
-        self.root.set_attributes(temporary, attributes)
+        self.root.set_attributes(temporary, self._owned(saved, place, attributes))
         self.root.rename(temporary, place.path)
         self.sync(place)
+
+    def _owned(self, saved: Place, place: Place, attributes: Attributes) -> Attributes:
+        """The attributes, with an owner that the copy, the directory or the log directory bears out.
+
+        A journal alone could have root's files made of anybody's.
+        """
+        fs, path = self.at(saved)
+        parent = self.root.status(place.parent.path)
+        known = [status for status in (fs.status(path), parent, self.root.owner) if status is not None]
+        if (attributes.uid, attributes.gid) in [(status.st_uid, status.st_gid) for status in known]:
+            return attributes
+        owner = parent or self.root.owner
+        return replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
 
 
 class Operation:
@@ -122,6 +135,14 @@ class Operation:
     def take_back(self, disks: Disks) -> None:
         """Make the directory as it was before."""
         raise NotImplementedError
+
+    def places(self) -> tuple[Place, ...]:
+        """What it changes."""
+        return tuple(
+            place
+            for name in ("source", "target", "path", "saved")
+            if isinstance(place := getattr(self, name, None), Place)
+        )
 
     def written_beside(self) -> Place | None:
         """The file beside which a copy is written first, so that one cut short may have been left there."""

@@ -184,7 +184,8 @@ def _mark_clean(plan: Plan) -> None:
         plan.refusal = plan.refusal or "mode kafka never writes a clean-shutdown marker"
         return
     content = Content((Literal(_CLEAN_MARKER),))
-    plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]
+    in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
+    plan.actions = [each for each in plan.actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
 
 

@@ -6,6 +6,7 @@ Until the journal has its name nothing in the log directory has been changed; a 
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -132,10 +133,17 @@ class _Preparation:
 
     def save(self, path: str, saved: Place, state: FileState) -> None:
         """A whole copy on another file system, under its name only once it was read back."""
+        if os.geteuid() not in (0, state.attributes.uid):
+            raise RecoveryRefused(
+                f"{self.root.root}/{path} belongs to another user, and could not be given back to it from a quarantine "
+                "on another file system: recover as root, or name a quarantine on the same file system",
+                reason="quarantine",
+            )
         self.disks.make_parents(saved)
         _, target = self.disks.at(saved)
         temporary = target + ".new"
         copied = self.quarantine.copy_file(self.root, path, temporary)
+        self.quarantine.give(temporary, state.attributes.uid, state.attributes.gid)
         if copied != (state.size, state.digest):
             raise RecoveryRefused(f"{self.root.root}/{path} changed while it was copied", reason="changed")
         self.quarantine.rename(temporary, target)
@@ -160,7 +168,9 @@ class _Preparation:
 
     def writing(self, number: int, path: str, content: Content) -> Step:
         status = self.root.status(path)
-        there = status is not None and not stat.S_ISDIR(status.st_mode) and path not in self.given
+        if status is not None and stat.S_ISDIR(status.st_mode) and path not in self.given:
+            self.refuse_target(path)
+        there = status is not None and path not in self.given
         before = self.existing(path) if there else None
         staged = Place(True, f"{STAGED}/{number}")
         source = ContentSource(content, self.origin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.operations import READ_BY_A_BROKER
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE, Pointer, new_owner, read_pointer
 
-__all__ = ["KeptRun", "Runs", "new_run_id"]
+__all__ = ["KeptRun", "Runs", "log_directory_around", "new_run_id"]
 
 _JOURNAL_LIMIT = 1 << 28
 _STATES = (UNDONE, SUPERSEDED, UNDOING, MANIFEST, JOURNAL, PREPARING)
@@ -38,7 +38,7 @@ def _is_inside(path: str, directory: str) -> bool:
     return os.path.realpath(path).startswith(os.path.join(os.path.realpath(directory), ""))
 
 
-def _log_directory_around(place: str) -> str | None:
+def log_directory_around(place: str) -> str | None:
     """The log directory that a place is, or lies in."""
     path = place
     while True:
@@ -101,13 +101,18 @@ class Runs:
 
     def refuse_place(self) -> None:
         """Raise `RecoveryRefused` if the place for a new run would keep a broker from starting."""
+        if os.path.lexists(self.place) and not os.path.isdir(self.place):
+            raise RecoveryRefused(
+                f"the quarantine {self.place} cannot be made (a file is there); name another place with --quarantine",
+                reason="quarantine",
+            )
         if _is_inside(self.place, self.root) or self.place == self.root:
             raise RecoveryRefused(
                 f"the quarantine {self.place} lies inside the log directory, where it would stop a broker; "
                 "name one outside with --quarantine",
                 reason="quarantine",
             )
-        other = _log_directory_around(self.place)
+        other = log_directory_around(self.place)
         if other is not None:
             raise RecoveryRefused(
                 f"the quarantine {self.place} lies inside the log directory {other}, where it would stop a broker; "
@@ -168,7 +173,8 @@ class Runs:
     def forget(self, root: FileSystem, ending: str | None = None) -> None:
         """Remove the pointer if it leads to no run any more, but for the one that is about to end."""
         self._clear(root)
-        if self._pointer is not None and all(run.run_id == ending for run in self.all()):
+        left = [run for run in self.all() if run.run_id != ending]
+        if self._pointer is not None and all(run.place == self.default and run.journal.owner is None for run in left):
             root.remove(POINTER)
             root.sync_directory("")
             self._pointer = None
@@ -233,9 +239,11 @@ class Runs:
         """The number of a new run: higher than that of every run there is."""
         return 1 + max((run.journal.sequence for run in self.all()), default=0)
 
-    def undoable(self, run_id: str | None = None) -> KeptRun:
-        """The run of this name, or the latest; `RecoveryRefused` if there is none."""
+    def undoable(self, run_id: str | None = None, concerns: Callable[[KeptRun], bool] | None = None) -> KeptRun:
+        """The run of this name, or the latest that `concerns` chooses; `RecoveryRefused` if there is none."""
         candidates = [run for run in self.all() if run.name != PREPARING and run_id in (None, run.run_id)]
+        if run_id is None and concerns is not None:
+            candidates = [run for run in candidates if concerns(run)]
         if not candidates:
             wanted = "no run" if run_id is None else f"no run {run_id}"
             raise RecoveryRefused(f"{wanted} on {self.root} is kept in {self._list()}", reason="no_run")

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
@@ -22,8 +22,8 @@ from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
-from kafkalog.recovery.quarantine import Runs
-from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, take_back
+from kafkalog.recovery.quarantine import Runs, log_directory_around
+from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.workers import OnProgress, Workers
@@ -282,6 +282,11 @@ def recover_all(
     places = [_root_of(path) for path in paths]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
+    seen: set[str] = set()
+    for (root, _only), path in zip(places, paths, strict=True):
+        if root in seen:
+            raise UsageError(f"{os.fspath(path)} lies in a log directory that is named twice; name each once")
+        seen.add(root)
     if options.mark_clean:
         _refuse_half_a_marker(places)
     with ExitStack() as stack:
@@ -344,6 +349,8 @@ class _Directory:
         if made.refusal is not None:
             report = RecoveryResult(made, None, None, self._earlier).as_dict()
             raise RecoveryRefused(made.refusal, reason="mode", report=report)
+        if made.changes:
+            refuse_place(self._runs, made)
 
     def act(self) -> RecoveryResult:
         """Do it."""
@@ -422,14 +429,22 @@ def recover_into(
         raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
     if destination.startswith(os.path.join(root, "")):
         raise UsageError(f"{os.fspath(target)} lies inside the log directory")
+    around = log_directory_around(destination)
+    if around is not None:
+        raise UsageError(f"{os.fspath(target)} lies inside the log directory {around}, where it would stop a broker")
     refuse_if_locked(root)
     FileSystem.refuse_special(root)
+    missing = FileSystem.missing(destination)
     copy = FileSystem.create(destination)
     try:
         copy.copy_tree(root)
+        return recover_all([destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress)[0]
+    except (RecoveryRefused, StorageError):  # nothing came of it: no half of a copy is left
+        copy.remove_content()
+        copy.remove_if_empty(missing)
+        raise
     finally:
         copy.close()
-    return recover_all([destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress)[0]
 
 
 def _check_unchanged(expected: Plan, found: Survey) -> None:
@@ -448,8 +463,9 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
     if "\0" in given or not os.path.isdir(given):
         raise UsageError(f"{given!r} is not a directory")
     root = os.path.realpath(given)
+    partition = None
     if not is_log_dir(root) and is_partition_dir(root):
-        root = os.path.dirname(root)
+        root, partition = os.path.split(root)
     if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
         Runs(root, None if quarantine is None else os.fspath(quarantine)).undoable(run_id)
     with ExitStack() as stack:
@@ -457,5 +473,5 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
         stack.callback(fs.close)
         stack.enter_context(BrokerLock(fs))
         runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
-        run = take_back(fs, runs, run_id)
+        run = take_back(fs, runs, run_id, partition)
         return UndoResult(root, run.run_id, len(run.journal.steps))

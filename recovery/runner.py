@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from kafkalog.recovery.space import refuse_without_room
 from kafkalog.recovery.states import Unexpected
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["Completed", "Done", "act", "complete", "refuse_foreign", "take_back"]
+__all__ = ["Completed", "Done", "act", "complete", "refuse_foreign", "refuse_place", "take_back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,8 @@ def act(
     `still` surveys the directory again: what it shows must be what the plan was made from, before and after everything
     is saved.  Raises `RecoveryRefused`, with everything as it was, if it is not.
     """
-    runs.refuse_place()
     _refuse_changed(made, still())
-    with _new_quarantine(runs, made) as quarantine:
+    with _new_quarantine(runs) as quarantine:
         run_id = new_run_id()
         disks = Disks(root, quarantine, run_id, made.survey.files)
         pointer = runs.next_pointer()
@@ -161,11 +161,16 @@ def act(
         return Done(run_id, runs.place, withheld)
 
 
-@contextmanager
-def _new_quarantine(runs: Runs, made: Plan) -> Iterator[FileSystem]:
-    """The quarantine, made if need be, and gone again if nothing came of it."""
+def refuse_place(runs: Runs, made: Plan) -> None:
+    """Raise `RecoveryRefused` if what a plan removes cannot be kept where it would go."""
+    runs.refuse_place()
     with FileSystem.nearest(runs.place) as existing, FileSystem.nearest(made.root) as root:
         refuse_without_room(made, runs.place, same_mount=root.shares_mount(existing))
+
+
+@contextmanager
+def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
+    """The quarantine, made if need be, and gone again if nothing came of it."""
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
     try:
@@ -187,16 +192,20 @@ def _refuse_changed(made: Plan, now: Survey) -> None:
         )
 
 
-def take_back(root: FileSystem, runs: Runs, run_id: str | None) -> KeptRun:
-    """Undo a run (default: the latest); everything is compared before anything is changed."""
-    run = runs.undoable(run_id)
+def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> KeptRun:
+    """Undo a run; everything is compared before anything is changed.
+
+    Default: the latest, or the latest that has changed a partition directory.
+    """
+    run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
+    _refuse_others_files(run)
     if run.is_foreign and run.name != "manifest.json" and run_id is None:
         refuse_foreign(runs, None)
-    later = next((each for each in runs.after(run) if _touched(each) & _touched(run)), None)
+    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
     if later is not None:
         raise RecoveryRefused(
-            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and changed some of the "
-            "same files: undo that one first; nothing was changed",
+            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
+            "it left: undo that one first; nothing was changed",
             reason="changed",
         )
     with _quarantine_of(run) as quarantine:
@@ -209,9 +218,29 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None) -> KeptRun:
     return run
 
 
+def _concerns(run: KeptRun, partition: str) -> bool:
+    return any(partition == path or path.startswith(partition + "/") for path in _touched(run))
+
+
+def _refuse_others_files(run: KeptRun) -> None:
+    """Files that have to be made anew are this user's, and could not be given back to another one."""
+    user = os.geteuid()
+    for step in run.journal.steps if user and not run.journal.same_mount else ():
+        if step.before is not None and step.before.attributes.uid != user:
+            raise RecoveryRefused(
+                f"run {run.run_id} cannot be undone by this user: {step.path} belonged to user "
+                f"{step.before.attributes.uid}, to whom only root can give it back; nothing was changed",
+                reason="owner",
+            )
+
+
 def _touched(run: KeptRun) -> set[str]:
     steps = run.journal.steps
     return {path for step in steps for path in (step.path, step.target) if path} | (set(run.journal.directories) - {""})
+
+
+def _relied_on(run: KeptRun) -> set[str]:
+    return _touched(run) | set(run.journal.bystanders)
 
 
 def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:

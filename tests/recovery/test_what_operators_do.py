@@ -1,0 +1,235 @@
+"""What an operator did to break a promise, and what came of it: each is a class that has its test here."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import kafkalog
+from elsewhere import PLACES, quarantine_at
+from fixture_data import recovery_cases
+from kafkalog import RecoveryRefused, StorageError
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.recovery import recover, undo
+from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.journal import MANIFEST
+from recovery_settings import given
+from trees import first_difference, stamps
+
+CASE = recovery_cases(["torn_tail"])[0]
+SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")
+
+
+def directory(path: Path, *partitions: str) -> Path:
+    """A log directory with several damaged partitions."""
+    root = CASE.unpack_before(path)
+    for number, name in enumerate(partitions):
+        other = CASE.unpack_before(path.with_name(f"{path.name}-{number}"))
+        (other / "t-0").rename(root / name)
+    return root
+
+
+def last_log(partition: Path) -> Path:
+    return max(path for path in partition.glob("*.log") if path.stat().st_size)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_others_wrote_behind_a_cut_is_not_written_over(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One log is cut, then somebody appends to it and to one that is not cut yet: the run cannot go on, nor go back."""
+    root = directory(tmp_path / "logs", "t-1")
+    truncate = FileSystem.truncate
+    cut: list[str] = []
+
+    def slow(self: FileSystem, path: str, *args: Any) -> None:
+        if cut:
+            for log in (root / cut[0], root / path):
+                with log.open("ab") as file:
+                    file.write(b"precious")
+        truncate(self, path, *args)
+        cut.append(path)
+
+    monkeypatch.setattr(FileSystem, "truncate", slow)
+    with quarantine_at(place, tmp_path) as kept:
+        with pytest.raises(StorageError, match="what was done stays"):
+            recover(root, quarantine=kept, **given(CASE))
+        monkeypatch.undo()
+        assert (root / cut[0]).read_bytes().endswith(b"precious")
+        with pytest.raises(RecoveryRefused):
+            undo(root, quarantine=kept)
+        assert (root / cut[0]).read_bytes().endswith(b"precious")
+        recover(root, quarantine=kept, **given(CASE))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "attributes",
+    [{"mode": 0o4755}, {"mode": 0o2755}, {"extended": {"trusted.x": "eA=="}},
+     {"extended": {"security.capability": "eA=="}}],
+    ids=["set user id", "set group id", "trusted", "capability"],
+)  # fmt: skip
+def test_a_manifest_makes_no_program_of_a_file(place: str, attributes: dict[str, Any], tmp_path: Path) -> None:
+    root = recovery_cases(["segment_set"])[0].unpack_before(tmp_path / "logs")
+    with quarantine_at(place, tmp_path) as kept:
+        recover(root, quarantine=kept, **given(recovery_cases(["segment_set"])[0]))
+        (manifest,) = (kept or tmp_path / "logs.recovery").glob(f"*/{MANIFEST}")
+        values = json.loads(manifest.read_bytes().splitlines()[0])
+        for step in values["steps"]:
+            if step["before"] is not None:
+                step["before"]["attributes"].update(attributes)
+        body = json.dumps(values).encode()
+        manifest.write_bytes(body + f"\n{crc32c(body):08x}\n".encode())
+        before = stamps(root)
+        with pytest.raises(RecoveryRefused, match="no recovery journal that kafkalog wrote"):
+            undo(root)
+        assert stamps(root) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_manifest_gives_no_file_to_root(tmp_path: Path) -> None:
+    case = recovery_cases(["segment_set"])[0]
+    root = case.unpack_before(tmp_path / "logs")
+    for path in [root, *root.rglob("*")]:
+        os.chown(path, 1234, 1234)
+    with quarantine_at(PLACES[1], tmp_path) as kept:
+        assert kept is not None
+        recover(root, quarantine=kept, **given(case))
+        (manifest,) = kept.glob(f"*/{MANIFEST}")
+        values = json.loads(manifest.read_bytes().splitlines()[0])
+        for step in values["steps"]:
+            if step["before"] is not None:
+                step["before"]["attributes"].update({"uid": 0, "gid": 0})
+        body = json.dumps(values).encode()
+        manifest.write_bytes(body + f"\n{crc32c(body):08x}\n".encode())
+        undo(root)
+    assert {path.stat().st_uid for path in root.rglob("*")} == {1234}
+
+
+def test_a_directory_with_the_markers_name(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    (root / ".kafka_cleanshutdown").mkdir()
+    before = stamps(root)
+    result = recover(root, mark_clean=True, **given(CASE))
+    assert result.changed
+    assert (root / ".kafka_cleanshutdown").is_file()
+    undo(root)
+    assert first_difference(stamps(root), before) == ""
+
+
+def test_runs_on_single_partitions_are_undone_in_an_order_that_works(tmp_path: Path) -> None:
+    """Whatever order is tried: each undo gives back its own or changes nothing, and in the end all are undone."""
+    root = directory(tmp_path / "logs", "t-1", "t-2")
+    before = stamps(root)
+    runs = [recover(root / name, **given(CASE)).run_id for name in ("t-1", "t-0", "t-2")]
+    left = list(runs)
+    for _ in range(len(runs)):
+        for run in list(left):
+            looked = stamps(root)
+            try:
+                undo(root, run)
+            except RecoveryRefused:
+                assert stamps(root) == looked
+            else:
+                left.remove(run)
+    assert left == []
+    assert first_difference(stamps(root), before) == ""
+
+
+def test_undo_of_a_partition_is_of_that_partition(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs", "t-1")
+    first = recover(root / "t-0", **given(CASE)).run_id
+    recover(root / "t-1", **given(CASE))
+    looked = stamps(root)
+    try:
+        assert undo(root / "t-0").run_id == first
+    except RecoveryRefused as refused:
+        assert str(first) in str(refused)  # noqa: PT017
+        assert stamps(root) == looked
+
+
+@pytest.mark.parametrize("again", ["logs", "logs/", "link", "logs/t-0"])
+def test_a_directory_that_is_named_twice(again: str, tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    (tmp_path / "link").symlink_to(root)
+    before = stamps(tmp_path)
+    finished = kafkalog("recover", "--yes", root, f"{tmp_path}/{again}", *SETTINGS)
+    assert finished.code == 64
+    assert "named twice" in finished.err
+    assert first_difference(stamps(tmp_path), before) == ""
+
+
+def test_no_directory_is_changed_if_another_has_no_quarantine(tmp_path: Path) -> None:
+    first, second = directory(tmp_path / "one"), directory(tmp_path / "two")
+    (second / "t-0").rename(second / "u-0")
+    (tmp_path / "two.recovery").write_text("in the way")
+    before = stamps(tmp_path)
+    finished = kafkalog("recover", "--yes", first, second, *SETTINGS)
+    assert finished.code == 3
+    assert first_difference(stamps(tmp_path), before) == ""
+
+
+def test_a_copy_that_is_not_recovered_is_not_left(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    other = directory(tmp_path / "other")
+    before = stamps(tmp_path)
+    assert kafkalog("recover", "--yes", "--into", other / "copy", root, *SETTINGS).code == 64
+    assert first_difference(stamps(tmp_path), before) == ""
+    finished = kafkalog("recover", "--yes", "--mode", "strict", "--into", tmp_path / "copy", root, *SETTINGS)
+    if finished.code == 3:
+        assert not (tmp_path / "copy").exists()
+    (tmp_path / "blocked.recovery").write_text("in the way")
+    finished = kafkalog("recover", "--yes", "--into", tmp_path / "blocked", root, *SETTINGS)
+    assert finished.code == 3
+    assert not (tmp_path / "blocked").exists()
+
+
+def test_a_name_that_a_cut_log_got_since(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    recover(root, **given(CASE))
+    (tmp_path / "snapshot").hardlink_to(last_log(root / "t-0"))
+    before = stamps(tmp_path)
+    with pytest.raises(RecoveryRefused, match="nothing was changed"):
+        undo(root)
+    assert first_difference(stamps(tmp_path), before) == ""
+
+
+def test_the_pointer_goes_with_the_run_that_needed_it(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    recover(root, **given(CASE))
+    with last_log(root / "t-0").open("ab") as file:
+        file.write(b"\x01" * 7)
+    before = stamps(root)
+    recover(root, quarantine=tmp_path / "second", **given(CASE))
+    undo(root)
+    assert first_difference(stamps(root), before) == ""
+
+
+def test_the_roots_time_after_a_kill_with_the_lock(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    before = stamps(root)
+    child = os.fork()
+    if child == 0:
+        from kafkalog.recovery.lock import BrokerLock
+
+        BrokerLock(FileSystem(str(root))).__enter__()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (root / ".lock").exists()
+    recover(root, **given(CASE))
+    undo(root)
+    assert first_difference(stamps(root), before) == ""
+
+
+def test_a_lock_that_is_a_pipe(tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs")
+    os.mkfifo(root / ".lock")
+    before = stamps(root)
+    finished = kafkalog("recover", "--yes", root, *SETTINGS)
+    assert finished.code == 4
+    assert "regular file" in finished.err
+    assert stamps(root) == before
