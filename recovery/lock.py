@@ -69,6 +69,11 @@ class BrokerLock:
 
     def __enter__(self) -> Self:
         _refuse_if_held_here(self._fs.root)
+        if os.geteuid() not in (0, self._fs.owner.st_uid):
+            raise RecoveryRefused(
+                f"{self._fs.root} belongs to another user: recover as the user that the broker runs as, or as root",
+                reason="permission",
+            )
         for _ in range(_TRIES):
             before = self._fs.mtime("")
             try:

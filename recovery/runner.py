@@ -14,6 +14,7 @@ from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, SUPERSEDED, UNDOING, Journal
 from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.operations import Disks, describe
+from kafkalog.recovery.permissions import refuse_without_permission
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.preparing import finish_document, prepare
 from kafkalog.recovery.quarantine import KeptRun, Runs, new_run_id
@@ -162,8 +163,9 @@ def act(
 
 
 def refuse_place(runs: Runs, made: Plan) -> None:
-    """Raise `RecoveryRefused` if what a plan removes cannot be kept where it would go."""
+    """Raise `RecoveryRefused` if a plan cannot be done, or what it removes not be kept where it would go."""
     runs.refuse_place()
+    refuse_without_permission(made)
     with FileSystem.nearest(runs.place) as existing, FileSystem.nearest(made.root) as root:
         refuse_without_room(made, runs.place, same_mount=root.shares_mount(existing))
 

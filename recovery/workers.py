@@ -7,6 +7,9 @@ and sends back what it decided.  What goes wrong there is done again here, where
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ Result = TypeVar("Result")
 Group = tuple[str, ...]
 """directories of one topic-partition: the replica, its `-future` copy, those that are being deleted"""
 
+_WATCH_SECONDS = 1.0
 _WORTHWHILE_BYTES = 32 << 20
 """of logs: below, starting processes takes longer than the work"""
 
@@ -60,6 +64,17 @@ def _do(group: Group) -> tuple[bool, Any]:
         return True, _work(group)
     except Exception:  # noqa: BLE001 - it is done again where it can be raised
         return False, None
+
+
+def _end_with(parent: int) -> None:
+    """Let a forked process end when the one that forked it was killed: nothing else would ever wake it."""
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
 
 
 class Workers:
@@ -145,7 +160,12 @@ class Workers:
         global _work
         _work = work
         listener, self._on_progress = self._on_progress, None  # the forks tell nobody
-        pool = ProcessPoolExecutor(min(self.jobs, len(groups)), mp_context=multiprocessing.get_context("fork"))
+        pool = ProcessPoolExecutor(
+            min(self.jobs, len(groups)),
+            mp_context=multiprocessing.get_context("fork"),
+            initializer=_end_with,
+            initargs=(os.getpid(),),
+        )
         try:
             futures = [pool.submit(_do, group) for group in groups]
             self._on_progress = listener

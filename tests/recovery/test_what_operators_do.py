@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +235,61 @@ def test_a_lock_that_is_a_pipe(tmp_path: Path) -> None:
     assert finished.code == 4
     assert "regular file" in finished.err
     assert stamps(root) == before
+
+
+def as_nobody(work: Callable[[], object]) -> str:
+    """Do something as a user without rights, in a process of its own: what it was refused with, or nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            work()
+            os.write(writer, b"done")
+        except RecoveryRefused as refused:
+            os.write(writer, f"{refused.reason}: {refused}".encode())
+        except BaseException as error:  # noqa: BLE001 - the parent must learn of it
+            os.write(writer, f"unexpected {error!r}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        return pipe.read().decode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("others", ["a log", "a read-only log", "a partition", "the log directory", "a checkpoint"])
+def test_what_this_user_may_not_do_is_not_begun(others: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        root = directory(Path(scratch) / "parent" / "logs")
+        for path in [root.parent, root, *root.rglob("*")]:
+            os.chown(path, 65534, 65534)
+        log, checkpoint = last_log(root / "t-0"), root / "recovery-point-offset-checkpoint"
+        if others == "a read-only log":
+            log.chmod(0o444)
+        else:
+            theirs = {"a log": log, "a partition": root / "t-0", "the log directory": root, "a checkpoint": checkpoint}
+            os.chown(theirs[others], 0, 0)
+            theirs[others].chmod(0o666 if theirs[others].is_file() else 0o777)
+            if others == "a checkpoint":
+                checkpoint.chmod(0o600)
+        before = stamps(root)
+        said = as_nobody(lambda: recover(root, **given(CASE)))
+        assert said.startswith("permission: ") or (others == "a checkpoint" and "unexpected StorageError" in said), said
+        assert first_difference(stamps(root), before) == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_user_undoes_what_he_did() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        root = directory(Path(scratch) / "parent" / "logs")
+        for path in [root.parent, root, *root.rglob("*")]:
+            os.chown(path, 65534, 65534)
+        before = stamps(root)
+        assert as_nobody(lambda: recover(root, **given(CASE))) == "done"
+        assert as_nobody(lambda: undo(root)) == "done"
+        assert first_difference(stamps(root), before) == ""

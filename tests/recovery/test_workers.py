@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,3 +114,39 @@ def test_a_small_directory_starts_no_process(tmp_path: Path, monkeypatch: pytest
     root = case.unpack_before(tmp_path / "logs")
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a process was started"))
     plan(root, jobs=8, **given(case))
+
+
+PROGRAM = """
+import os, sys, time
+from kafkalog.recovery import workers
+
+def work(group):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+workers._WORTHWHILE_BYTES = 0
+list(workers.Workers(2).each([["t-0"], ["t-1"]], work))
+"""
+
+
+def test_a_kill_leaves_no_process_behind() -> None:
+    """Those that a killed recovery had forked end by themselves."""
+    parent = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    children = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(300):
+        if not any(Path(f"/proc/{child}").exists() and _is_awake(child) for child in children):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"processes {children} are still there")
+
+
+def _is_awake(process: int) -> bool:
+    """It is there, and no more than a name that nobody has asked for yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
