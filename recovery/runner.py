@@ -103,6 +103,8 @@ def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | N
         if not run.is_foreign:
             with _quarantine_of(run) as quarantine:
                 quarantine.remove_tree(run.run_id)
+    if completed:
+        root.mtime_before = root.mtime("")
     if fitting or runs.abandoned():
         runs.reload()
     return Completed(tuple(completed), superseded, withheld)
