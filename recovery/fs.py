@@ -220,19 +220,25 @@ class FileSystem:
                 value = crc32c(block, crc32c(at.to_bytes(8, "big"), value))
         return value
 
+    def _open_any(self, path: str) -> int:
+        """A descriptor of a file or directory, or of the root."""
+        if path == "":
+            return os.dup(self._directory(""))
+        parent, name = self._at(path)
+        return os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+
     def attributes(self, path: str) -> Attributes:
         """Times, mode, owner and extended attributes of a file or directory."""
         with self._wrapped("look at the file", path):
-            if path == "":
-                descriptor = os.dup(self._directory(""))
-            else:
-                parent, name = self._at(path)
-                descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+            descriptor = self._open_any(path)
             try:
                 status = os.fstat(descriptor)
+                mode = stat.S_IMODE(status.st_mode)
+                if stat.S_ISREG(status.st_mode):
+                    mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
                 return Attributes(
                     status.st_mtime_ns,
-                    stat.S_IMODE(status.st_mode),
+                    mode,
                     status.st_uid,
                     status.st_gid,
                     _extended(descriptor),
@@ -244,12 +250,6 @@ class FileSystem:
         """Names in a directory."""
         with self._wrapped("list the directory", path):
             return sorted(os.listdir(self._directory(path)))
-
-    def free_bytes(self) -> int:
-        """Space left for new data."""
-        with self._wrapped("look at the file system", ""):
-            facts = os.fstatvfs(self._directories[""])
-            return facts.f_bavail * facts.f_frsize
 
     def shares_mount(self, other: FileSystem) -> bool:
         """Files can be renamed from one root to the other: both are reached through the same mount."""
@@ -298,11 +298,7 @@ class FileSystem:
     def set_attributes(self, path: str, attributes: Attributes) -> None:
         """Give a file or directory the attributes of another one, the time last."""
         with self._wrapped("set the attributes of the file", path):
-            if path == "":
-                descriptor = os.dup(self._directory(""))
-            else:
-                parent, name = self._at(path)
-                descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+            descriptor = self._open_any(path)
             try:
                 if os.geteuid() == 0:
                     os.fchown(descriptor, attributes.uid, attributes.gid)

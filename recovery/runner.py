@@ -11,7 +11,7 @@ from functools import partial
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import JOURNAL, SUPERSEDED, UNDOING, Journal
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
 from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.operations import Disks, describe
 from kafkalog.recovery.permissions import refuse_without_permission
@@ -203,7 +203,7 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
     """
     run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
     _refuse_others_files(run)
-    if run.is_foreign and run.name != "manifest.json" and run_id is None:
+    if run.is_foreign and run.name != MANIFEST and run_id is None:
         refuse_foreign(runs, None)
     later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
     if later is not None:

@@ -293,3 +293,19 @@ def test_a_user_undoes_what_he_did() -> None:
         assert as_nobody(lambda: recover(root, **given(CASE))) == "done"
         assert as_nobody(lambda: undo(root)) == "done"
         assert first_difference(stamps(root), before) == ""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_files_with_set_id_bits_are_recovered_and_undone(place: str, tmp_path: Path) -> None:
+    """A copy comes back without them; what is renamed keeps them.  Our own journal is one that we read."""
+    case = recovery_cases(["segment_set"])[0]
+    root = case.unpack_before(tmp_path / "logs")
+    for path in root.rglob("*"):
+        path.chmod(0o2755 if path.is_dir() else 0o6644)
+    before = stamps(root)
+    with quarantine_at(place, tmp_path) as kept:
+        recover(root, quarantine=kept, **given(case))
+        undo(root)
+    assert {name: (held[0], held[1] & 0o777, held[2]) for name, held in stamps(root).items()} == {
+        name: (held[0], held[1] & 0o777, held[2]) for name, held in before.items()
+    }
