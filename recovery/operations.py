@@ -12,15 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.codec.names import (
-    CLEAN_SHUTDOWN_FILE,
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-)
-from kafkalog.recovery.actions import ActionKind
+from kafkalog.recovery.actions import READ_BY_A_BROKER, ActionKind
 from kafkalog.recovery.fs import Attributes, Facts, FileSystem, Owner
 from kafkalog.recovery.journal import EntryKind, FileState, Journal, Step
 from kafkalog.recovery.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Tree, Uncut, Untouched, Whole
@@ -28,7 +20,6 @@ from kafkalog.recovery.survey import FileFacts
 
 __all__ = [
     "FILES",
-    "READ_BY_A_BROKER",
     "STAGED",
     "Disks",
     "Operation",
@@ -39,11 +30,6 @@ __all__ = [
 ]
 
 FILES, STAGED = "files", "staged"
-READ_BY_A_BROKER = (
-    META_PROPERTIES, CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT,
-)  # fmt: skip
-"""Files of a log directory by which a broker decides what to do at its next start."""
 _FILE_MODE = 0o644
 
 

@@ -13,20 +13,17 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
-    CLEANER_OFFSET_CHECKPOINT,
     CLUSTER_METADATA_DIRECTORY,
     LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
     FileKind,
     parse_segment_file,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.broker.settings import LogSettings
@@ -42,10 +39,6 @@ from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
-_READ_BY_A_BROKER = frozenset({
-    META_PROPERTIES, CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT,
-})  # fmt: skip
 _CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
 _WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
 """What is left of a checkpoint's writing; every orderly stop takes it."""
@@ -286,7 +279,7 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
                 "too; work on a copy instead"
             )
     for path, what in found.special.items():
-        if "/" in path or path in _READ_BY_A_BROKER | _OWN_FILES:
+        if "/" in path or path in _OWN_FILES.union(READ_BY_A_BROKER):
             return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
         if what == LINKED_DIRECTORY:
             return (

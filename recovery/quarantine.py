@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.files import read_small
+from kafkalog.recovery.actions import READ_BY_A_BROKER
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, PREPARING, SUPERSEDED, UNDOING, UNDONE, Journal, is_run_id
 from kafkalog.recovery.machine import machine_id
-from kafkalog.recovery.operations import READ_BY_A_BROKER
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE, Pointer, new_owner, read_pointer
 
 __all__ = ["KeptRun", "Runs", "log_directory_around", "new_run_id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import tempfile
@@ -239,6 +240,11 @@ def test_a_lock_that_is_a_pipe(tmp_path: Path) -> None:
 
 def as_nobody(work: Callable[[], object]) -> str:
     """Do something as a user without rights, in a process of its own: what it was refused with, or nothing."""
+    with tempfile.TemporaryDirectory() as scratch:  # what is imported when it is needed may lie where nobody can read
+        root = directory(Path(scratch) / "logs")
+        recover(root, **given(CASE))
+        undo(root)
+    codecs.lookup("ascii")
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
