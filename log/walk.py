@@ -18,6 +18,7 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
+from kafkalog.log.resync import next_batch
 from kafkalog.log.segment import Segment
 from kafkalog.log.time_lookup import position_for_timestamp
 
@@ -38,7 +39,8 @@ class BatchReader:
     """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
 
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
-    through the time index.  With `through_damage` the walk goes on behind damage with the next segment.  Batches that
+    through the time index.  With `through_damage` the walk goes on behind damage, at
+    the next batch with a right checksum.  Batches that
     `batches` does not accept are passed over.  `on_bytes` is told how many bytes of log were passed.  Raises
     `StorageError` only.
     """
@@ -103,31 +105,59 @@ class BatchReader:
             if self._start_timestamp is not None:
                 newer = position_for_timestamp(segment, source, self._start_timestamp, limits=self._limits)
                 position = max(position, newer)
-            scanner = self._scanner(source, position, runs)
-            for found in scanner:
-                for each in [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True):
-                    if isinstance(each, RecordBatch):
-                        if self._stops(each, continuity, segment, later):
+            next_offset = segment.base_offset
+            while True:
+                scanner = self._scanner(source, position, runs)
+                for found in scanner:
+                    parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
+                    for each in parts:
+                        if isinstance(each, RecordBatch) and self._stops(each, continuity, segment, later):
                             return
-                        if start_offset is not None and each.last_offset < start_offset:
-                            continue
-                        if self._filter is None or self._filter.accepts(each.header):
-                            yield each
-                        size = each.size
-                    else:
-                        size = each.end - int(each.positions[0])
-                        wanted = each.part(int((each.last_offsets < low).sum()), len(each))
-                        if self._filter is not None:
-                            wanted = wanted.where(self._filter.chosen(wanted))
-                        if len(wanted):
-                            yield wanted
-                    if self._on_bytes is not None:
-                        self._on_bytes(size)
-            for finding in scanner.findings:
-                # a tail that was never written is no loss at the end of the log, and a hole anywhere else
-                severity = Severity.ERROR if later else finding.severity
-                self.findings.append(replace(finding, severity=severity, file=segment.path))
+                        yield from self._wanted(each, low)
+                        if isinstance(each, RecordBatch):
+                            behind, size = each.last_offset + 1, each.size
+                        else:
+                            behind, size = each.next_offset, each.end - int(each.positions[0])
+                        next_offset = max(next_offset, behind)
+                        if self._on_bytes is not None:
+                            self._on_bytes(size)
+                position = self._behind_damage(scanner, source, segment, next_offset)
+                is_end = position >= source.size and not later
+                for finding in scanner.findings:
+                    # a tail that was never written is no loss at the end of the log, and a hole anywhere else
+                    severity = finding.severity if is_end else Severity.ERROR
+                    self.findings.append(replace(finding, severity=severity, file=segment.path))
+                if position >= source.size:
+                    break
+                continuity = Continuity(segment.base_offset, next_segment=later[0].base_offset if later else None)
             self._stop(scanner.stop or StopReason.END, segment, scanner.valid_bytes, later)
+
+    def _wanted(self, found: BatchRun | RecordBatch, low: int) -> Iterator[BatchRun | RecordBatch]:
+        """What of a batch or a run does not end below an offset and is accepted."""
+        if isinstance(found, RecordBatch):
+            if found.last_offset >= low and (self._filter is None or self._filter.accepts(found.header)):
+                yield found
+            return
+        wanted = found.part(int((found.last_offsets < low).sum()), len(found))
+        if self._filter is not None:
+            wanted = wanted.where(self._filter.chosen(wanted))
+        if len(wanted):
+            yield wanted
+
+    def _behind_damage(
+        self, scanner: Scanner | RunScanner, source: FileSource, segment: Segment, next_offset: int
+    ) -> int:
+        """Where the next sound batch of the segment begins behind what stopped the scanner; else the segment's end."""
+        if scanner.stop is StopReason.END or not self._through_damage:
+            return source.size
+        return next_batch(
+            source,
+            scanner.valid_bytes,
+            source.size,
+            base_offset=segment.base_offset,
+            next_offset=next_offset,
+            limits=self._limits,
+        )
 
     def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner:
         if not runs:

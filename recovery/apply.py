@@ -172,7 +172,11 @@ def _refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
 
 
 def roll_forward(
-    disks: Disks, located: Located, withhold_marker: Callable[[], str | None], forget: Callable[[], None]
+    disks: Disks,
+    located: Located,
+    withhold_marker: Callable[[], str | None],
+    forget: Callable[[], None],
+    on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, str | None]:
     """Do every operation that is not done yet, check the result, and close the journal.
 
@@ -196,6 +200,7 @@ def roll_forward(
         except RecoveryRefused as refused:
             _take_back_unless_changed(disks, journal, script, number, forget, refused)
             raise
+        on_step()
     _remove_temporaries(disks, script)
     if withheld is None:  # else somebody else was here meanwhile
         _verify(disks, script)

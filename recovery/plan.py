@@ -6,11 +6,10 @@ Pure but for reading: a plan changes nothing, and is bound to the survey it was 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -19,22 +18,21 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
-    FileKind,
-    parse_segment_file,
 )
-from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Literal, Slice, Tree
+from kafkalog.recovery.broker.tree import Content, Literal, Tree
+from kafkalog.recovery.choice import Comparison, compare_ways
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.normalize import Checkpoints
+from kafkalog.recovery.normalize import Checkpoints, topic_ids
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
-from kafkalog.recovery.safe import recover_safely
+from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.ways import WayName, recommended
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
@@ -94,6 +92,21 @@ class Plan:
     """why logs are cut and things are put out of the way"""
     topics: TopicFacts = NO_FACTS
     """where the topics' settings came from"""
+    declined: dict[str, str] = field(default_factory=dict)
+    """partition directory -> why it is left as it is, while others are recovered"""
+    comparison: Comparison = field(default_factory=Comparison)
+    """what each way of recovering keeps and loses"""
+
+    @property
+    def needs_consent(self) -> bool:
+        """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
+        return self.mode is not Mode.KAFKA and self.comparison.own.sound_lost > 0
+
+    @property
+    def is_worth_a_look(self) -> bool:
+        """Something would be changed, is declined or cannot be read."""
+        lost = self.comparison.own.records_lost or self.comparison.own.damage_left
+        return bool(self.changes or self.refusal is not None or self.declined or lost)
 
     @property
     def changes(self) -> bool:
@@ -102,16 +115,31 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
+        best = self.comparison.recommended
         return {
             "path": self.root,
             "mode": str(self.mode),
             "changes": self.changes,
             "refusal": self.refusal,
+            "needs_consent": self.needs_consent,
+            "declined": dict(self.declined),
+            "ways": [way.as_dict() for way in self.comparison.ways],
+            "recommended": None if best is None else str(best.way),
+            "recommended_needs": [] if best is None else list(best.needs),
             "broker": self.broker.as_dict(),
             "settings": self.topics.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
-            "partitions": [partition.as_dict() for partition in self.partitions],
+            "partitions": [self._partition(partition) for partition in self.partitions],
             "actions": [action.as_dict() for action in self.actions],
+        }
+
+    def _partition(self, partition: PartitionPlan) -> dict[str, Any]:
+        ways = self.comparison.by_partition.get(partition.name, [])
+        best = recommended(ways)
+        return {
+            **partition.as_dict(),
+            "ways": [way.as_dict() for way in ways],
+            "recommended": None if best is None else str(best.way),
         }
 
 
@@ -130,8 +158,12 @@ def make_plan(
     rebuild: bool = False,
     cluster_metadata: bool = False,
     workers: Workers | None = None,
+    compare: bool = True,
 ) -> Plan:
-    """Let the mode's rules run over a virtual copy, and take the difference to what is there."""
+    """Let the mode's rules run over a virtual copy, and take the difference to what is there.
+
+    `compare`: count too what this and every other way would keep.
+    """
     workers = workers or Workers()
     unread: str | tuple[()] = () if cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
@@ -150,25 +182,71 @@ def make_plan(
         result.message,
         {partition.name: partition.log_end_offset for partition in result.partitions},
         result.clean,
-        _records_lost(found, result.tree) if result.outcome == Outcome.LOADED else None,
+        None,
         tuple(topics.strays(partition.name for partition in result.partitions if partition.stray is None)),
     )
     plan = Plan(found.root, mode, forecast, [], [], found, topics=topics)
+
+    def safely(tree: Tree, resume: bool, proof: Proof | None, counted: Workers | None = None) -> SafeResult:
+        donors = topic_ids(found.tree())
+        return recover_safely(
+            tree,
+            settings=settings,
+            now_ms=now_ms,
+            unique=unique,
+            full=full or resume,
+            topic_id=lambda topic: topics.topic_ids.get(topic, donors.get(topic, topic_id)),
+            repair=proof,
+            resume=resume,
+            rebuild=rebuild,
+            cluster_metadata=cluster_metadata,
+            workers=counted,
+        )
+
+    own: SafeResult | None = None
     if mode is not Mode.KAFKA:
         workers.begin("what recovery would do", sizes)
-        _plan_safely(plan, settings, now_ms, unique, full, topic_id, repair, rebuild, cluster_metadata, workers)
-    elif result.outcome != Outcome.LOADED:
-        end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
-        plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
-        return plan
-    else:
+        own = safely(found.tree(), mode is Mode.SALVAGE, repair, workers)
+        _take_over(plan, own)
+        if rebuild and plan.declined:
+            plan.refusal = next(iter(plan.declined.values()))
+    elif result.outcome == Outcome.LOADED:
         plan.actions = difference(found, result.tree)
         plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
+    if compare:
+        plan.comparison = compare_ways(
+            found.tree(),
+            result,
+            own,
+            *_own_way(mode, repair),
+            safely=safely,
+            topics=topics,
+            cluster_metadata=cluster_metadata,
+            repair=repair,
+        )
+    if result.outcome == Outcome.LOADED:
+        plan.broker = replace(forecast, valid_records_lost=plan.comparison.lost_by_kafka())
+    elif mode is Mode.KAFKA:
+        end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
+        plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
+        return plan
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
     if mark_clean:
         _mark_clean(plan)
     return plan
+
+
+def _own_way(mode: Mode, repair: Proof | None) -> tuple[WayName, tuple[str, ...]]:
+    """Which of the ways a plan is, and the options that make it so."""
+    bits = () if repair is None else (f"--repair-bits {repair.name.lower()}",)
+    match mode:
+        case Mode.KAFKA:
+            return WayName.KAFKA, ()
+        case Mode.SALVAGE:
+            return WayName.SALVAGE, ("--mode salvage", *bits)
+        case _:
+            return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
 
 
 def _mark_clean(plan: Plan) -> None:
@@ -180,60 +258,15 @@ def _mark_clean(plan: Plan) -> None:
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     plan.actions = [each for each in plan.actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
+    plan.refusal = plan.refusal or next(iter(plan.declined.values()), None)  # a marker vouches for all partitions
 
 
-def _records_lost(found: Survey, after: Tree) -> dict[str, int]:
-    """Records with valid checksums in log bytes that the broker would not keep, by partition directory."""
-    kept: dict[str, int] = {}
-    for path, content in after.files.items():
-        if path.endswith(FileKind.LOG.value):
-            for part in content.parts:
-                if isinstance(part, Slice):
-                    kept[part.origin] = max(kept.get(part.origin, 0), part.start + part.length)
-    lost: dict[str, int] = {}
-    for path, facts in found.files.items():
-        directory, _, name = path.partition("/")
-        parsed = parse_segment_file(name)
-        if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending or kept.get(path, 0) >= facts.size:
-            continue
-        count = sum(
-            batch.header.records_count if isinstance(batch.header, BatchHeader) else 1
-            for batch in Scanner(found.source(path), position=kept.get(path, 0))
-        )
-        if count:
-            lost[directory] = lost.get(directory, 0) + count
-    return lost
-
-
-def _plan_safely(
-    plan: Plan,
-    settings: Callable[[str], LogSettings],
-    now_ms: int,
-    unique: Callable[[str], str],
-    full: bool,
-    topic_id: str | None,
-    repair: Proof | None,
-    rebuild: bool,
-    cluster_metadata: bool,
-    workers: Workers,
-) -> None:
-    """Modes safe, salvage and strict."""
+def _take_over(plan: Plan, result: SafeResult) -> None:
+    """Modes safe, salvage and strict: what is to be done so that the tree of the result is there."""
     found = plan.survey
-    result = recover_safely(
-        found.tree(),
-        settings=settings,
-        now_ms=now_ms,
-        unique=unique,
-        full=full or plan.mode is Mode.SALVAGE,
-        topic_id=lambda topic: plan.topics.topic_ids.get(topic, topic_id),
-        repair=repair,
-        resume=plan.mode is Mode.SALVAGE,
-        rebuild=rebuild,
-        cluster_metadata=cluster_metadata,
-        workers=workers,
-    )
     plan.findings = result.findings()
-    plan.refusal = _link_in_the_way(found) or result.refusal or _through_a_link(result.tree)
+    plan.declined = result.refusals
+    plan.refusal = _link_in_the_way(found) or _through_a_link(result.tree)
     plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
     plan.partitions = partition_plans(found, result.partitions, plan.actions)
     for partition in plan.partitions:
@@ -241,8 +274,15 @@ def _plan_safely(
     starts = plan.broker.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
+    if plan.declined and not _reaches_others(plan):
+        plan.refusal = plan.refusal or next(iter(plan.declined.values()))
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)
+
+
+def _reaches_others(plan: Plan) -> bool:
+    """Something is done for partitions that are not left as they are."""
+    return any("/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in plan.actions)
 
 
 def _beyond_strict(findings: list[Finding]) -> str | None:

@@ -50,19 +50,21 @@ def prepare(
     actions: Sequence[Action],
     origin: Callable[[str], Source],
     refuse_changed: Callable[[], None],
+    on_step: Callable[[], None] = lambda: None,
 ) -> Journal:
     """Save what will go, stage what will come, write the journal; after this the run can be completed or taken back.
 
     `empty` is the journal without its steps; `refuse_changed` is called when everything is saved, and raises if the
-    directory is no longer what was planned for.  If anything fails on the way, what was copied is removed again.
+    directory is no longer what was planned for; `on_step` is called after each action that was prepared.  If anything
+    fails on the way, what was copied is removed again.
     """
     disks.quarantine.make_directory(disks.run_id)
     try:
         write_document(disks, empty, PREPARING)
-        journal = _Preparation(disks, empty, origin).journal(actions)
+        journal = _Preparation(disks, empty, origin).journal(actions, on_step)
         refuse_changed()
         write_document(disks, journal, JOURNAL)
-    except Exception:
+    except BaseException:  # an interrupt from the keyboard too
         disks.quarantine.remove_tree(disks.run_id)
         raise
     disks.quarantine.remove(f"{disks.run_id}/{PREPARING}")
@@ -82,11 +84,12 @@ class _Preparation:
         self.written: dict[Place, Place] = {}
         """directories of the run, each with a place that was written in it: flushed once, at the end"""
 
-    def journal(self, actions: Sequence[Action]) -> Journal:
+    def journal(self, actions: Sequence[Action], on_step: Callable[[], None]) -> Journal:
         steps = []
         for number, action in enumerate(actions):
             steps.append(self.step(number, action))
             self.given.update(path for path in (action.path, action.target) if path is not None)
+            on_step()
         self.disks.sync(*self.written.values())
         directories = {path: self.root.mtime(path) for path in self.touched(steps)}
         directories[""] = self.root.mtime_before

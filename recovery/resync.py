@@ -2,25 +2,34 @@
 
 A Kafka log that was stored inside Kafka values holds perfect batches with valid checksums, so a checksum alone proves
 nothing.  A batch counts only if it also continues offsets and epochs, and if the chain of batches that it begins ends
-where it must: at the end of the file, or at another damaged batch whose own header continues the chain and whose own
-length leads to a sound batch.  What is merely found is not kept.
+where it must: at the end of the file, at another damaged batch whose own header continues the chain and whose own
+length leads to a sound batch, or at zeros or a damaged header behind which the log goes on with batches proven in
+this same way.  What is merely found is not kept.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
-from kafkalog.codec.scan import MAGIC_POSITION, Scanner
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, BatchHeader, RecordBatch
+from kafkalog.codec.scan import MAGIC_POSITION, SMALLEST_MESSAGE, Scanner
 from kafkalog.codec.source import Source, Window, next_data
 
-__all__ = ["Expected", "find_next_batch"]
+__all__ = ["Expected", "Resync"]
 
 _EFFORT = 64
 """Bytes checked per byte searched, at most: crafted headers must not make the search quadratic."""
+_DEEPEST = 200
+"""Damaged places behind each other, at most, that a proof may pass."""
+_ZEROS = bytes(LOG_OVERHEAD.size)
+_OTHER_BYTE = re.compile(rb"[^\0]")
+_V2 = 2
+_FEW_OFFSETS = 1 << 16
 _MAGIC_BYTE = b"\x02"
 _PIECE = 1 << 20
 
@@ -34,9 +43,11 @@ class Expected:
     epoch: int
 
 
-def _is_plausible(header: BatchHeader, expected: Expected) -> bool:
+def _is_plausible(header: AnyHeader, expected: Expected) -> bool:
+    if not isinstance(header, BatchHeader):
+        return header.magic < _V2 and expected.next_offset <= header.last_offset < expected.end_offset
     return (
-        header.magic == 2
+        header.magic == _V2
         and expected.next_offset <= header.base_offset
         and header.last_offset_delta >= 0
         and header.last_offset < expected.end_offset
@@ -47,24 +58,42 @@ def _is_plausible(header: BatchHeader, expected: Expected) -> bool:
     )
 
 
-def _behind(header: BatchHeader, expected: Expected) -> Expected:
+def _behind(header: AnyHeader, expected: Expected) -> Expected:
     """What the batch behind this one must continue."""
-    return Expected(header.next_offset, expected.end_offset, max(header.partition_leader_epoch, expected.epoch))
+    return Expected(header.last_offset + 1, expected.end_offset, max(header.partition_leader_epoch, expected.epoch))
 
 
-def _candidates(source: Source, start: int) -> Iterator[int]:
+def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
     """Positions from `start` on whose magic byte is that of v2."""
+    return (found - MAGIC_POSITION for found in _finds(source, start + MAGIC_POSITION, _MAGIC_BYTE))
+
+
+def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
+    """Positions where an offset that may follow seems to stand: all but its last two bytes are those expected."""
+    high = expected.next_offset >> 16
+    found = [_finds(source, start, each.to_bytes(6, "big")) for each in (high, high + 1) if each < 1 << 47]
+    return merge(*found)
+
+
+def _finds(source: Source, start: int, wanted: bytes) -> Iterator[int]:
     base = start
-    while base + MAGIC_POSITION < source.size:
-        base = next_data(source, base + MAGIC_POSITION, source.size) - MAGIC_POSITION
-        piece = bytes(source.read(base + MAGIC_POSITION, _PIECE))
-        found = piece.find(_MAGIC_BYTE)
+    while base < source.size:
+        if any(wanted):
+            base = max(next_data(source, base, source.size) - len(wanted) + 1, base)
+        piece = bytes(source.read(base, _PIECE))
+        found = piece.find(wanted)
         while found >= 0:
+            if piece.startswith(_ZEROS, found):  # a size comes before so many zeros end
+                other = _OTHER_BYTE.search(piece, found)
+                found = (len(piece) if other is None else other.start()) - len(_ZEROS) + 1
+                found = piece.find(wanted, max(found, 0))
+                if found < 0:
+                    break
             yield base + found
-            found = piece.find(_MAGIC_BYTE, found + 1)
-        base += len(piece)
-        if not piece:
+            found = piece.find(wanted, found + 1)
+        if len(piece) < len(wanted) or base + len(piece) >= source.size:
             return
+        base += len(piece) - len(wanted) + 1
 
 
 def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
@@ -81,54 +110,101 @@ def _chain_end(source: Source, position: int, expected: Expected) -> tuple[int, 
     following = expected
     for batch in scanner:
         header = batch.header
-        if not isinstance(header, BatchHeader) or not _is_plausible(header, following):
+        if not _is_plausible(header, following):
             return batch.position, StopReason.CORRUPT, last
         following = _behind(header, following)
         last = batch
     return scanner.valid_bytes, scanner.stop or StopReason.END, last
 
 
-def _is_proven(source: Source, window: Window, position: int, expected: Expected) -> bool:
-    """The chain from here ends where it must."""
-    end, stop, last = _chain_end(source, position, expected)
-    if last is None or not isinstance(last.header, BatchHeader):
+class Resync:
+    """The search in one log; what it has proven once it need not prove again."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._window = Window(source, DEFAULT_LIMITS.read_window_bytes)
+        self._proven: set[int] = set()
+        self._effort = _EFFORT * source.size
+
+    def next_batch(self, damaged_at: int, expected: Expected) -> int | None:
+        """Position of the first proven batch behind the damaged one; None if there is none.
+
+        The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is
+        even looked at.
+        """
+        return self._search(damaged_at, expected, _DEEPEST)
+
+    def _search(self, damaged_at: int, expected: Expected, depth: int) -> int | None:
+        source = self._source
+        if damaged_at + LOG_OVERHEAD.size < source.size:
+            length = LOG_OVERHEAD.reader("size")(self._window.view(damaged_at, LOG_OVERHEAD.size), 0)
+            behind = damaged_at + LOG_OVERHEAD.size + length
+            if length > 0 and behind < source.size and self._is_proven(behind, expected, depth):
+                return behind
+        candidates = _old_candidates if self._is_old(damaged_at) else _candidates
+        for position in candidates(source, damaged_at + 1, expected):
+            if self._effort < 0:
+                return None
+            head = self._window.view(position, MAGIC_POSITION + 1)
+            if len(head) <= MAGIC_POSITION:
+                return None
+            length = LOG_OVERHEAD.reader("size")(head, 0)
+            if length < SMALLEST_MESSAGE or position + LOG_OVERHEAD.size + length > source.size:
+                continue
+            header = _header_at(self._window, position, source.size)
+            if head[MAGIC_POSITION] == _V2 and (header is None or not _is_plausible(header, expected)):
+                continue
+            if self._is_proven(position, expected, depth):
+                return position
+        return None
+
+    def _is_old(self, damaged_at: int) -> bool:
+        """The log holds messages of versions 0 and 1 where it begins; of both kinds are those before an upgrade."""
+        head = self._window.view(0, MAGIC_POSITION + 1)
+        return damaged_at > 0 and len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
+
+    def _is_proven(self, position: int, expected: Expected, depth: int) -> bool:
+        """The chain from here ends where it must, or the log goes on from it behind further damage."""
+        if position in self._proven:
+            first = next(iter(Scanner(self._source, position=position)))
+            return _is_plausible(first.header, expected)
+        end, stop, last = _chain_end(self._source, position, expected)
+        self._effort -= end - position + BATCH.size
+        if last is None:
+            return False
+        if self._ends_well(end, stop, last.header, expected, depth):
+            self._proven.add(position)
+            return True
         return False
-    if stop in (StopReason.END, StopReason.ZERO_TAIL):
-        return True
-    damaged = _header_at(window, end, source.size)
-    if damaged is None:
-        return True  # fewer bytes than a header to the end: a torn tail
-    after = _behind(last.header, expected)
-    if damaged.base_offset != after.next_offset or damaged.magic != 2 or damaged.size < BATCH.size:
-        return False
-    if end + damaged.size >= source.size:
-        return True  # the last batch, torn or damaged
-    behind = _chain_end(source, end + damaged.size, after)[2]
-    return behind is not None
+
+    def _ends_well(self, end: int, stop: StopReason, last: AnyHeader, expected: Expected, depth: int) -> bool:
+        source = self._source
+        if stop in (StopReason.END, StopReason.ZERO_TAIL):
+            return True
+        after = _behind(last, expected)
+        if end + LOG_OVERHEAD.size >= source.size:
+            return True  # fewer bytes than a header to the end: a torn tail
+        head = bytes(self._window.view(end, MAGIC_POSITION + 1))
+        offset, length = LOG_OVERHEAD.struct.unpack_from(head)
+        behind = end + LOG_OVERHEAD.size + length
+        continues = _may_follow(last, offset, head[-1], after.next_offset)
+        if length > 0 and behind >= source.size and continues:
+            return True  # the last batch, torn or damaged
+        if length > 0 and behind < source.size and _chain_end(source, behind, after)[2] is not None:
+            return True
+        if depth == 0 or not (continues or _is_hole(source, end)):
+            return False
+        return self._search(end, after, depth - 1) is not None
 
 
-def find_next_batch(source: Source, damaged_at: int, expected: Expected) -> int | None:
-    """Position of the first proven batch behind the damaged one; None if there is none.
+def _may_follow(last: AnyHeader, offset: int, magic: int, next_offset: int) -> bool:
+    """What a damaged batch says of itself is what would stand behind `last`."""
+    if isinstance(last, BatchHeader):
+        return magic == _V2 and offset == next_offset
+    return magic < _V2 and next_offset <= offset < next_offset + _FEW_OFFSETS
 
-    The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is even
-    looked at.
-    """
-    window = Window(source, DEFAULT_LIMITS.read_window_bytes)
-    own = _header_at(window, damaged_at, source.size)
-    if own is not None and own.size >= BATCH.size and damaged_at + own.size < source.size:
-        behind = damaged_at + own.size
-        if _is_proven(source, window, behind, expected):
-            return behind
-    effort = _EFFORT * (source.size - damaged_at)
-    for position in _candidates(source, damaged_at + 1):
-        header = _header_at(window, position, source.size)
-        if header is None:
-            return None
-        if not _is_plausible(header, expected) or position + LOG_OVERHEAD.size + header.batch_length > source.size:
-            continue
-        effort -= source.size - position
-        if effort < 0:
-            return None
-        if _is_proven(source, window, position, expected):
-            return position
-    return None
+
+def _is_hole(source: Source, position: int) -> bool:
+    """Zeros where a header should be, as a disk leaves them that lost what was written there."""
+    end = min(position + BATCH.size, source.size)
+    return next_data(source, position, end) == end or not any(source.read(position, end - position))

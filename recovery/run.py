@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,12 +18,14 @@ from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import Runs, log_directory_around
 from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
+from kafkalog.recovery.selection import EVERYTHING, Selection
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.workers import OnProgress, Workers
@@ -33,6 +35,7 @@ __all__ = [
     "RecoveryResult",
     "UndoResult",
     "known_topics",
+    "log_directory_of",
     "plan",
     "rebuild_indexes",
     "recover",
@@ -61,6 +64,10 @@ class RecoveryOptions:
     """what the cluster knew of the topics; None: read it from the log directories themselves"""
     complete: str | None = None
     """a run that another machine began and that is to be completed all the same"""
+    accept_loss: bool = False
+    """go on where records that can still be read would be dropped"""
+    select: Selection = EVERYTHING
+    """the partitions that are meant"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,11 @@ class RecoveryResult:
     def completed(self) -> tuple[str, ...]:
         """Earlier runs that had been cut short and were brought to their end first."""
         return self.earlier.completed
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """Partition directories that were left as they are, and why."""
+        return self.plan.declined
 
     @property
     def changed(self) -> bool:
@@ -139,6 +151,11 @@ def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     return real, None
 
 
+def log_directory_of(path: PathLike) -> str:
+    """The log directory that a path means: itself, or the one that it is a partition of.  Raises as `plan` does."""
+    return _root_of(path)[0]
+
+
 def _refuse_linked_partition(given: str, real: str) -> None:
     """A broker that follows a link sees the partition under the link's name, and locks the directory the link is in."""
     name = given.rstrip("/")
@@ -153,7 +170,16 @@ def _refuse_linked_partition(given: str, real: str) -> None:
         )
 
 
-def _plan(found: Survey, workers: Workers, options: RecoveryOptions) -> Plan:
+def _selected(path: PathLike, select: Selection) -> tuple[str, frozenset[str] | None]:
+    """As `_root_of`, with the partition directories that are meant."""
+    root, only = _root_of(path)
+    if select.is_everything:
+        return root, only
+    names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
+    return root, select.of(root, names)
+
+
+def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
     LogSettings.from_names(options.config)  # refused before anything is read, topics or none
     topics = read_topic_facts([found.root]) if options.topics is None else options.topics
     now_ms = time.time_ns() // 1_000_000 if options.at is None else options.at
@@ -171,6 +197,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions) -> Plan:
         rebuild=options.rebuild_indexes,
         cluster_metadata=options.cluster_metadata,
         workers=workers,
+        compare=compare,
     )
 
 
@@ -197,6 +224,7 @@ def plan(
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
     topics: TopicFacts | None = None,
+    select: Selection = EVERYTHING,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
@@ -206,11 +234,11 @@ def plan(
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
     for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
     what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
-    over `config`), `jobs` is how many partitions are looked at at a time, each in a process
-    of its own, and `on_progress` is told how far that is.  Raises `UsageError` for a path that is no log directory,
-    `StorageError` for I/O.
+    over `config`), `select` names the partitions that are meant, `jobs` is how many partitions are looked at at a time,
+    each in a process of its own, and `on_progress` is told how far that is.  Raises `UsageError` for
+    a path that is no log directory, `StorageError` for I/O.
     """
-    root, only = _root_of(path)
+    root, only = _selected(path, select)
     workers = Workers(jobs, on_progress)
     with survey(root, only=only, on_read=workers.read) as found:
         return _plan(
@@ -237,6 +265,8 @@ def recover(
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
     complete: str | None = None,
+    accept_loss: bool = False,
+    select: Selection = EVERYTHING,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
@@ -245,8 +275,11 @@ def recover(
     Arguments are those of `plan`; `mark_clean` writes a clean-shutdown marker after a second verification from disk
     (modes safe and strict, and a whole log directory), so that the broker need not look again; `quarantine` is where
     removed bytes are kept; `expected` is a plan made before: if the directory is no longer what it was made from,
-    nothing is done; `complete` names a run that another machine began and that is to be completed all the same.
-    Raises `RecoveryRefused` if the mode declines, the directory is locked or has changed; then nothing was changed.
+    nothing is done; `complete` names a run that another machine began and that is to be completed all the same;
+    `accept_loss` goes on where records would be dropped that can still be read (mode kafka does so as the broker does).
+    A partition that cannot be recovered is left as it is and named in the result's `declined`.  Raises
+    `RecoveryRefused` if nothing can be done, if sound records would go, or if the directory is locked or has changed;
+    then nothing was changed.
     """
     options = RecoveryOptions(
         mode,
@@ -259,6 +292,8 @@ def recover(
         cluster_metadata=cluster_metadata,
         topics=topics,
         complete=complete,
+        accept_loss=accept_loss,
+        select=select,
     )
     return recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)[
         0
@@ -273,13 +308,15 @@ def recover_all(
     expected: Sequence[Plan | None] | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
+    on_plan: Callable[[Plan], None] | None = None,
 ) -> list[RecoveryResult]:
     """Recover several log directories of one broker: all locks are taken before the first is looked at.
 
     Every directory is planned for before the first is changed, so that a refusal changes none.  A partition that
-    stands, live, in two of them is refused: a broker would not start on that.
+    stands, live, in two of them is refused: a broker would not start on that.  `on_plan` is told of each plan before
+    the first is carried out.
     """
-    places = [_root_of(path) for path in paths]
+    places = [_selected(path, options.select) for path in paths]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
     seen: set[str] = set()
@@ -305,7 +342,7 @@ def recover_all(
         for (fs, only, kept), before in zip(runs, wanted, strict=True):
             directory = _Directory(fs, only, kept, options, workers)
             stack.callback(directory.close)
-            directory.plan(before)
+            directory.plan(before, on_plan)
             directories.append(directory)
         return [directory.act() for directory in directories]
 
@@ -339,24 +376,34 @@ class _Directory:
         if self._found is not None:
             self._found.close()
 
-    def plan(self, expected: Plan | None) -> None:
-        """Complete what was cut short, then decide what is to be done."""
+    def plan(self, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
+        """Complete what was cut short, then decide what is to be done; `on_plan` is told, whether it can be or not."""
         self._earlier = complete(self._fs, self._runs, lambda: self._why_not_clean(None))
         found = self._found = survey(self._fs.root, only=self._only, on_read=self._workers.read)
         if expected is not None and not self._earlier.completed:
             _check_unchanged(expected, found)
         made = self._plan = _plan(found, self._workers, self._options)
+        if on_plan is not None:
+            on_plan(made)
         if made.refusal is not None:
             report = RecoveryResult(made, None, None, self._earlier).as_dict()
             raise RecoveryRefused(made.refusal, reason="mode", report=report)
+        if made.needs_consent and not self._options.accept_loss:
+            report = RecoveryResult(made, None, None, self._earlier).as_dict()
+            raise RecoveryRefused(sentence_of_loss(made.comparison), reason="loss", report=report)
         if made.changes:
             refuse_place(self._runs, made)
 
+    @property
+    def made(self) -> Plan:
+        """The plan, once it is made."""
+        if self._plan is None:
+            raise AssertionError(self)
+        return self._plan
+
     def act(self) -> RecoveryResult:
         """Do it."""
-        made, found = self._plan, self._found
-        if made is None or found is None:
-            raise AssertionError(self)
+        made = self.made
         if not made.changes:
             return RecoveryResult(made, None, None, self._earlier)
         done = act(
@@ -366,6 +413,7 @@ class _Directory:
             still=lambda: survey(self._fs.root, only=self._only),
             tool_version=_tool_version(),
             withhold_marker=lambda: self._why_not_clean(self._only),
+            workers=self._workers,
         )
         place = os.path.join(done.place, done.run_id)
         return RecoveryResult(made, done.run_id, place, self._earlier, done.marker_withheld)
@@ -373,9 +421,11 @@ class _Directory:
     def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
         """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
         with survey(self._fs.root, only=only, on_read=self._workers.read) as found:
-            made = _plan(found, self._workers, replace(self._options, full=True, mark_clean=False))
+            made = _plan(found, self._workers, replace(self._options, full=True, mark_clean=False), compare=False)
             if made.refusal is not None:
                 return f"the second verification declined: {made.refusal}"
+            if made.declined:
+                return f"the second verification declined: {next(iter(made.declined.values()))}"
             if made.changes:
                 first = made.actions[0]
                 return f"the second verification would change something: {first.kind} {first.path}"
@@ -419,6 +469,7 @@ def recover_into(
     quarantine: PathLike | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
+    on_plan: Callable[[Plan], None] | None = None,
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original."""
     root, only = _root_of(path)
@@ -438,8 +489,10 @@ def recover_into(
     copy = FileSystem.create(destination)
     try:
         copy.copy_tree(root)
-        return recover_all([destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress)[0]
-    except (RecoveryRefused, StorageError):  # nothing came of it: no half of a copy is left
+        return recover_all(
+            [destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
+        )[0]
+    except (RecoveryRefused, StorageError, KeyboardInterrupt):  # nothing came of it: no half of a copy is left
         copy.remove_content()
         copy.remove_if_empty(missing)
         raise

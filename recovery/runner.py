@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
@@ -21,6 +22,7 @@ from kafkalog.recovery.quarantine import KeptRun, Runs, new_run_id
 from kafkalog.recovery.space import refuse_without_room
 from kafkalog.recovery.states import Unexpected
 from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.workers import Workers
 
 __all__ = ["Completed", "Done", "act", "complete", "refuse_foreign", "refuse_place", "take_back"]
 
@@ -135,6 +137,7 @@ def act(
     still: Callable[[], Survey],
     tool_version: str,
     withhold_marker: Callable[[], str | None],
+    workers: Workers | None = None,
 ) -> Done:
     """Do what a plan says, as a run of its own.
 
@@ -156,12 +159,37 @@ def act(
             mode=str(made.mode),
             same_mount=root.shares_mount(quarantine),
         )
-        journal = prepare(disks, empty, made.actions, made.survey.source, lambda: _refuse_changed(made, still()))
+        progress = workers or Workers()
+        progress.begin_steps("saving what will go", [_bytes_of(made, action) for action in made.actions])
+        journal = prepare(
+            disks,
+            empty,
+            made.actions,
+            made.survey.source,
+            lambda: _refuse_changed(made, still()),
+            progress.step_done,
+        )
         runs.remember(root, pointer)
         located = Located(journal, describe(journal, run_id), 0)
         runs.reload()
-        _, withheld = roll_forward(disks, located, withhold_marker, partial(runs.forget, root, run_id))
+        progress.begin_steps("putting the result in place", [1] * len(located.script.operations))
+        _, withheld = roll_forward(
+            disks, located, withhold_marker, partial(runs.forget, root, run_id), progress.step_done
+        )
         return Done(run_id, runs.place, withheld)
+
+
+def _bytes_of(made: Plan, action: Action) -> int:
+    """What preparing an action has to read or write, about."""
+    facts = made.survey.files.get(action.path)
+    before = 0 if facts is None else facts.size
+    match action.kind:
+        case ActionKind.TRUNCATE:
+            return before - (action.size or 0)
+        case ActionKind.WRITE:
+            return before + (action.size or 0)
+        case _:
+            return before
 
 
 def refuse_place(runs: Runs, made: Plan) -> None:
@@ -179,7 +207,7 @@ def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
     fs = runs.create()
     try:
         yield fs
-    except RecoveryRefused:
+    except (RecoveryRefused, KeyboardInterrupt):
         fs.remove_if_empty(missing)
         raise
     finally:

@@ -79,7 +79,8 @@ class SafeResult:
     """bits that were turned over"""
     lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """partition directory -> offset ranges that are gone inside the log that is kept"""
-    refusal: str | None = None
+    refusals: dict[str, str] = field(default_factory=dict)
+    """partition directory -> why it is left as it is"""
 
     def findings(self) -> list[Finding]:
         """The reasons of cuts and changes."""
@@ -676,7 +677,7 @@ def _put(tree: Tree, outcome: _Outcome) -> None:
 def _take_over(result: SafeResult, outcome: _Outcome, after: Checkpoints) -> None:
     """Put a partition's result into the whole, and say in the checkpoints what is known now."""
     if outcome.result is None:
-        result.refusal = result.refusal or outcome.refusal
+        result.refusals[outcome.directory] = outcome.refusal or "it cannot be recovered"
         return
     _put(result.tree, outcome)
     result.changes += outcome.changes

@@ -14,7 +14,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.recovery.bitrepair import Neighbors, Proof, repair_at
 from kafkalog.recovery.broker.tree import Literal, Part, Tree, join
-from kafkalog.recovery.resync import Expected, find_next_batch
+from kafkalog.recovery.resync import Expected, Resync
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem
 
 __all__ = ["salvage"]
@@ -45,6 +45,7 @@ class _Salvage:
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
         """Salvage one segment; False if the log ends in it."""
         source = self._tree.source(path)
+        resync = Resync(source)
         parts: list[Part] = []
         position = 0
         goes_on = True
@@ -59,7 +60,7 @@ class _Salvage:
                 repaired, position = mended
                 parts += repaired
                 continue
-            resumed = self._resumed(source, stop.position, next_base)
+            resumed = self._resumed(resync, stop.position, next_base)
             if resumed is not None:
                 self._note_cut(path, stop)
                 position = resumed
@@ -132,13 +133,13 @@ class _Salvage:
         byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
         return [*content.slice(stop.position, place).parts, byte, *content.slice(place + 1, end).parts], end
 
-    def _resumed(self, source: Source, damaged_at: int, next_base: int | None) -> int | None:
+    def _resumed(self, resync: Resync, damaged_at: int, next_base: int | None) -> int | None:
         if not self._resume:
             return None
         expected = Expected(
             0 if self._last is None else self._last + 1, _NO_END if next_base is None else next_base, self._epoch
         )
-        return find_next_batch(source, damaged_at, expected)
+        return resync.next_batch(damaged_at, expected)
 
 
 def salvage(

@@ -58,7 +58,15 @@ def _refuse_if_full(path: str, needed: int, what: str) -> None:
     if needed > room:
         elsewhere = "" if what == _NEW else ", or name a place on another file system with --quarantine"
         raise RecoveryRefused(
-            f"the file system of {path} has room for {room} bytes and {needed} are needed for {what}: make room there"
-            + elsewhere,
+            f"the file system {_mount_of(existing)}, where {path} is to be, has room for {room} bytes and {needed} are "
+            f"needed for {what}: make room there" + elsewhere,
             reason="space",
         )
+
+
+def _mount_of(directory: str) -> str:
+    """Where the file system is mounted that a directory is on."""
+    directory = os.path.realpath(directory)
+    while not os.path.ismount(directory):
+        directory = os.path.dirname(directory)
+    return directory

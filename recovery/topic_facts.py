@@ -43,6 +43,8 @@ class TopicFacts:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """(topic, partition) -> broker ids"""
+    in_sync: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    """those of them that were in sync when the metadata was written"""
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
@@ -113,6 +115,11 @@ def _read(root: str, path: str) -> TopicFacts:
         topic_ids={name: topic.id for name, topic in image.topics.items()},
         replicas={
             (name, number): tuple(partition.replicas)
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+        },
+        in_sync={
+            (name, number): tuple(partition.isr)
             for name, topic in image.topics.items()
             for number, partition in topic.partitions.items()
         },

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,12 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
+def _begin(parent: int) -> None:
+    """As a forked process: an interrupt from the terminal ends it, without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _end_with(parent)
+
+
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
@@ -88,6 +95,7 @@ class Workers:
         self._partitions_done = self._segments_done = self._bytes_done = 0
         self._phase = ""
         self._segments = self._bytes = 0
+        self._steps: list[int] = []
 
     def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
         """Start counting anew; `sizes` are those of all files by path."""
@@ -101,6 +109,20 @@ class Workers:
         self._segments = sum(len(each) for each in self._sizes.values())
         self._bytes = sum(sum(each.values()) for each in self._sizes.values())
         self._partitions_done = self._segments_done = self._bytes_done = 0
+
+    def begin_steps(self, phase: str, sizes: Sequence[int]) -> None:
+        """Start counting steps, one for each of `sizes`, which are the bytes that each has to do with."""
+        self._phase, self._sizes, self._read = phase, {}, {}
+        self._segments, self._bytes = len(sizes), sum(sizes)
+        self._partitions_done = self._segments_done = self._bytes_done = 0
+        self._steps = list(reversed(sizes))
+        self._tell()
+
+    def step_done(self) -> None:
+        """One step more is done."""
+        self._segments_done += 1
+        self._bytes_done += self._steps.pop() if self._steps else 0
+        self._tell()
 
     def read(self, path: str, end: int) -> None:
         """A file was read up to a byte; what is read again does not count again."""
@@ -163,7 +185,7 @@ class Workers:
         pool = ProcessPoolExecutor(
             min(self.jobs, len(groups)),
             mp_context=multiprocessing.get_context("fork"),
-            initializer=_end_with,
+            initializer=_begin,
             initargs=(os.getpid(),),
         )
         try:
@@ -177,6 +199,10 @@ class Workers:
                 yield result if is_done else work(group)
                 for directory in group:
                     self.done(directory)
+        except KeyboardInterrupt:
+            for process in multiprocessing.active_children():  # what they do would be waited for
+                process.terminate()
+            raise
         finally:
             _work, self._on_progress = None, listener
             pool.shutdown(cancel_futures=True)

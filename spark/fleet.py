@@ -65,10 +65,12 @@ def _verify(path: str, *, deep: bool) -> list[Row]:
     ]
 
 
-def _recover(group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None) -> list[Row]:
+def _recover(
+    group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None, accept_loss: bool
+) -> list[Row]:
     from kafkalog.recovery.run import RecoveryOptions, recover_all
 
-    options = RecoveryOptions(mode, config, at=None, full=full, topic_id=None)
+    options = RecoveryOptions(mode, config, at=None, full=full, topic_id=None, accept_loss=accept_loss)
     try:
         results = recover_all(group, options, quarantine=quarantine)
     except RecoveryRefused as refused:
@@ -119,13 +121,14 @@ def recover_many(
     config: Mapping[str, str] | None = None,
     full: bool = False,
     quarantine: str | None = None,
+    accept_loss: bool = False,
 ) -> DataFrame:
     """Recover log directories, each in a task of its own; several of one broker, given as a list, in one together.
 
     Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`, the last two with a message); run_id, for
-    `kafkalog undo`; quarantine; report, the JSON of `kafkalog recover --json`.  `mode`, `config`, `full` and
-    `quarantine` are those of `kafkalog.recover`.  A task that Spark runs again completes what the first one began: the
-    lock and the journal in the directory see to that.  Raises `UsageError` for paths named twice.
+    `kafkalog undo`; quarantine; report, the JSON of `kafkalog recover --json`.  `mode`, `config`, `full`,
+    `quarantine` and `accept_loss` are those of `kafkalog.recover`.  A task that Spark runs again completes what the
+    first one began: the lock and the journal in the directory see to that.  Raises `UsageError` for paths named twice.
     """
     from kafkalog.recovery.modes import Mode
 
@@ -134,5 +137,7 @@ def recover_many(
     groups = [[each] if isinstance(each, (str, os.PathLike)) else list(each) for each in paths]
     names = iter(_distinct(path for group in groups for path in group))
     items = [tuple(next(names) for _ in group) for group in groups]
-    work = partial(_recover, mode=mode, config=dict(config or {}), full=full, quarantine=quarantine)
+    work = partial(
+        _recover, mode=mode, config=dict(config or {}), full=full, quarantine=quarantine, accept_loss=accept_loss
+    )
     return _run(spark, work, items, _RECOVERED)

@@ -182,7 +182,7 @@ def recovered(files: Mapping[str, bytes], config: LogSettings, *, full: bool) ->
     result = recover_safely(
         tree_of(files), settings=lambda topic: config, now_ms=NOW_MS, unique=lambda name: "0" * 32, full=full
     )
-    return result.refusal, result.partitions, result.findings(), bytes_of(result.tree)
+    return result.refusals, result.partitions, result.findings(), bytes_of(result.tree)
 
 
 @settings(max_examples=150, deadline=None)

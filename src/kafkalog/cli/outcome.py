@@ -55,7 +55,7 @@ def outcome_of(error: BaseException) -> int:
 def sentence_of(error: BaseException) -> str:
     """One clear sentence; for an error of the operating system with the file it is about."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "interrupted"
+        return str(error) or "interrupted"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError) and error.strerror:

@@ -12,7 +12,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import Options, job_count, options_of, planning_options
+from kafkalog.cli.settings import Options, command_words, job_count, options_of, planning_options
 from kafkalog.recovery import Plan, plan
 from kafkalog.recovery.run import known_topics
 
@@ -26,24 +26,28 @@ def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan]:
         return [plan(path, **options, topics=topics, jobs=jobs, on_progress=progress.update) for path in paths]
 
 
-def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool) -> int:
-    """Make plans and print them; 1 if one would change something or declines, else 0."""
+def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
+    """Make plans and print them; 1 if one would change something or declines, else 0.
+
+    `words` are the options given, for the commands that are recommended.
+    """
     plans = make_all(paths, options, jobs)
-    if as_json:
-        objects = [made.as_dict() for made in plans]
-        print_json(objects[0] if len(objects) == 1 else {"directories": objects})
-    for made in plans if not as_json else []:
-        print_plan(made)
-    return Outcome.FINDINGS if any(made.changes or made.refusal is not None for made in plans) else Outcome.CLEAN
+    for made in plans:
+        if as_json:
+            print_json({**made.as_dict(), "changed": False, "run_id": None})
+        else:
+            print_plan(made, words)
+    return Outcome.FINDINGS if any(made.is_worth_a_look for made in plans) else Outcome.CLEAN
 
 
 @click.command(name="plan")
 @PATHS
 @planning_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
 def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
-    Exit code 0 if there is nothing to do, else 1.
+    Where anything is lost, every way there is stands beside the others, with what it keeps, loses and needs, and one is
+    recommended.  Exit code 0 if there is nothing to do, else 1.
     """
-    return show(paths, options_of(**given), job_count(jobs), as_json)
+    return show(paths, options_of(**given), job_count(jobs), as_json, command_words(given))

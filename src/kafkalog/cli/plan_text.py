@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.cli.ways_text import print_ways
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
 
 __all__ = ["print_plan"]
@@ -13,7 +16,7 @@ def _forecast(forecast: BrokerForecast) -> str:
         case "loaded":
             how = "trusting the clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
             lost = sum((forecast.valid_records_lost or {}).values())
-            losing = f", which would lose {lost} valid records" if lost else ""
+            losing = f", which would lose {lost} records that can still be read" if lost else ""
             return f"Kafka would start on it, {how}{losing}"
         case "start_fails":
             return f"Kafka would NOT START on it: {forecast.exception}: {forecast.message}"
@@ -23,7 +26,7 @@ def _forecast(forecast: BrokerForecast) -> str:
 
 def _lost(partition: PartitionPlan) -> str:
     lost = [*partition.gaps, *([partition.offsets_lost] if partition.offsets_lost is not None else [])]
-    return " ".join(f"{first}-{last}" for first, last in lost)
+    return " ".join(f"{first}-{last}" for first, last in lost) or ("unknown" if partition.cut_bytes else "none")
 
 
 def _below(partition: PartitionPlan) -> str:
@@ -33,8 +36,11 @@ def _below(partition: PartitionPlan) -> str:
     )
 
 
-def print_plan(plan: Plan) -> None:
-    """The forecast, a table of the partitions that change, and a sum."""
+def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
+    """The forecast, a table of the partitions that change, a sum, and the ways there are.
+
+    `given` are options that every recommended command repeats.
+    """
     changing = [partition for partition in plan.partitions if partition.changes]
     print_table(
         f"plan for {escape_controls(plan.root)} in mode {plan.mode}",
@@ -66,6 +72,8 @@ def print_plan(plan: Plan) -> None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
+        for name, why in plan.declined.items():
+            writer.write(escape_controls(f"{name} is left as it is: {why}"))
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))
         elif not plan.changes:
@@ -76,3 +84,4 @@ def print_plan(plan: Plan) -> None:
                 f"{len(plan.actions)} files change in {len(changing)} of {len(plan.partitions)} partitions; "
                 f"{cut} bytes of log go to quarantine"
             )
+    print_ways(plan, given)

@@ -8,8 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.progress import Progress, TaskID
 
+    from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.workers import ProgressState
 
 __all__ = ["ByteProgress", "RecoveryProgress"]
@@ -41,12 +44,20 @@ class _Bar:
 
     def _make(self) -> Progress:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
 
         columns = (
             TextColumn("{task.description}{task.fields[phase]}"),
             BarColumn(),
             DownloadColumn(),
+            TransferSpeedColumn(),
             TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(),
         )
@@ -83,12 +94,24 @@ class RecoveryProgress(_Bar):
         super().__init__(what)
         self._phase: str | None = None
 
+    def paused(self, show: Callable[[Plan], None]) -> Callable[[Plan], None]:
+        """`show`, with the bar out of its way."""
+
+        def shown(made: Plan) -> None:
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar, self._task = None, None
+            show(made)
+
+        return shown
+
     def update(self, state: ProgressState) -> None:
         """The work is so far."""
         if state.phase != self._phase and self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=state.bytes)  # what is left is told from this phase's own speed
         self._phase = state.phase
-        counts = (
-            f"segments {state.segments_done}/{state.segments}, partitions {state.partitions_done}/{state.partitions}"
-        )
+        counts = f"files {state.segments_done}/{state.segments}"
+        if state.partitions:
+            partitions = f"partitions {state.partitions_done}/{state.partitions}"
+            counts = f"segments {state.segments_done}/{state.segments}, {partitions}"
         self._show(state.bytes_done, state.bytes, phase=f": {state.phase}", counts=counts)

@@ -11,13 +11,16 @@ import click
 
 from kafkalog.cli import plan as plan_command
 from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import job_count, options_of, planning_options
+from kafkalog.cli.result_text import print_result
+from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
+from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 
 __all__ = ["command"]
@@ -29,33 +32,15 @@ def _is_confirmed(plans: list[Plan]) -> bool:
     return click.confirm(f"Do this to {', '.join(escape_controls(made.root) for made in plans)}?", default=False)
 
 
-def _print_result(result: RecoveryResult) -> None:
-    with LineWriter() as writer:
-        for run in result.completed:
-            writer.write(f"run {run}, which had been cut short, was completed first")
-        for run, why in result.earlier.superseded.items():
-            writer.write(f"run {run}, which had been cut short, was put aside: {escape_controls(why)}")
-        withheld = result.marker_withheld or result.earlier.marker_withheld
-        if withheld is not None:
-            writer.write(f"no clean-shutdown marker was written: {escape_controls(withheld)}")
-        if result.run_id is None:
-            writer.write("nothing to do")
-            return
-        root = escape_controls(result.plan.root)
-        writer.write(f"recovered {root}: run {result.run_id}")
-        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
-        writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")
-
-
-def _show(results: list[RecoveryResult], as_json: bool, with_plan: bool) -> int:
+def _show(results: list[RecoveryResult], as_json: bool) -> int:
     """Print what was done; the exit code."""
-    if as_json:
-        objects = [result.as_dict() for result in results]
-        print_json(objects[0] if len(objects) == 1 else {"directories": objects})
-    for result in results if not as_json else []:
-        if with_plan:
-            print_plan(result.plan)
-        _print_result(result)
+    for result in results:
+        if as_json:
+            print_json(result.as_dict())
+        else:
+            print_result(result)
+    if any(result.declined for result in results):
+        return Outcome.REFUSED
     return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
 
 
@@ -63,15 +48,17 @@ def _show(results: list[RecoveryResult], as_json: bool, with_plan: bool) -> int:
 @PATHS
 @planning_options
 @click.option("--yes", is_flag=True, help="Act without asking.")
+@click.option("--accept-loss", is_flag=True, help="Go on where records that can still be read would be dropped.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan, as `kafkalog plan` does.")
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
 @click.option("--mark-clean", is_flag=True, help="Verify again from disk, then write a clean-shutdown marker.")
 @click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
 @click.option("--complete", metavar="RUN", help="Complete this run, although another machine began it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
 def command(
     paths: tuple[str, ...],
     yes: bool,
+    accept_loss: bool,
     dry_run: bool,
     into: str | None,
     mark_clean: bool,
@@ -84,38 +71,60 @@ def command(
     """Bring log directories into order after a crash, under the broker's lock and with a journal.
 
     Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
-    Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined.
+    Where records would be dropped that can still be read it declines and names the ways that lose less, unless
+    --accept-loss is given.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined, also
+    for one partition only.
 
-    Modes: safe keeps every sound batch and leaves what a broker opens without changing a byte; salvage goes on behind
-    the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves, byte for byte, what the
-    broker's own recovery would.
+    Modes: safe keeps every sound batch up to the damage and leaves what a broker opens without changing a byte;
+    salvage goes on behind the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
+    byte for byte, what the broker's own recovery would.
     """
     options, threads = options_of(**given), job_count(jobs)
+    words = command_words(given)
     with _refusal_printed(as_json):
         if dry_run:
-            return plan_command.show(paths, options, threads, as_json)
-        rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete)
+            return plan_command.show(paths, options, threads, as_json, words)
+        rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
+
+        def show_plan(made: Plan) -> None:
+            if not as_json:
+                print_plan(made, words)
+
         if into is not None:
             if len(paths) != 1:
                 raise UsageError("--into takes one path")
-            with RecoveryProgress("recovering") as progress:
+            with interruptible([into], quarantine), RecoveryProgress("recovering") as progress:
                 result = recover_into(
-                    paths[0], into, rules, quarantine=quarantine, jobs=threads, on_progress=progress.update
+                    paths[0],
+                    into,
+                    rules,
+                    quarantine=quarantine,
+                    jobs=threads,
+                    on_progress=progress.update,
+                    on_plan=progress.paused(show_plan),
                 )
-            return _show([result], as_json, with_plan=True)
+            return _show([result], as_json)
         expected: list[Plan] | None = None
         if not yes:
             expected = plan_command.make_all(paths, options, threads)
-            for made in expected if not as_json else []:
-                print_plan(made)
+            for made in expected:
+                show_plan(made)
+                if made.refusal is None and made.needs_consent and not accept_loss:
+                    raise RecoveryRefused(sentence_of_loss(made.comparison), reason="loss", report=made.as_dict())
             acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
             if acting and not _is_confirmed(acting):
                 return Outcome.REFUSED
-        with RecoveryProgress("recovering") as progress:
+        with interruptible(paths, quarantine), RecoveryProgress("recovering") as progress:
             results = recover_all(
-                paths, rules, quarantine=quarantine, expected=expected, jobs=threads, on_progress=progress.update
+                paths,
+                rules,
+                quarantine=quarantine,
+                expected=expected,
+                jobs=threads,
+                on_progress=progress.update,
+                on_plan=progress.paused(show_plan) if expected is None else None,
             )
-        return _show(results, as_json, with_plan=expected is None)
+        return _show(results, as_json)
 
 
 @contextmanager

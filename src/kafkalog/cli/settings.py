@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, TypeVar
 
 import click
@@ -14,6 +14,7 @@ from kafkalog.codec.properties import decode_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.selection import Selection
 
 __all__ = ["Options", "job_count", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
@@ -51,6 +52,18 @@ def planning_options(function: Function) -> Function:
         click.option(
             "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions looked at at a time [one for each CPU]."
         ),
+        click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic; may be repeated."),
+        click.option(
+            "--partition",
+            "partitions",
+            metavar="N",
+            type=click.IntRange(min=0),
+            multiple=True,
+            help="Only partitions of this number; may be repeated.",
+        ),
+        click.option(
+            "--exclude", metavar="NAME", multiple=True, help="Not this topic, or TOPIC-PARTITION; may be repeated."
+        ),
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
         click.option(
             "--mode", default="safe", show_default=True, metavar="MODE", help="safe, salvage, strict or kafka."
@@ -70,6 +83,7 @@ class Options(TypedDict):
     topic_id: str | None
     repair_bits: Proof | None
     cluster_metadata: bool
+    select: Selection
 
 
 def options_of(
@@ -81,6 +95,9 @@ def options_of(
     server_properties: str | None,
     repair_bits: str | None,
     cluster_metadata: bool,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    exclude: tuple[str, ...],
 ) -> Options:
     """The options as the library takes them."""
     settings: dict[str, str] = {}
@@ -95,7 +112,24 @@ def options_of(
         topic_id=topic_id,
         repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
         cluster_metadata=cluster_metadata,
+        select=Selection(frozenset(topics), frozenset(partitions), frozenset(exclude)),
     )
+
+
+_REPEATED = {"config": "--config", "topics": "--topic", "partitions": "--partition", "exclude": "--exclude"}
+_SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id": "--topic-id"}
+
+
+def command_words(given: Mapping[str, Any]) -> list[str]:
+    """The options that a command recommended in the place of this one repeats: all but the mode and bit repair."""
+    words: list[str] = []
+    for name, option in _SINGLE.items():
+        if given.get(name) is not None:
+            words += [option, str(given[name])]
+    for name, option in _REPEATED.items():
+        for value in given.get(name, ()):
+            words += [option, str(value)]
+    return [*words, *(["--cluster-metadata"] if given.get("cluster_metadata") else [])]
 
 
 def job_count(jobs: int | None) -> int:

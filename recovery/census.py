@@ -1,0 +1,313 @@
+"""The records of a partition that can be read: how many, which offsets, and what damage lies between them.
+
+Every log is walked with checksums from its start to its end.  Behind damage the walk goes on at the next batch that is
+proven to continue the log, as mode salvage does; so what is counted here is what recovery could give back at best
+without repairing anything.  Counted is what a consumer sees (`CompletedFetch`): no control records, nothing below the
+log start offset, no offset twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.model import BATCH, CONTROL_FLAG, BatchHeader, RecordBatch
+from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+from kafkalog.recovery.broker.tree import Tree
+from kafkalog.recovery.offset_ranges import OffsetRanges
+from kafkalog.recovery.resync import Expected, Resync
+from kafkalog.recovery.soundness import log_segments, offset_problem
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun
+
+__all__ = ["Census", "Damage", "Span", "census", "count_of", "live_segments", "sound_batches"]
+
+_NO_END = 2**63 - 1
+_SWAP = ".swap"
+_CODEC = 7
+_V2 = 2
+_LAST_CODEC = 4
+_TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a log that hold sound batches, one behind the other."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a log that cannot be read, and what is known of the records that were in them."""
+
+    path: str
+    position: int
+    end: int
+    code: FindingCode
+    detail: str
+    is_tail: bool
+    """what an append leaves that was cut short: no record that was ever complete"""
+    first_offset: int | None = None
+    last_offset: int | None = None
+    """None: not known"""
+    records: int | None = None
+    """that are gone; None: not known"""
+    is_exact: bool = False
+    """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
+
+
+@dataclass(slots=True)
+class Census:
+    """What can be read of one partition."""
+
+    records: int = 0
+    offsets: OffsetRanges = field(default_factory=OffsetRanges)
+    spans: list[Span] = field(default_factory=list)
+    damages: list[Damage] = field(default_factory=list)
+    log_bytes: int = 0
+    epoch: int = -1
+    """the largest leader epoch of a sound batch"""
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the largest offset that can be read; 0 without any."""
+        return max((last for _first, last in self.offsets), default=-1) + 1
+
+
+def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
+    """Base offset and path of the logs that hold a partition's data, by base offset.
+
+    An unfinished replacement (`.swap`) counts in the place of the segments that it replaces.
+    """
+    swaps = []
+    for name in tree.names(directory):
+        parsed = parse_segment_file(name.removesuffix(_SWAP)) if name.endswith(_SWAP) else None
+        if parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending:
+            path = f"{directory}/{name}"
+            last = max((batch.last_offset for batch in Scanner(tree.source(path))), default=parsed.base_offset)
+            swaps.append((parsed.base_offset, path, last))
+    kept = [
+        (base, path)
+        for base, path in log_segments(tree, directory)
+        if not any(first <= base <= last for first, _path, last in swaps)
+    ]
+    return sorted([*kept, *((base, path) for base, path, _last in swaps)])
+
+
+def census(tree: Tree, directories: Sequence[str], log_start: int) -> Census:
+    """Count what can be read of one topic-partition, in one directory or, where two claim it, in all of them."""
+    walk = _Walk(tree, log_start)
+    for directory in directories:
+        segments = live_segments(tree, directory)
+        for number, (base, path) in enumerate(segments):
+            walk.segment(base, path, segments[number + 1][0] if number + 1 < len(segments) else None)
+    return walk.result
+
+
+def sound_batches(tree: Tree, span: Span) -> Iterator[tuple[RecordBatch, int, int]]:
+    """The batches of a span that was proven before, with first and last offset."""
+    for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False):
+        yield batch, *_offsets(batch)
+
+
+def _offsets(batch: RecordBatch) -> tuple[int, int]:
+    header = batch.header
+    if isinstance(header, BatchHeader):
+        return header.base_offset, header.last_offset
+    if header.attributes & _CODEC:
+        inner = decode_batch(batch).records
+        if inner:
+            return min(inner[0].offset, header.last_offset), header.last_offset
+    return header.last_offset, header.last_offset
+
+
+def count_of(batch: RecordBatch, first: int, last: int, log_start: int, known: OffsetRanges | None = None) -> int:
+    """Records of a batch that a consumer sees from a log start on and that are not in `known`."""
+    header = batch.header
+    if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
+        return 0
+    if header.attributes & _CODEC > _LAST_CODEC:
+        return 0  # no consumer opens it
+    partly = first < log_start or (known is not None and known.touches(first, last))
+    if not partly and isinstance(header, BatchHeader):
+        return max(header.records_count, 0)
+    if not partly and not header.attributes & _CODEC:
+        return 1
+    return sum(
+        each.offset >= log_start and not (known is not None and known.covers(each.offset, each.offset))
+        for each in decode_batch(batch).records
+    )
+
+
+class _Walk:
+    def __init__(self, tree: Tree, log_start: int) -> None:
+        self._tree = tree
+        self._log_start = log_start
+        self._next_offset = 0
+        """behind the offsets so far, those that do not fit between their neighbors left aside"""
+        self._path = ""
+        self._start = 0
+        """of the span that is being walked"""
+        self.result = Census()
+
+    def segment(self, base: int, path: str, next_base: int | None) -> None:
+        source = self._tree.source(path)
+        self.result.log_bytes += source.size
+        self._next_offset = max(self._next_offset, base)
+        table = self._tree.headers(path)
+        self._path, self._start, position = path, 0, 0
+        resync = Resync(source)
+        for run in () if table is None else table.runs(source, source.size):
+            self._run(run, source, base, next_base)
+            position = run.end
+        while True:
+            scanner = Scanner(source, position=position)
+            for batch in scanner:
+                self._batch(batch, base, next_base)
+            position = scanner.valid_bytes
+            self._end_span(position)
+            if scanner.stop is StopReason.END:
+                return
+            expected = Expected(self._next_offset, _NO_END if next_base is None else next_base, self.result.epoch)
+            resumed = resync.next_batch(position, expected)
+            self.result.damages.append(
+                self._damage(path, source, position, resumed, next_base, scanner.findings[-1], scanner.stop)
+            )
+            if resumed is None:
+                return
+            self._start = position = resumed
+
+    def _end_span(self, position: int) -> None:
+        if self._start < position:
+            self.result.spans.append(Span(self._path, self._start, position))
+
+    def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
+        """Many batches at once where they are ordinary; they mostly are."""
+        first, last = run["base_offset"], run.last_offsets
+        ordinary = (
+            bool((run["magic"] == _V2).all())
+            and int(first[0]) >= self._next_offset
+            and int(first[0]) >= self._log_start
+            and int(first[0]) >= base
+            and bool((last >= first).all())
+            and bool((first[1:] > last[:-1]).all())
+            and bool((run["attributes"] & _CODEC <= _LAST_CODEC).all())
+            and int(last[-1]) < (_NO_END if next_base is None else next_base)
+        )
+        if not ordinary:
+            for batch in Scanner(source, position=int(run.positions[0]), end=run.end, check_crc=False):
+                self._batch(batch, base, next_base)
+            return
+        data = run["attributes"] & CONTROL_FLAG == 0
+        self.result.records += int(run["records_count"][data].clip(0).sum())
+        begin = 0
+        for number in (first[1:] != last[:-1] + 1).nonzero()[0].tolist():
+            self.result.offsets.add(int(first[begin]), int(last[number]))
+            begin = number + 1
+        self.result.offsets.add(int(first[begin]), int(last[-1]))
+        self.result.epoch = max(self.result.epoch, int(run["partition_leader_epoch"].max()))
+        self._next_offset = int(last[-1]) + 1
+
+    def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
+        first, last = _offsets(batch)
+        problem = offset_problem(batch.header.magic, first, last, base)
+        if problem is not None:
+            self._misplaced(batch, *problem)
+            return
+        result = self.result
+        if last >= self._log_start and not result.offsets.covers(first, last):
+            result.records += count_of(batch, first, last, self._log_start, result.offsets)
+        result.offsets.add(first, last)
+        result.epoch = max(result.epoch, batch.header.partition_leader_epoch)
+        if next_base is None or last < next_base:  # else an offset that was damaged: what follows is lower
+            self._next_offset = max(self._next_offset, last + 1)
+
+    def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
+        """Its checksum is right, but what lies outside of it is not: no consumer reads it."""
+        self._end_span(batch.position)
+        end = self._start = batch.position + batch.size
+        header, first = batch.header, self._next_offset
+        records, delta = 1, 0
+        if isinstance(header, BatchHeader):
+            records = 0 if header.attributes & CONTROL_FLAG else max(header.records_count, 0)
+            delta = max(header.last_offset_delta, 0)
+        self.result.damages.append(
+            Damage(
+                self._path,
+                batch.position,
+                end,
+                code,
+                detail,
+                is_tail=False,
+                first_offset=first,
+                last_offset=first + delta,
+                records=records,
+                is_exact=True,
+            )
+        )
+
+    def _damage(
+        self,
+        path: str,
+        source: Source,
+        position: int,
+        resumed: int | None,
+        next_base: int | None,
+        finding: Finding,
+        stop: StopReason | None,
+    ) -> Damage:
+        """What is known of what was between a position and the next proven batch, segment or the log's end."""
+        end = source.size if resumed is None else resumed
+        first = self._next_offset
+        behind = next_base
+        if resumed is not None:
+            behind = _offsets(next(iter(Scanner(source, position=resumed))))[0]
+        is_tail = resumed is None and next_base is None and stop in _TAILS
+        last, records, is_exact = _headers_between(source, position, end, first, behind)
+        if is_tail:
+            return Damage(path, position, end, finding.code, finding.detail, is_tail=True)
+        if behind is not None:
+            last = max(behind - 1, first - 1)
+            records = records if is_exact else last + 1 - first
+        return Damage(
+            path,
+            position,
+            end,
+            finding.code,
+            finding.detail,
+            is_tail=False,
+            first_offset=first,
+            last_offset=last,
+            records=records,
+            is_exact=is_exact,
+        )
+
+
+def _headers_between(
+    source: Source, position: int, end: int, first: int, behind: int | None
+) -> tuple[int | None, int | None, bool]:
+    """Last offset and records by the headers of damaged batches, if they lead from `position` exactly to `end`."""
+    records, expected = 0, first
+    while position < end:
+        if end - position < BATCH.size:
+            return None, None, False
+        header = BatchHeader(*BATCH.struct.unpack_from(source.read(position, BATCH.size)))
+        limit = _NO_END if behind is None else behind
+        if header.magic != _V2 or not expected <= header.base_offset <= header.last_offset < limit:
+            return None, None, False
+        if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.size < BATCH.size:
+            return None, None, False
+        if not header.attributes & CONTROL_FLAG:
+            records += header.records_count
+        expected = header.last_offset + 1
+        position += header.size
+    return (expected - 1, records, True) if position == end else (None, None, False)

@@ -1,0 +1,359 @@
+"""The ways of one log directory side by side: which there are, what each would leave, and which loses least.
+
+The broker's start and the mode that was asked for are known already.  The others are carried out, in the virtual tree,
+for the partitions that lose something: for the rest there is nothing to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
+from kafkalog.recovery.bitrepair import Proof
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
+from kafkalog.recovery.broker.tree import Tree
+from kafkalog.recovery.census import Census, census
+from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks
+from kafkalog.recovery.safe import SafeResult
+from kafkalog.recovery.soundness import log_segments
+from kafkalog.recovery.topic_facts import TopicFacts
+from kafkalog.recovery.ways import LostRange, Measured, Unit, Way, WayName, logs_of, measure, recommended, total
+
+__all__ = ["Comparison", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
+
+_COUNTED_BYTES = 1 << 30
+"""Of logs that no way touches: if there are more, the records in them are not counted."""
+
+ACCEPT_LOSS = "--accept-loss"
+_SALVAGE = "--mode salvage"
+Safely = Callable[[Tree, bool, Proof | None], SafeResult]
+"""Recovers a tree: going on behind damage or not, turning bits back with at least this proof or not."""
+OtherCopy = Callable[[Unit, int], Measured | None]
+"""What merging with the other copies that were given would keep of a partition, if they hold it; and its log start."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The ways of a log directory in all, and of each partition in which they differ."""
+
+    ways: list[Way] = field(default_factory=list)
+    by_partition: dict[str, list[Way]] = field(default_factory=dict)
+    own: Measured = field(default_factory=Measured)
+    """what the plan loses that this was made for"""
+    own_by_partition: dict[str, Measured] = field(default_factory=dict)
+
+    kafka_by_partition: dict[str, Measured] = field(default_factory=dict)
+
+    def lost_by_kafka(self) -> dict[str, int]:
+        """Partition directory -> sound records that the broker's own start would take, where it would any."""
+        return {name: found.sound_lost for name, found in self.kafka_by_partition.items() if found.sound_lost}
+
+    @property
+    def recommended(self) -> Way | None:
+        """The way that loses least."""
+        return recommended(self.ways)
+
+
+def sentence_of_loss(comparison: Comparison) -> str:
+    """Why recovery asks for consent, and what would lose less."""
+    own = comparison.own
+    hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost}
+    name, worst = max(hurt.items(), key=lambda item: item[1].sound_lost)
+    where = f"{name}: {ranges_text(worst.lost)}" + (f", and {len(hurt) - 1} more partitions" if len(hurt) > 1 else "")
+    text = f"this would drop {own.sound_lost} records that can still be read ({where})"
+    best = comparison.recommended
+    if best is not None and (best.measured.records_lost or 0) < (own.records_lost or 0):
+        options = " ".join(best.needs) or "nothing more"
+        text += f"; {best.way} loses least, {best.measured.records_lost} records, and needs {options}"
+    return f"{text}; to drop them all the same, add {ACCEPT_LOSS}"
+
+
+def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
+    """Ranges of offsets for a sentence."""
+    words = ["offsets unknown" if each.last is None and not each.first else _range(each) for each in lost[:most]]
+    return ", ".join(words) + (f" and {len(lost) - most} more ranges" if len(lost) > most else "")
+
+
+def _range(lost: LostRange) -> str:
+    if lost.last is None:
+        return f"offset {lost.first} and an unknown number behind it"
+    return f"offset {lost.first}" if lost.first == lost.last else f"offsets {lost.first} to {lost.last}"
+
+
+@dataclass(slots=True)
+class _Result:
+    """What one way leaves; no tree where the broker would not start."""
+
+    tree: Tree | None
+    partitions: Mapping[str, PartitionResult]
+
+    @classmethod
+    def of_kafka(cls, result: BrokerResult) -> _Result:
+        started = result.outcome == Outcome.LOADED
+        return cls(result.tree if started else None, {each.name: each for each in result.partitions})
+
+    @classmethod
+    def of_safe(cls, result: SafeResult) -> _Result:
+        return cls(result.tree, {each.name: each for each in result.partitions})
+
+    def log_start(self, unit: Unit) -> int:
+        found = [self.partitions[each].log_start_offset for each in unit.directories if each in self.partitions]
+        return found[0] if found else unit.log_start
+
+    def touches(self, unit: Unit, before: Tree) -> bool:
+        """It leaves other logs, or begins them elsewhere."""
+        if self.tree is None:
+            return True
+        same = logs_of(self.tree, unit.directories) == logs_of(before, unit.directories)
+        return not same or self.log_start(unit) != unit.log_start
+
+
+def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
+    starts, watermarks = Checkpoints.read(tree).log_starts, read_high_watermarks(tree)
+    found: dict[tuple[str, int], list[str]] = {}
+    for directory, name in partitions_of(tree, cluster_metadata):
+        if name.state is DirectoryState.LIVE:
+            found.setdefault((name.topic, name.partition), []).append(directory)
+    return [
+        Unit(
+            *key,
+            tuple(sorted(directories, key=len)),
+            0 if key[0] == CLUSTER_METADATA_TOPIC else max(starts.get(key, 0), 0),
+            watermarks.get(key),
+        )
+        for key, directories in found.items()
+    ]
+
+
+class _Comparer:
+    def __init__(self, before: Tree, kafka: BrokerResult, own: SafeResult | None, topics: TopicFacts) -> None:
+        self.before = before
+        self.kafka = kafka
+        self.topics = topics
+        self.of_kafka = _Result.of_kafka(kafka)
+        self.of_own = self.of_kafka if own is None else _Result.of_safe(own)
+        self.refused = {} if own is None else own.refusals
+        self.originals: dict[str, Census | None] = {}
+
+    def count(self, units: Sequence[Unit]) -> None:
+        """What can be read now; logs that nobody touches only if there are not too many of them."""
+        left = _COUNTED_BYTES
+        for unit in units:
+            touched = self.of_kafka.touches(unit, self.before) or self.of_own.touches(unit, self.before)
+            if not touched:
+                left -= sum(
+                    self.before.files[path].size
+                    for each in unit.directories
+                    for _base, path in log_segments(self.before, each)
+                )
+            counted = touched or left >= 0
+            self.originals[unit.name] = census(self.before, unit.directories, unit.log_start) if counted else None
+
+    def measured(self, unit: Unit, result: _Result) -> Measured:
+        """What a way makes of one partition; what it declines stays as it is."""
+        original = self.originals[unit.name]
+        if result.tree is None:
+            return Measured()
+        if original is None:
+            return Measured(None, 0, bytes_cut=0)
+        return measure(unit, self.before, original, result.tree, result.log_start(unit))
+
+    def is_hurt(self, unit: Unit) -> bool:
+        """Something is lost or damaged, or recovery declines: there is something to choose."""
+        original = self.originals[unit.name]
+        if unit.name in self.refused or (original is not None and any(not each.is_tail for each in original.damages)):
+            return True
+        return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
+
+    def replica(self, unit: Unit) -> Measured | None:
+        """What other brokers have, as far as the metadata and the high watermark tell."""
+        original = self.originals[unit.name]
+        if original is None or not self.others(unit):
+            return None
+        held = original.records + sum(each.records or 0 for each in original.damages)
+        watermark = unit.high_watermark
+        if watermark is None:
+            return Measured(None, None)
+        above = 0 if original.end_offset <= watermark else _records_above(self.before, unit, watermark)
+        return Measured(held - above, above, is_exact=True, bytes_cut=0, below_high_watermark=False)
+
+    def others(self, unit: Unit) -> tuple[int, ...]:
+        """Other brokers that were in sync when the metadata beside the log was written."""
+        in_sync = self.topics.in_sync.get((unit.topic, unit.partition), ())
+        return tuple(each for each in in_sync if each != self.topics.node_id)
+
+
+def _records_above(before: Tree, unit: Unit, offset: int) -> int:
+    return census(before, unit.directories, max(offset, unit.log_start)).records
+
+
+def compare_ways(
+    before: Tree,
+    kafka: BrokerResult,
+    own: SafeResult | None,
+    own_way: WayName,
+    own_options: tuple[str, ...],
+    *,
+    safely: Safely,
+    topics: TopicFacts,
+    cluster_metadata: bool = False,
+    repair: Proof | None = None,
+    other_copy: OtherCopy | None = None,
+) -> Comparison:
+    """Count what each way leaves.
+
+    `own` is the result of the plan itself, None if that is the broker's; `own_way` and `own_options` say which way that
+    is, `repair` is the least proof that the caller accepts for turning a bit back.
+    """
+    units = _units(before, cluster_metadata)
+    comparer = _Comparer(before, kafka, own, topics)
+    comparer.count(units)
+    hurt = [unit for unit in units if comparer.is_hurt(unit)]
+    level = Proof.STRUCTURE if repair is None else min(repair, Proof.STRUCTURE)
+    part = before.part(*_directories(before, hurt))
+    bits = (f"--repair-bits {level.name.lower()}",)
+    plain = own is not None and own_way is not WayName.KAFKA and not own_options
+    outcomes = [_Outcome(WayName.KAFKA, (), comparer.of_kafka)]
+    if plain or not hurt:
+        own_result = comparer.of_own if own is not None else _Result(before, {})
+        outcomes.append(_Outcome(own_way if plain else WayName.SAFE, (), own_result))
+    elif own_options:
+        outcomes.append(_Outcome(own_way, own_options, comparer.of_own))
+
+    def carry_out(way: WayName, options: tuple[str, ...], resume: bool, proof: Proof | None) -> SafeResult | None:
+        if any((each.way, each.options) == (way, options) for each in outcomes):
+            return None
+        result = safely(part.copy(), resume, proof)
+        if proof is None or result.repairs:
+            outcomes.append(_Outcome(way, options, _Result.of_safe(result)))
+        return result
+
+    if hurt:
+        carry_out(WayName.SAFE, (), False, None)
+        repaired = carry_out(WayName.REPAIR_BITS, bits, False, level)
+        if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
+            carry_out(WayName.SALVAGE, (_SALVAGE, *bits), True, level)
+        carry_out(WayName.SALVAGE, (_SALVAGE,), True, None)
+    return _compared(comparer, units, hurt, outcomes, other_copy)
+
+
+def _directories(tree: Tree, units: Sequence[Unit]) -> list[str]:
+    """All directories of some topic-partitions, `-future` copies too."""
+    keys = {(unit.topic, unit.partition) for unit in units}
+    found = []
+    for name in tree.subdirectories():
+        parsed = parse_partition_directory(name)
+        if parsed is not None and (parsed.topic, parsed.partition) in keys:
+            found.append(name)
+    return found
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What one command would leave."""
+
+    way: WayName
+    options: tuple[str, ...]
+    result: _Result
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """by partition"""
+
+
+def _compared(
+    comparer: _Comparer,
+    units: Sequence[Unit],
+    hurt: Sequence[Unit],
+    outcomes: Sequence[_Outcome],
+    other_copy: OtherCopy | None,
+) -> Comparison:
+    comparison = Comparison()
+    names = {unit.name for unit in hurt}
+    own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
+    comparison.own, comparison.own_by_partition = total(own.values()), own
+    for outcome in outcomes:
+        is_whole = outcome.result is comparer.of_own or outcome.result is comparer.of_kafka
+        outcome.measured = {
+            unit.name: comparer.measured(unit, outcome.result) if is_whole or unit.name in names else own[unit.name]
+            for unit in units
+        }
+    comparison.kafka_by_partition = outcomes[0].measured
+    outcomes = [each for each in outcomes if len(each.options) < 2 or _gains(each, outcomes)]
+    safe = next((each for each in outcomes if each.way is WayName.SAFE), outcomes[0])
+    candidates = list(outcomes)
+    elsewhere = {unit.name: held for unit in hurt if (held := comparer.replica(unit)) is not None}
+    if elsewhere:
+        candidates.append(_Outcome(WayName.REPLICA, (), safe.result, {**safe.measured, **elsewhere}))
+    merged = {}
+    for unit in hurt if other_copy is not None else ():
+        held = other_copy(unit, unit.log_start) if other_copy is not None else None
+        if held is not None:
+            merged[unit.name] = held
+    if merged:
+        candidates.append(_Outcome(WayName.MERGE, (), safe.result, {**safe.measured, **merged}))
+    order = list(WayName)
+    candidates.sort(key=lambda each: (order.index(each.way), -len(each.options)))
+    words = _Words(comparer, hurt)
+    comparison.ways = [words.way(each, total(each.measured.values())) for each in candidates]
+    partly = {WayName.REPLICA: elsewhere, WayName.MERGE: merged}
+    for unit in hurt:
+        comparison.by_partition[unit.name] = [
+            words.way(each, each.measured[unit.name])
+            for each in candidates
+            if unit.name in partly.get(each.way, each.measured)
+        ]
+    return comparison
+
+
+def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:
+    """Two options together lose less than one of them."""
+    lost = total(both.measured.values()).records_lost
+    single = [total(each.measured.values()).records_lost for each in others if len(each.options) < 2]
+    return lost is not None and all(each is None or lost < each for each in single)
+
+
+class _Words:
+    """What ways need and mean, in plain words."""
+
+    def __init__(self, comparer: _Comparer, hurt: Sequence[Unit]) -> None:
+        self._kafka = comparer.kafka
+        self._others = sorted({each for unit in hurt for each in comparer.others(unit)})
+        self._refusals = list(comparer.refused.values())
+
+    def way(self, outcome: _Outcome, found: Measured) -> Way:
+        """One way with its words."""
+        return Way(outcome.way, found, self._needs(outcome, found), self._consequence(outcome.way, found))
+
+    def _needs(self, outcome: _Outcome, found: Measured) -> tuple[str, ...]:
+        consent = (ACCEPT_LOSS,) if found.sound_lost else ()
+        match outcome.way:
+            case WayName.SAFE | WayName.REPAIR_BITS | WayName.SALVAGE:
+                return (*outcome.options, *consent, *self._refusals)
+            case WayName.MERGE:
+                return ("the other copy",)
+            case WayName.REPLICA:
+                return (f"broker {' or '.join(map(str, self._others))}, alive and leading before this one starts",)
+            case _:
+                return ()
+
+    def _consequence(self, way: WayName, found: Measured) -> str:
+        match way:
+            case WayName.SAFE:
+                return "everything up to the damage is kept, what stands behind it goes to quarantine"
+            case WayName.REPAIR_BITS:
+                return "flipped bits are turned back where checksum and content prove which they are"
+            case WayName.SALVAGE:
+                return "everything sound is kept, on both sides of the damage, with a gap in the offsets"
+            case WayName.MERGE:
+                return "each range of offsets comes from a copy in which it is sound; written to a new directory"
+            case WayName.REPLICA:
+                return "this broker cuts its log as below and fetches the rest again from the other one"
+            case _:
+                return self._of_kafka(found)
+
+    def _of_kafka(self, found: Measured) -> str:
+        if self._kafka.outcome == Outcome.START_FAILS:
+            return f"the broker does not start: {self._kafka.exception}: {self._kafka.message}"
+        if self._kafka.outcome == Outcome.DIR_OFFLINE:
+            return f"the broker takes the directory offline: {self._kafka.exception}: {self._kafka.message}"
+        return "the broker's own start deletes what it does not keep" if found.bytes_cut else "the broker starts"

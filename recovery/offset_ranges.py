@@ -1,0 +1,60 @@
+"""Sets of offsets as ranges, in bounded memory."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+__all__ = ["OffsetRanges"]
+
+_MOST = 100_000
+"""Ranges that are kept apart; of more, neighbors become one, and what lies between them counts as covered."""
+
+
+class OffsetRanges:
+    """Disjoint ranges of offsets in ascending order, both ends inclusive; those that touch are one."""
+
+    def __init__(self) -> None:
+        self._first = array("q")
+        self._last = array("q")
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._first, self._last, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __bool__(self) -> bool:
+        return bool(self._first)
+
+    def add(self, first: int, last: int) -> None:
+        """Take in all offsets from `first` to `last`."""
+        if not self._last or first > self._last[-1] + 1:
+            self._first.append(first)
+            self._last.append(last)
+            if len(self._first) > _MOST:
+                self._coarsen()
+            return
+        low = bisect_left(self._last, first - 1)
+        high = bisect_right(self._first, last + 1)
+        if low < high:
+            first, last = min(first, self._first[low]), max(last, self._last[high - 1])
+        self._first[low:high] = array("q", [first])
+        self._last[low:high] = array("q", [last])
+
+    def covers(self, first: int, last: int) -> bool:
+        """All of these offsets are in the set."""
+        number = bisect_left(self._last, last)
+        return number < len(self._last) and self._first[number] <= first
+
+    def touches(self, first: int, last: int) -> bool:
+        """Some of these offsets are in the set."""
+        number = bisect_left(self._last, first)
+        return number < len(self._last) and self._first[number] <= last
+
+    def _coarsen(self) -> None:
+        self._first, self._last = (
+            self._first[::2],
+            self._last[1::2] + (self._last[-1:] if len(self._last) % 2 else array("q")),
+        )

@@ -1,0 +1,241 @@
+"""The choice: what each way of bringing a log directory back keeps, loses and needs, counted and not guessed.
+
+A way is what one command, or none, would do.  Each is carried out in the virtual tree and what it leaves is counted
+there, so the counts are those of its result.  Whether a way drops *sound* records, which could still be read, decides
+whether recovery asks for consent.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.names import FileKind
+from kafkalog.recovery.broker.tree import Content, Slice, Tree
+from kafkalog.recovery.census import Census, Span, census, count_of, live_segments, sound_batches
+from kafkalog.recovery.offset_ranges import OffsetRanges
+
+__all__ = ["LostRange", "Measured", "Unit", "Way", "WayName", "logs_of", "measure", "recommended", "total"]
+
+_SHOWN_RANGES = 1000
+"""Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
+
+
+class WayName(enum.StrEnum):
+    """The ways there are; of two that lose the same, the earlier one is recommended."""
+
+    SAFE = "safe"
+    """`recover`: everything up to the damage"""
+    REPAIR_BITS = "repair_bits"
+    """`recover --repair-bits`: flipped bits turned back where that is proven"""
+    SALVAGE = "salvage"
+    """`recover --mode salvage`: everything that is sound, on both sides of the damage"""
+    MERGE = "merge"
+    """`merge` with another copy"""
+    REPLICA = "replica"
+    """another broker's copy, fetched again by this one"""
+    KAFKA = "kafka"
+    """the broker's own start"""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets that nobody will read any more; `last` is None where it is not known how far they go."""
+
+    partition: str
+    first: int
+    last: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"partition": self.partition, "first": self.first, "last": self.last}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it."""
+
+    topic: str
+    partition: int
+    directories: tuple[str, ...]
+    log_start: int
+    high_watermark: int | None
+
+    @property
+    def name(self) -> str:
+        """As its first directory is called."""
+        return self.directories[0]
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one way makes of one partition; None where it cannot be told."""
+
+    records_kept: int | None = None
+    records_lost: int | None = None
+    sound_lost: int = 0
+    """of those lost, records that could still be read"""
+    is_exact: bool = True
+    """False: more may be lost, because damage hides how many there were"""
+    bytes_cut: int | None = None
+    damage_left: int = 0
+    """places in the log that stay unreadable: a consumer stops there"""
+    lost: list[LostRange] = field(default_factory=list)
+    below_high_watermark: bool | None = None
+
+
+@dataclass(slots=True)
+class Way:
+    """One way, for one partition or for a whole log directory."""
+
+    way: WayName
+    measured: Measured
+    needs: tuple[str, ...] = ()
+    """options of `recover`, or what has to be there"""
+    consequence: str = ""
+    """in plain words"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = self.measured
+        return {
+            "way": str(self.way),
+            "records_kept": found.records_kept,
+            "records_lost": found.records_lost,
+            "records_lost_is_exact": found.is_exact and found.records_lost is not None,
+            "sound_records_lost": found.sound_lost,
+            "bytes_cut": found.bytes_cut,
+            "damage_left": found.damage_left,
+            "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
+            "below_high_watermark": found.below_high_watermark,
+            "needs": list(self.needs),
+            "consequence": self.consequence,
+        }
+
+
+def recommended(ways: Sequence[Way]) -> Way | None:
+    """The way that loses least; None if nothing is known of any."""
+    order = {name: number for number, name in enumerate(WayName)}
+    known = [way for way in ways if way.measured.records_lost is not None]
+
+    def rank(way: Way) -> tuple[int, bool, bool, int]:
+        found = way.measured
+        return found.records_lost or 0, not found.is_exact, found.damage_left > 0, order[way.way]
+
+    return min(known, key=rank, default=None)
+
+
+def total(parts: Iterable[Measured]) -> Measured:
+    """The sum over partitions; a count that is not known for one of them is not known for all."""
+    result = Measured(0, 0, bytes_cut=0)
+    for part in parts:
+        result.records_kept = _sum(result.records_kept, part.records_kept)
+        result.records_lost = _sum(result.records_lost, part.records_lost)
+        result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
+        result.sound_lost += part.sound_lost
+        result.damage_left += part.damage_left
+        result.is_exact = result.is_exact and part.is_exact
+        result.lost += part.lost
+        if part.below_high_watermark is not None:
+            result.below_high_watermark = bool(result.below_high_watermark) or part.below_high_watermark
+    return result
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
+    """The logs that hold the data of some directories, under whatever names those have got."""
+    now = dict(tree.renamed_directories)
+    return [
+        tree.files[path]
+        for directory in directories
+        if now.get(directory, directory) in tree.directories
+        for _base, path in live_segments(tree, now.get(directory, directory))
+    ]
+
+
+def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int) -> Measured:
+    """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
+    if log_start == unit.log_start and logs_of(after, unit.directories) == logs_of(before, unit.directories):
+        left = original
+    else:
+        now = dict(after.renamed_directories)
+        names = [now.get(each, each) for each in unit.directories]
+        left = census(after, [name for name in names if name in after.directories], log_start)
+    result = Measured(left.records, 0, bytes_cut=0, damage_left=sum(not each.is_tail for each in left.damages))
+    gone = OffsetRanges()
+    if left is not original:
+        kept = _kept_bytes(after, unit)
+        held = sum(before.files[path].size for each in unit.directories for _base, path in live_segments(before, each))
+        result.bytes_cut = max(held - sum(end - start for spans in kept.values() for start, end in spans), 0)
+        for span in original.spans:
+            for missing in _missing(span, kept.get(span.path, [])):
+                for batch, first, last in sound_batches(before, missing):
+                    if last < unit.log_start or left.offsets.covers(first, last) or gone.covers(first, last):
+                        continue
+                    count = count_of(batch, first, last, unit.log_start, left.offsets)
+                    if count:
+                        gone.add(first, last)
+                        result.sound_lost += count
+    lost = result.sound_lost
+    unknown_from: int | None = None
+    for damage in original.damages:
+        start, end = damage.first_offset, damage.last_offset
+        if damage.is_tail or start is None or (end is not None and left.offsets.covers(start, end)):
+            continue
+        if damage.records is None:
+            result.is_exact = False
+            unknown_from = start if end is None else unknown_from
+        elif end is not None and end >= max(start, unit.log_start):
+            lost += damage.records
+            result.is_exact = result.is_exact and damage.is_exact
+            gone.add(start, end)
+    result.records_lost = lost
+    result.lost = _ranges(unit.name, gone, unknown_from)
+    if unit.high_watermark is not None:
+        below = any(each.first < unit.high_watermark for each in result.lost)
+        result.below_high_watermark = below
+    return result
+
+
+def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[LostRange]:
+    found: list[LostRange] = []
+    for first, last in gone:
+        if len(found) < _SHOWN_RANGES:
+            found.append(LostRange(name, first, last))
+        else:
+            found[-1] = LostRange(name, found[-1].first, last)
+    if unknown_from is not None:
+        found.append(LostRange(name, unknown_from, None))
+    return found
+
+
+def _kept_bytes(after: Tree, unit: Unit) -> Mapping[str, list[tuple[int, int]]]:
+    """Path of each original log -> the stretches of it that the logs afterwards hold, in order."""
+    kept: dict[str, list[tuple[int, int]]] = {}
+    for content in logs_of(after, unit.directories):
+        for part in content.parts:
+            if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + ".swap")):
+                kept.setdefault(part.origin, []).append((part.start, part.start + part.length))
+    for spans in kept.values():
+        spans.sort()
+    return kept
+
+
+def _missing(span: Span, kept: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    """The stretches of a span that are not kept."""
+    start = span.start
+    for low, high in kept:
+        if high <= start:
+            continue
+        if low >= span.end:
+            break
+        if low > start:
+            yield Span(span.path, start, low)
+        start = high
+    if start < span.end:
+        yield Span(span.path, start, span.end)

@@ -1,0 +1,53 @@
+"""What a recovery has done, in words that a worried person understands."""
+
+from __future__ import annotations
+
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.recovery import RecoveryResult
+from kafkalog.recovery.choice import ranges_text
+from kafkalog.recovery.modes import Mode
+
+__all__ = ["print_result"]
+
+
+def print_result(result: RecoveryResult) -> None:
+    """What became of earlier runs, what was kept, what went where, what a broker will do, and how to take it back."""
+    root = escape_controls(result.plan.root)
+    with LineWriter() as writer:
+        for run in result.completed:
+            writer.write(f"run {run}, which had been cut short, was completed first")
+        for run, why in result.earlier.superseded.items():
+            writer.write(f"run {run}, which had been cut short, was put aside: {escape_controls(why)}")
+        withheld = result.marker_withheld or result.earlier.marker_withheld
+        if withheld is not None:
+            writer.write(f"no clean-shutdown marker was written: {escape_controls(withheld)}")
+        for name, why in result.declined.items():
+            writer.write(f"{escape_controls(name)} was left as it is: {escape_controls(why)}")
+        if result.run_id is None:
+            writer.write(f"{root}: nothing to do")
+            return
+        writer.write(f"recovered {root}: run {result.run_id}")
+        writer.write(_kept(result))
+        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(_broker(result))
+        writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")
+
+
+def _kept(result: RecoveryResult) -> str:
+    found = result.plan.comparison.own
+    if found.records_kept is None:
+        kept = "every record that could be read is kept"
+    else:
+        kept = f"{found.records_kept} records are kept"
+    if not found.records_lost:
+        return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid cannot be told"
+    about = "" if found.is_exact else "about "
+    return f"{kept}; {about}{found.records_lost} are gone ({escape_controls(ranges_text(found.lost))})"
+
+
+def _broker(result: RecoveryResult) -> str:
+    if result.plan.mode is Mode.KAFKA:
+        return "this is what the broker would have left: at its next start it goes on from here"
+    if result.declined:
+        return "a broker opens what was recovered and changes nothing; what was left as it is may stop its start"
+    return "a broker that starts on it now opens it and changes nothing"

@@ -1,0 +1,107 @@
+"""The ways there are, for people: one table to compare them, one recommendation, and the command that follows it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.recovery.choice import ranges_text
+from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.ways import Way, WayName, recommended
+
+__all__ = ["command_for", "print_ways"]
+
+_MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
+
+
+def command_for(way: Way, path: str, given: Sequence[str] = ()) -> str | None:
+    """The command line that carries a way out; None if no command of ours does."""
+    if way.way not in _MODES and way.way is not WayName.KAFKA:
+        return None
+    options = ["--mode kafka"] if way.way is WayName.KAFKA else [each for each in way.needs if each.startswith("--")]
+    words = [word for option in options for word in option.split(" ")]
+    return " ".join(["kafkalog recover", shlex.quote(path), *map(shlex.quote, (*given, *words)), "--yes"])
+
+
+def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
+    """Nothing where nothing is lost, whichever way is taken; `given` are options that every command repeats."""
+    ways = plan.comparison.ways
+    if not any(way.measured.records_lost or way.measured.records_lost is None for way in ways):
+        return
+    partitions = plan.comparison.by_partition
+    for name, of_partition in partitions.items() if len(partitions) > 1 else ():
+        _table(f"ways for {escape_controls(name)}", of_partition)
+    _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
+    best = recommended(ways)
+    if best is None:
+        return
+    with LineWriter() as writer:
+        writer.write(escape_controls(f"recommended: {best.way}, {_reason(best, ways)}"))
+        if best.consequence:
+            writer.write(escape_controls(f"  {best.consequence}"))
+        command = command_for(best, plan.root, given)
+        if command is not None:
+            writer.write(escape_controls(f"  {command}"))
+        if plan.needs_consent:
+            own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
+            words = " ".join(map(shlex.quote, [*given, *" ".join(own).split(), "--accept-loss", "--yes"]))
+            writer.write(escape_controls("to go on as planned above, and drop what can still be read:"))
+            writer.write(escape_controls(f"  kafkalog recover {shlex.quote(plan.root)} {words}"))
+        for name in plan.comparison.by_partition:
+            for partition in plan.partitions:
+                if partition.name == name and partition.high_watermark is None:
+                    writer.write(
+                        escape_controls(f"{name}: the high watermark is not known, so nor is what consumers have seen")
+                    )
+
+
+def _table(title: str, ways: Sequence[Way]) -> None:
+    print_table(
+        title,
+        ["way", "records kept", "records lost", "still readable", "bytes cut", "offsets lost", "below high watermark",
+         "needs"],
+        [
+            [
+                str(way.way),
+                _count(way.measured.records_kept),
+                _lost(way),
+                way.measured.sound_lost,
+                _count(way.measured.bytes_cut),
+                _offsets(way),
+                {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
+                ", ".join(way.needs) or "nothing",
+            ]
+            for way in ways
+        ],
+    )  # fmt: skip
+
+
+def _count(value: int | None) -> object:
+    return "unknown" if value is None else value
+
+
+def _lost(way: Way) -> object:
+    lost = way.measured.records_lost
+    if lost is None:
+        return "unknown"
+    return lost if way.measured.is_exact else f"{lost} or so"
+
+
+def _offsets(way: Way) -> str:
+    if way.measured.records_lost is None:
+        return "unknown"
+    return ranges_text(way.measured.lost) if way.measured.lost else "none"
+
+
+def _reason(best: Way, ways: Sequence[Way]) -> str:
+    lost = best.measured.records_lost or 0
+    others = [way.measured.records_lost for way in ways if way is not best and way.measured.records_lost is not None]
+    least = min(others, default=None)
+    what = "it loses nothing" if lost == 0 else f"it loses {lost} records"
+    if least is None:
+        return f"{what}, and no other way is known"
+    if least > lost:
+        return f"{what}; the next best loses {least}"
+    return f"{what}, and no other way loses less"

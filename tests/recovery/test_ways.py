@@ -1,0 +1,135 @@
+"""The ways that a plan compares: what each would keep is what it keeps when it is really carried out.
+
+Every recorded case, every way.  What is left is read by the record reader, which decodes every record; the comparison
+counts by batch headers.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+from fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
+from kafkalog import RecoveryRefused
+from kafkalog.codec.model import CONTROL_FLAG, BatchHeader
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.codec.rules import MAGICS
+from kafkalog.log.records import RecordReader
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.bitrepair import Proof
+from kafkalog.recovery.ways import Way
+from recovery_settings import given
+from trees import stamps
+
+FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_fixed")]
+"""Those of `crc_fixed` claim counts that their bytes do not hold, under a right checksum: headers are believed there."""
+
+
+def options_of(way: Way) -> dict[str, Any]:
+    """What `recover` is called with to take this way."""
+    options: dict[str, Any] = {"mode": "kafka"} if way.way == "kafka" else {}
+    for need in way.needs:
+        name, _, value = need.partition(" ")
+        if name == "--mode":
+            options["mode"] = value
+        elif name == "--repair-bits":
+            options["repair_bits"] = Proof[value.upper()]
+        elif name == "--accept-loss":
+            options["accept_loss"] = True
+    return options
+
+
+def readable_offsets(root: Path, strays_before: frozenset[str]) -> int:
+    """Offsets that can be read anywhere in the live partitions, and in those that recovery made strays."""
+    count = 0
+    for partition in kafkalog.open(root).partitions:
+        is_new_stray = partition.state is DirectoryState.STRAY and Path(partition.path).name not in strays_before
+        if partition.topic == CLUSTER_METADATA_TOPIC or not (partition.state is DirectoryState.LIVE or is_new_stray):
+            continue
+        found: set[int] = set()
+        for batch, records in RecordReader(partition, all_records=True).by_batch():
+            header = batch.header
+            control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
+            misplaced = header.magic not in MAGICS or batch.last_offset < getattr(header, "base_offset", 0)
+            if not control and not misplaced:
+                found.update(each.offset for each in records if each.offset >= partition.log_start_offset)
+        count += len(found)
+    return count
+
+
+def strays(root: Path) -> frozenset[str]:
+    return frozenset(path.name for path in root.iterdir() if path.name.endswith("-stray"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_way_keeps_what_it_says(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    wrong = []
+    counts: dict[str, int] = {}
+    for case in recovery_cases([family]):
+        before = case.unpack_before(tmp_path / "before")
+        for way in plan(before, **given(case)).comparison.ways:
+            counts[way.way] = counts.get(way.way, 0) + 1
+            wrong += _difference(case, way, before, tmp_path / "root")
+        shutil.rmtree(before)
+    for name, count in counts.items():
+        compared(f"ways carried out that kept what was said, {name}", count)
+    assert wrong == []
+
+
+def _difference(case: RecoveryCase, way: Way, before: Path, root: Path) -> list[str]:
+    shutil.copytree(before, root, symlinks=True)
+    try:
+        known = strays(root)
+        if way.measured.sound_lost and way.way != "kafka":
+            _declines(case, way, root)
+        try:
+            recover(root, **given(case), **options_of(way))
+        except RecoveryRefused as refused:
+            said = way.measured.records_kept is None or str(refused) in way.needs
+            return [] if said else [f"{case.id} {way.way}: {refused}"]
+        found = readable_offsets(root, known)
+        if found != way.measured.records_kept:
+            return [f"{case.id} {way.way} {way.needs}: {way.measured.records_kept} said, {found} found"]
+        return []
+    finally:
+        shutil.rmtree(root)
+        shutil.rmtree(root.with_name(root.name + ".recovery"), ignore_errors=True)
+
+
+def _declines(case: RecoveryCase, way: Way, root: Path) -> None:
+    """Without consent nothing is changed, and the refusal says what would be lost and how to go on."""
+    untouched = stamps(root)
+    with pytest.raises(RecoveryRefused, match="can still be read") as raised:
+        recover(root, **given(case), **{**options_of(way), "accept_loss": False})
+    assert raised.value.reason == "loss"
+    assert f"this would drop {way.measured.sound_lost} records" in str(raised.value)
+    assert stamps(root) == untouched
+    assert not root.with_name(root.name + ".recovery").exists()
+
+
+def test_the_recommended_way_loses_least(tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    cases = [case for family in ("bit_flip", "not_under_crc", "random_mix") for case in recovery_cases([family])]
+    for case in cases:
+        before = case.unpack_before(tmp_path / "before")
+        comparison = plan(before, **given(case)).comparison
+        best = comparison.recommended
+        assert best is not None
+        lost = [way.measured.records_lost for way in comparison.ways if way.measured.records_lost is not None]
+        assert best.measured.records_lost == min(lost), case.id
+        shutil.rmtree(before)
+    compared("recommendations that lose least", len(cases))
+
+
+def test_what_is_done_with_consent_can_be_undone(tmp_path: Path) -> None:
+    case = recovery_case("not_under_crc/magic-3")
+    root = case.unpack_before(tmp_path / "root")
+    before = stamps(root)
+    result = recover(root, **given(case), accept_loss=True)
+    assert result.plan.comparison.own.sound_lost == 73
+    undo(root, result.run_id)
+    assert stamps(root) == before
