@@ -39,6 +39,8 @@ HELD = {
     "kafkalog.recovery.broker.loader.LoadedLog": "a tree, which reads its originals",
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
     "kafkalog.recovery.safe.SafeResult": "a tree, which reads its originals",
+    "kafkalog.recovery.choice._Outcome": "a tree, which reads its originals",
+    "kafkalog.recovery.choice._Result": "a tree, which reads its originals",
     "kafkalog.recovery.safe._Rules": "functions that are asked",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
     "kafkalog.codec.fast.group.Part": "memory of a kernel",

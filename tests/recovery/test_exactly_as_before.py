@@ -55,7 +55,7 @@ def test_undo_gives_back_owners_modes_and_attributes(case: object, place: str, t
     dress(root)
     before = everything(root)
     with quarantine_at(place, tmp_path) as kept:
-        assert recover(root, mode="kafka", quarantine=kept, **given(case)).changed  # type: ignore[arg-type]
+        assert recover(root, mode="kafka", quarantine=kept, accept_loss=True, **given(case)).changed  # type: ignore[arg-type]
         undo(root)
     assert first_difference(everything(root), before) == ""
 
@@ -71,7 +71,7 @@ def test_a_directory_with_all_that_is_in_it(tmp_path: Path) -> None:
         dress(root)
         before = everything(root)
         with quarantine_at(place, tmp_path / place) as kept:
-            assert recover(root, mode="safe", quarantine=kept, **given(CASES[0])).changed
+            assert recover(root, mode="safe", quarantine=kept, accept_loss=True, **given(CASES[0])).changed
             undo(root)
         assert first_difference(everything(root), before) == ""
 
@@ -121,7 +121,7 @@ def test_nobody_elses_temporary_file_is_removed(tmp_path: Path) -> None:
     for name in names:
         (root / name).write_text("somebody else's")
     before = stamps(root)
-    recover(root, **given(CASES[0]))
+    recover(root, accept_loss=True, **given(CASES[0]))
     assert [name for name in names if (root / name).read_text() != "somebody else's"] == []
     undo(root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
@@ -150,7 +150,7 @@ def test_a_kill_leaves_no_lock_for_ever(tmp_path: Path) -> None:
 def test_a_brokers_lock_file_stays(tmp_path: Path) -> None:
     root = CASES[0].unpack_before(tmp_path / "logs")
     (root / ".lock").touch()
-    recover(root, **given(CASES[0]))
+    recover(root, accept_loss=True, **given(CASES[0]))
     undo(root)
     assert (root / ".lock").read_bytes() == b""
 
@@ -183,7 +183,7 @@ def test_a_lock_that_was_removed_while_we_waited_is_no_lock(tmp_path: Path, monk
     before = stamps(root / "t-0")
     try:
         with pytest.raises(RecoveryRefused, match="locked"):
-            recover(root, **given(CASES[0]))
+            recover(root, accept_loss=True, **given(CASES[0]))
         assert stamps(root / "t-0") == before
     finally:
         for holder in holders:
@@ -201,7 +201,7 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
         os.truncate(log, 1 << 30)
         size = log.stat().st_size
         with quarantine_at(place, tmp_path / place) as kept:
-            recover(root, quarantine=kept, **given(CASES[1]))
+            recover(root, quarantine=kept, accept_loss=True, **given(CASES[1]))
             used = sum(
                 path.stat().st_blocks * 512
                 for path in (kept or root.with_name("logs.recovery")).rglob("*")

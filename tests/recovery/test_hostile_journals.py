@@ -122,7 +122,7 @@ def sealed(body: bytes) -> bytes:
 def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
     """A journal as a run writes it."""
     root = CASE.unpack_before(tmp_path_factory.mktemp("run") / "logs")
-    recover(root, **given(CASE))
+    recover(root, accept_loss=True, **given(CASE))
     (manifest,) = root.parent.glob(f"logs.recovery/*/{MANIFEST}")
     loaded: Values = json.loads(manifest.read_bytes().splitlines()[0])
     return loaded
@@ -254,12 +254,12 @@ def test_a_run_of_another_machine_is_completed_only_when_named(
     while not list(root.parent.glob(f"logs.recovery/*/{JOURNAL}")):
         number += 1
         with failing_at(number, Stopped, monkeypatch), pytest.raises(Stopped):
-            recover(root, **given(CASE))
+            recover(root, accept_loss=True, **given(CASE))
     monkeypatch.undo()
     (run,) = (path.parent.name for path in root.parent.glob(f"logs.recovery/*/{JOURNAL}"))
     one_sentence_and_nothing_changed(root, "recover", "--yes", root)
     one_sentence_and_nothing_changed(root, "undo", "--yes", root)
     one_sentence_and_nothing_changed(root, "recover", "--yes", "--complete", "20260101T000000.000000Z-00000001", root)
-    assert recover(root, complete=run, **given(CASE)).completed == (run,)
+    assert recover(root, complete=run, accept_loss=True, **given(CASE)).completed == (run,)
     assert kafkalog("undo", "--yes", "--run", run, root).code == 2
     assert first_difference(dict(stamps(root)), dict(looked)) == ""

@@ -96,7 +96,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
         number += 1
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            work = lambda: recover(again, quarantine=kept, **given(case))  # noqa: E731, B023
+            work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
             if not disturbed(work, number, FAILURES[how], monkeypatch):
                 shutil.rmtree(again)
                 break
@@ -127,7 +127,7 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
         number += 1
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            recover(again, quarantine=kept, **given(case))
+            recover(again, quarantine=kept, accept_loss=True, **given(case))
             went_on = disturbed(lambda: undo(again, quarantine=kept), number, FAILURES[how], monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
             undo_at_once(again, before, f"operation {number} of an undo", kept)
@@ -158,7 +158,7 @@ def undo_at_once(again: Path, before: dict[str, tuple[int, int, str]], where: st
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    recover(undisturbed, **given(case))
+    recover(undisturbed, accept_loss=True, **given(case))
     return contents(undisturbed)
 
 
@@ -171,7 +171,7 @@ def complete_and_undo(
     kept: Path | None = None,
 ) -> None:
     """A second run reaches what an undisturbed one reaches; undo takes back every run there is."""
-    recover(again, quarantine=kept, **given(case))
+    recover(again, quarantine=kept, accept_loss=True, **given(case))
     got = {path: held for path, held in contents(again).items() if path != POINTER}
     assert first_difference(dict(got), dict(want)) == "", f"second run after {where}"
     undo_at_once(again, before, where, kept)
@@ -239,7 +239,7 @@ def test_killed_anywhere_and_killed_again(
         for nested in sorted({1, second.randrange(1, 40)}):
             again = copy_tree(original, tmp_path / "again")
             with quarantine_at(place, tmp_path) as kept:
-                work = lambda: recover(again, quarantine=kept, **given(case))  # noqa: E731, B023
+                work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
                 went_on = killed_at(number, work)
                 assert originals.missing(again, kept or beside(again)) == [], f"after kill {number}"
                 kills += went_on + killed_at(nested, work)
@@ -247,7 +247,7 @@ def test_killed_anywhere_and_killed_again(
                 complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            killed_at(number, lambda: recover(again, quarantine=kept, **given(case)))  # noqa: B023
+            killed_at(number, lambda: recover(again, quarantine=kept, accept_loss=True, **given(case)))  # noqa: B023
             undos += killed_at(second.randrange(1, 20), lambda: undo(again, quarantine=kept))  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"kill {number}, then undo killed"
             complete_and_undo(case, again, want, before, f"kill {number}, then undo killed", kept)

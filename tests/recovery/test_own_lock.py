@@ -81,6 +81,6 @@ def test_the_lock_is_held_until_the_last_change(tmp_path: Path, monkeypatch: pyt
             return _original(self, path, *args, **named)  # type: ignore[operator]
 
         monkeypatch.setattr(FileSystem, name, wrapped)
-    recover(root, **given(CASE))
+    recover(root, accept_loss=True, **given(CASE))
     undo(root)
     assert seen == {"held"}

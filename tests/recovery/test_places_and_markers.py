@@ -85,7 +85,7 @@ def test_room_is_looked_for_where_it_is_needed(
         monkeypatch.setattr(os, "statvfs", asked)
         before, saved = stamps(tmp_path), stamps(kept.parent)
         with pytest.raises(RecoveryRefused, match="has room for 0 bytes") as caught:
-            recover(torn, quarantine=kept, **given(CASE))
+            recover(torn, quarantine=kept, accept_loss=True, **given(CASE))
         assert str(kept if full == "quarantine" else torn) in str(caught.value)
         assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
         assert stamps(kept.parent) == saved
@@ -171,7 +171,7 @@ def test_one_partition_is_not_the_whole_directory(two: Path) -> None:
     assert "every partition" in finished.err
     assert stamps(two) == before
     with pytest.raises(UsageError):
-        recover(two / "t-0", mark_clean=True, **given(CASE))
+        recover(two / "t-0", mark_clean=True, accept_loss=True, **given(CASE))
     assert stamps(two) == before
 
 
@@ -180,22 +180,22 @@ def test_a_second_verification_that_fails_gives_no_marker_ever(two: Path, monkey
     before = stamps(two)
     forward = apply.roll_forward
 
-    def damaged(disks: Any, located: Any, withhold: Callable[[], str | None], forget: Any) -> Any:
+    def damaged(disks: Any, located: Any, withhold: Callable[[], str | None], forget: Any, *more: Any) -> Any:
         def look() -> str | None:
             log = max(path for path in two.glob("t-1/*.log") if path.stat().st_size)
             with log.open("ab") as file:
                 file.write(b"\x01" * 30)
             return withhold()
 
-        return forward(disks, located, look, forget)
+        return forward(disks, located, look, forget, *more)
 
     monkeypatch.setattr(runner, "roll_forward", damaged)
-    result = recover(two, mark_clean=True, **given(CASE))
+    result = recover(two, mark_clean=True, accept_loss=True, **given(CASE))
     monkeypatch.undo()
     assert result.changed
     assert result.marker_withheld is not None
     assert not (two / MARKER).exists()
-    recover(two, **given(CASE))
+    recover(two, accept_loss=True, **given(CASE))
     assert not (two / MARKER).exists()
     undo(two)
     for log in two.glob("t-1/*.log"):
@@ -212,14 +212,14 @@ def test_a_run_that_is_completed_verifies_again(
 ) -> None:
     """Stopped before the marker; then a sound partition is damaged: whoever completes the run gives no marker."""
     third = CASE.unpack_before(tmp_path / "third")
-    recover(third, **given(CASE))
+    recover(third, accept_loss=True, **given(CASE))
     (third / "t-0").rename(two / "t-2")
     looked = stamps(two)
     moments = number = 0
     while True:
         number += 1
         with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-            recover(two, mark_clean=True, **given(CASE))
+            recover(two, mark_clean=True, accept_loss=True, **given(CASE))
         if count[0] < number:
             assert (two / MARKER).exists()
             break
@@ -227,7 +227,7 @@ def test_a_run_that_is_completed_verifies_again(
         status, data = log.stat(), log.read_bytes()
         if not (two / MARKER).exists():
             log.write_bytes(data + b"\x01" * 30)
-            result = recover(two, **given(CASE))
+            result = recover(two, accept_loss=True, **given(CASE))
             assert not (two / MARKER).exists(), number
             moments += bool(result.completed)
             undo(two)  # what it did to the damage that came meanwhile
@@ -241,7 +241,7 @@ def test_a_run_that_is_completed_verifies_again(
 
 
 def test_a_marker_stands_for_all(two: Path) -> None:
-    result = recover(two, mark_clean=True, **given(CASE))
+    result = recover(two, mark_clean=True, accept_loss=True, **given(CASE))
     assert result.marker_withheld is None
     assert (two / MARKER).exists()
     assert not plan(two, mode="kafka", **given(CASE)).changes

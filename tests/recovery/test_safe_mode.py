@@ -78,13 +78,13 @@ def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
     before = stamps(root)
     if case.id in REFUSED:
         try:
-            recover(root, **given(case))
+            recover(root, **given(case), accept_loss=True)
         except RecoveryRefused:
             counts["refused"] += 1
             return first_difference(dict(stamps(root)), dict(before))
         return "was not refused"
     valid = valid_batches_before_damage(root)
-    result = recover(root, **given(case))
+    result = recover(root, **given(case), accept_loss=True)
     changes = model_changes(root, case)
     if changes:
         return f"Kafka would not leave it alone: {changes}"
@@ -100,7 +100,7 @@ def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
         first = next(iter(valid), None)
         if first is not None and after.get(first, 0) < valid[first]:
             return f"{first}: {valid[first]} valid bytes before the damage, {after.get(first)} kept"
-    if recover(root, **given(case)).run_id is not None:
+    if recover(root, **given(case), accept_loss=True).run_id is not None:
         return "recovered again, it changed something"
     if result.run_id is not None:
         undo(root, result.run_id)
@@ -133,7 +133,7 @@ def test_kafka_itself_leaves_the_result_alone(
     for number, case in enumerate(recovery_cases([family])):
         root = case.unpack_before(tmp_path / str(number))
         with contextlib.suppress(RecoveryRefused):
-            recover(root, **given(case))
+            recover(root, **given(case), accept_loss=True)
         if case.id in REFUSED:
             continue
         for extra in ({}, {"force_unclean": 1}):
@@ -151,7 +151,7 @@ def test_the_smallest_index_size_that_works_is_named(name: str, tmp_path: Path) 
     case = recovery_case(name)
     root = case.unpack_before(tmp_path / "logs")
     with pytest.raises(RecoveryRefused, match=r"segment\.index\.bytes=") as refused:
-        recover(root, **given(case))
+        recover(root, **given(case), accept_loss=True)
     words = str(refused.value).split("--config segment.index.bytes=")[1]
     size = int(words.split(",")[0])
     options = given(case)

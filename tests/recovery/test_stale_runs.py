@@ -61,7 +61,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
         root = copy_tree(original, tmp_path / "logs")
         with quarantine_at(place, tmp_path) as kept:
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-                recover(root, quarantine=kept, **given(case))
+                recover(root, quarantine=kept, accept_loss=True, **given(case))
             if count[0] < number:
                 break
             where = kept or root.with_name("logs.recovery")
@@ -73,7 +73,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
                 undo(root, quarantine=kept)
             assert first_difference(dict(stamps(root)), dict(before)) == "", f"undo after stop {number}"
             assert first_difference(dict(stamps(where)), dict(saved)) == "", f"undo after stop {number}"
-            result = recover(root, quarantine=kept, **given(case))
+            result = recover(root, quarantine=kept, accept_loss=True, **given(case))
             if began:
                 assert len(result.earlier.superseded) == 1, number
                 assert len(list(where.glob(f"*/{SUPERSEDED}"))) == 1

@@ -89,10 +89,10 @@ def test_a_lost_topic_id_is_taken_from_the_metadata(tmp_path: Path) -> None:
     for path in files:
         path.write_bytes(b"version: 0\ntopic_id: ???")
     made = plan(root, topics=NO_FACTS)
-    assert made.refusal is not None
-    assert "--topic-id" in made.refusal
-    assert plan(root).refusal is None
-    recover(root)
+    assert set(made.declined) == {path.parent.name for path in files}
+    assert all("--topic-id" in why for why in made.declined.values())
+    assert not plan(root).declined
+    recover(root, accept_loss=True)
     assert {path: path.read_bytes().strip() for path in files} == {path: data.strip() for path, data in stored.items()}
 
 

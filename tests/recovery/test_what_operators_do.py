@@ -60,13 +60,13 @@ def test_what_others_wrote_behind_a_cut_is_not_written_over(
     monkeypatch.setattr(FileSystem, "truncate", slow)
     with quarantine_at(place, tmp_path) as kept:
         with pytest.raises(StorageError, match="what was done stays"):
-            recover(root, quarantine=kept, **given(CASE))
+            recover(root, quarantine=kept, accept_loss=True, **given(CASE))
         monkeypatch.undo()
         assert (root / cut[0]).read_bytes().endswith(b"precious")
         with pytest.raises(RecoveryRefused):
             undo(root, quarantine=kept)
         assert (root / cut[0]).read_bytes().endswith(b"precious")
-        recover(root, quarantine=kept, **given(CASE))
+        recover(root, quarantine=kept, accept_loss=True, **given(CASE))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -79,7 +79,7 @@ def test_what_others_wrote_behind_a_cut_is_not_written_over(
 def test_a_manifest_makes_no_program_of_a_file(place: str, attributes: dict[str, Any], tmp_path: Path) -> None:
     root = recovery_cases(["segment_set"])[0].unpack_before(tmp_path / "logs")
     with quarantine_at(place, tmp_path) as kept:
-        recover(root, quarantine=kept, **given(recovery_cases(["segment_set"])[0]))
+        recover(root, quarantine=kept, accept_loss=True, **given(recovery_cases(["segment_set"])[0]))
         (manifest,) = (kept or tmp_path / "logs.recovery").glob(f"*/{MANIFEST}")
         values = json.loads(manifest.read_bytes().splitlines()[0])
         for step in values["steps"]:
@@ -101,7 +101,7 @@ def test_a_manifest_gives_no_file_to_root(tmp_path: Path) -> None:
         os.chown(path, 1234, 1234)
     with quarantine_at(PLACES[1], tmp_path) as kept:
         assert kept is not None
-        recover(root, quarantine=kept, **given(case))
+        recover(root, quarantine=kept, accept_loss=True, **given(case))
         (manifest,) = kept.glob(f"*/{MANIFEST}")
         values = json.loads(manifest.read_bytes().splitlines()[0])
         for step in values["steps"]:
@@ -117,7 +117,7 @@ def test_a_directory_with_the_markers_name(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
     (root / ".kafka_cleanshutdown").mkdir()
     before = stamps(root)
-    result = recover(root, mark_clean=True, **given(CASE))
+    result = recover(root, mark_clean=True, accept_loss=True, **given(CASE))
     assert result.changed
     assert (root / ".kafka_cleanshutdown").is_file()
     undo(root)
@@ -128,7 +128,7 @@ def test_runs_on_single_partitions_are_undone_in_an_order_that_works(tmp_path: P
     """Whatever order is tried: each undo gives back its own or changes nothing, and in the end all are undone."""
     root = directory(tmp_path / "logs", "t-1", "t-2")
     before = stamps(root)
-    runs = [recover(root / name, **given(CASE)).run_id for name in ("t-1", "t-0", "t-2")]
+    runs = [recover(root / name, accept_loss=True, **given(CASE)).run_id for name in ("t-1", "t-0", "t-2")]
     left = list(runs)
     for _ in range(len(runs)):
         for run in list(left):
@@ -145,8 +145,8 @@ def test_runs_on_single_partitions_are_undone_in_an_order_that_works(tmp_path: P
 
 def test_undo_of_a_partition_is_of_that_partition(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs", "t-1")
-    first = recover(root / "t-0", **given(CASE)).run_id
-    recover(root / "t-1", **given(CASE))
+    first = recover(root / "t-0", accept_loss=True, **given(CASE)).run_id
+    recover(root / "t-1", accept_loss=True, **given(CASE))
     looked = stamps(root)
     try:
         assert undo(root / "t-0").run_id == first
@@ -193,7 +193,7 @@ def test_a_copy_that_is_not_recovered_is_not_left(tmp_path: Path) -> None:
 
 def test_a_name_that_a_cut_log_got_since(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
-    recover(root, **given(CASE))
+    recover(root, accept_loss=True, **given(CASE))
     (tmp_path / "snapshot").hardlink_to(last_log(root / "t-0"))
     before = stamps(tmp_path)
     with pytest.raises(RecoveryRefused, match="nothing was changed"):
@@ -203,11 +203,11 @@ def test_a_name_that_a_cut_log_got_since(tmp_path: Path) -> None:
 
 def test_the_pointer_goes_with_the_run_that_needed_it(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
-    recover(root, **given(CASE))
+    recover(root, accept_loss=True, **given(CASE))
     with last_log(root / "t-0").open("ab") as file:
         file.write(b"\x01" * 7)
     before = stamps(root)
-    recover(root, quarantine=tmp_path / "second", **given(CASE))
+    recover(root, quarantine=tmp_path / "second", accept_loss=True, **given(CASE))
     undo(root)
     assert first_difference(stamps(root), before) == ""
 
@@ -223,7 +223,7 @@ def test_the_roots_time_after_a_kill_with_the_lock(tmp_path: Path) -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert (root / ".lock").exists()
-    recover(root, **given(CASE))
+    recover(root, accept_loss=True, **given(CASE))
     undo(root)
     assert first_difference(stamps(root), before) == ""
 
@@ -242,7 +242,7 @@ def as_nobody(work: Callable[[], object]) -> str:
     """Do something as a user without rights, in a process of its own: what it was refused with, or nothing."""
     with tempfile.TemporaryDirectory() as scratch:  # what is imported when it is needed may lie where nobody can read
         root = directory(Path(scratch) / "logs")
-        recover(root, **given(CASE))
+        recover(root, accept_loss=True, **given(CASE))
         undo(root)
     codecs.lookup("ascii")
     reader, writer = os.pipe()
@@ -283,7 +283,7 @@ def test_what_this_user_may_not_do_is_not_begun(others: str) -> None:
             if others == "a checkpoint":
                 checkpoint.chmod(0o600)
         before = stamps(root)
-        said = as_nobody(lambda: recover(root, **given(CASE)))
+        said = as_nobody(lambda: recover(root, accept_loss=True, **given(CASE)))
         assert said.startswith("permission: ") or (others == "a checkpoint" and "unexpected StorageError" in said), said
         assert first_difference(stamps(root), before) == ""
 
@@ -296,7 +296,7 @@ def test_a_user_undoes_what_he_did() -> None:
         for path in [root.parent, root, *root.rglob("*")]:
             os.chown(path, 65534, 65534)
         before = stamps(root)
-        assert as_nobody(lambda: recover(root, **given(CASE))) == "done"
+        assert as_nobody(lambda: recover(root, accept_loss=True, **given(CASE))) == "done"
         assert as_nobody(lambda: undo(root)) == "done"
         assert first_difference(stamps(root), before) == ""
 
@@ -310,7 +310,7 @@ def test_files_with_set_id_bits_are_recovered_and_undone(place: str, tmp_path: P
         path.chmod(0o2755 if path.is_dir() else 0o6644)
     before = stamps(root)
     with quarantine_at(place, tmp_path) as kept:
-        recover(root, quarantine=kept, **given(case))
+        recover(root, quarantine=kept, accept_loss=True, **given(case))
         undo(root)
     assert {name: (held[0], held[1] & 0o777, held[2]) for name, held in stamps(root).items()} == {
         name: (held[0], held[1] & 0o777, held[2]) for name, held in before.items()

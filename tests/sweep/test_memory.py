@@ -28,7 +28,7 @@ what, path = sys.argv[1:]
 if what in ("verify", "shallow"):
     found = verify(path, deep=what == "verify").findings
 else:
-    found = recover(path, mode=what).plan.findings
+    found = recover(path, mode=what, accept_loss=True).plan.findings
 lines = Path("/proc/self/status").read_text().splitlines()
 peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 print(json.dumps({"kib": peak, "findings": [finding.code for finding in found]}))

@@ -38,7 +38,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
     if best is None:
         return
     with LineWriter() as writer:
-        writer.write(escape_controls(f"recommended: {best.way}, {_reason(best, ways)}"))
+        writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
         if best.consequence:
             writer.write(escape_controls(f"  {best.consequence}"))
         command = command_for(best, plan.root, given)
@@ -64,7 +64,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
          "needs"],
         [
             [
-                str(way.way),
+                _label(way),
                 _count(way.measured.records_kept),
                 _lost(way),
                 way.measured.sound_lost,
@@ -78,6 +78,16 @@ def _table(title: str, ways: Sequence[Way]) -> None:
     )  # fmt: skip
 
 
+def _label(way: Way) -> str:
+    """Its name; of two that are the same, what one has more."""
+    both = way.way is WayName.SALVAGE and any(each.startswith("--repair-bits") for each in way.needs)
+    return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
+
+
 def _count(value: int | None) -> object:
     return "unknown" if value is None else value
 
@@ -86,7 +96,7 @@ def _lost(way: Way) -> object:
     lost = way.measured.records_lost
     if lost is None:
         return "unknown"
-    return lost if way.measured.is_exact else f"{lost} or so"
+    return lost if way.measured.is_exact else f"about {lost}"
 
 
 def _offsets(way: Way) -> str:
@@ -99,7 +109,7 @@ def _reason(best: Way, ways: Sequence[Way]) -> str:
     lost = best.measured.records_lost or 0
     others = [way.measured.records_lost for way in ways if way is not best and way.measured.records_lost is not None]
     least = min(others, default=None)
-    what = "it loses nothing" if lost == 0 else f"it loses {lost} records"
+    what = "it loses nothing" if lost == 0 else f"it loses {_records(lost)}"
     if least is None:
         return f"{what}, and no other way is known"
     if least > lost:
