@@ -78,7 +78,7 @@ def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
     return bytes(copied)
 
 
-def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tuple[bytes, int]:
+def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tuple[bytes | memoryview, int]:
     """The content of the member at `position`, at most `budget` bytes, and where it ends.
 
     Fed in pieces that double, because what the decoder leaves unused it copies: many tiny members would cost a square.
@@ -109,7 +109,7 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
     return parts.joined(), position - len(decoder.unused_data)
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
     """All members of the stream; what follows the last and is no header of another is ignored, as the JDK does.
 
     What is no longer than 18 bytes is ignored too, even a whole member.

@@ -81,7 +81,7 @@ def by_library(
 
 
 def _by_pieces(codec: int, starts: Int64s, sizes: Int64s, view: memoryview, limits: Limits, budget: int) -> Unpacked:
-    pieces: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
     total = 0
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         try:
