@@ -61,7 +61,10 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_flag(value: Any) -> bool:
-    return value is not None and hasattr(type(value), "__bool__")
+    try:
+        return value is not None and hasattr(type(value), "__bool__") and bool(value) in (True, False)
+    except Exception:  # noqa: BLE001 - an array of several values, or a class of the caller's
+        return False
 
 
 def _is_path(value: Any) -> bool:

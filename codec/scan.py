@@ -78,6 +78,7 @@ class Scanner:
         while (batch := self._next()) is not None:
             self.valid_bytes = batch.position + batch.size
             yield batch
+            del batch  # the next one may be as large
 
     def _next(self) -> RecordBatch | None:
         position = self.valid_bytes

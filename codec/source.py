@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
 from kafkalog.codec.arguments import byte_view
+from kafkalog.codec.memory import LARGE_BYTES, own_pages
 
 __all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent", "next_data", "used_end", "zeros_end"]
 
@@ -100,6 +101,13 @@ class BufferSource:
         return self._view[position : position + length]
 
 
+def _read(source: Source, position: int, length: int) -> memoryview:
+    if length < LARGE_BYTES or not isinstance(source, ReadsInto):
+        return memoryview(source.read(position, length))
+    target = memoryview(own_pages(length))
+    return target[: source.read_into(position, target)].toreadonly()
+
+
 class Window:
     """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own.
 
@@ -118,7 +126,8 @@ class Window:
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
             ahead = min(self._piece_bytes, self._end - position)
-            self._piece = memoryview(self._source.read(position, max(length, ahead)))
+            self._piece = memoryview(b"")  # which may be large, as the next one may
+            self._piece = _read(self._source, position, max(length, ahead))
             self._start = position
             start = 0
         return self._piece[start : start + length]

@@ -16,6 +16,7 @@ from typing import Self
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import LimitExceeded, StorageError
+from kafkalog.codec.limits import MIB
 from kafkalog.log.lending import lent
 from kafkalog.log.process import OwnProcess
 from kafkalog.log.storage import RemoteEntry, RemoteFile, storage_of
@@ -40,6 +41,8 @@ PathLike = str | os.PathLike[str]
 Entry = os.DirEntry[str] | RemoteEntry
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_PIECE = 8 * MIB
+"""Bytes at most that are read to be copied."""
 _SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
@@ -126,11 +129,15 @@ class FileSource:
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Fill `target` with the bytes from `position`; how many there were, fewer only where the file ends."""
-        if self._remote is not None or not hasattr(os, "preadv"):
-            piece = self.read(position, len(target))
-            target[: len(piece)] = piece
-            return len(piece)
         done = 0
+        if self._remote is not None or not hasattr(os, "preadv"):
+            while done < len(target):
+                piece = self.read(position + done, min(len(target) - done, _PIECE))
+                if not piece:
+                    break
+                target[done : done + len(piece)] = piece
+                done += len(piece)
+            return done
         while done < len(target):
             try:
                 count = os.preadv(self._descriptor, [target[done:]], position + done)

@@ -84,6 +84,7 @@ class InOrder(Generic[T]):
         try:
             for item in self._works[number](lambda: self._await_turn(number)):
                 self._put(number, "item", item, self._size_of(item))
+                del item  # the next one may be large
             self._put(number, "end", None, 0)
         except _OverError:
             raise

@@ -118,8 +118,8 @@ class SliceReader:
                     if found is not None:
                         yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
                         del found
-                        if self._assembler.is_full:
-                            yield from self._faults(self._assembler.flush())
+                    if self._assembler.is_full or (not isinstance(scanner, Scanner) and scanner.is_large_next):
+                        yield from self._faults(self._assembler.flush())
                     if self.next_offset >= wanted.end_offset:
                         break
                 yield from self._taken()
@@ -231,8 +231,8 @@ class SliceReader:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
         return Damage(error, start, end, self.next_offset)
 
-    def _batch(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
-        """What a batch completes: nothing, most of the time."""
+    def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
+        """What a batch completes: nothing, most of the time; it is taken as that is read."""
         header = batch.header
         last = header.last_offset
         if header.magic not in MAGICS or last - self._slice.base_offset > MAX_RELATIVE_OFFSET:
@@ -248,8 +248,7 @@ class SliceReader:
             return ()
         if self._filter is not None and not self._filter.accepts(header):
             return ()
-        pieces = self._assembler.add(batch, low, end)
-        return list(self._faults(pieces)) if pieces else ()
+        return self._faults(self._assembler.add(batch, low, end))
 
     def _stopped(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
         """What no consumer reads past, valid checksum or not."""

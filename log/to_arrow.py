@@ -35,7 +35,7 @@ _SHARED_BYTES = 16 * MIB
 """What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
 _LEAST_BYTES = MIB
 """What a thread reads at a time, at least: below, beginning takes longer than reading."""
-_WAITING_BYTES = 16 * MIB
+_WAITING_BYTES = 8 * MIB
 """Of Arrow batches that wait for whoever reads them."""
 _LARGE_PART = 2
 """A part so many times as large as it should be holds a large batch."""

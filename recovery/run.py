@@ -12,6 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
@@ -213,6 +214,7 @@ def known_topics(paths: Sequence[PathLike]) -> TopicFacts:
     return read_topic_facts(_root_of(path)[0] for path in paths)
 
 
+@checked
 def plan(
     path: PathLike,
     *,
@@ -250,6 +252,7 @@ def plan(
         )
 
 
+@checked
 def recover(
     path: PathLike,
     *,
@@ -506,6 +509,7 @@ def _check_unchanged(expected: Plan, found: Survey) -> None:
         raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
 
 
+@checked
 def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> UndoResult:
     """Put back every byte and time of a run (default: the latest); also of a run that was cut short.
 

@@ -126,5 +126,5 @@ def read_snapshot(path: str, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
     data = read_small(path, limits.snapshot_bytes)
     for suffix, codec in _COMPRESSED.items():
         if path.endswith(suffix):
-            data = decompress(codec, data, replace(limits, decompressed_batch_bytes=limits.snapshot_bytes))
+            data = bytes(decompress(codec, data, replace(limits, decompressed_batch_bytes=limits.snapshot_bytes)))
     return parse_snapshot(data, path)

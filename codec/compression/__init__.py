@@ -17,7 +17,7 @@ __all__ = ["compress", "decompress"]
 
 Bytes = bytes | memoryview
 
-_DECOMPRESSORS: dict[int, Callable[[Bytes, Limits], bytes]] = {
+_DECOMPRESSORS: dict[int, Callable[[Bytes, Limits], Bytes]] = {
     Codec.NONE: lambda data, limits: bytes(data),
     Codec.GZIP: gzip.decompress,
     Codec.SNAPPY: snappy.decompress,
@@ -26,7 +26,7 @@ _DECOMPRESSORS: dict[int, Callable[[Bytes, Limits], bytes]] = {
 }
 
 
-def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes:
+def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Bytes:
     """The records of a batch (or the message set of a wrapper) from its compressed bytes."""
     if codec not in _DECOMPRESSORS or (codec == Codec.ZSTD and magic < 2):
         raise FormatError(f"compression {codec} is not defined for magic {magic}", code="codec_unknown")

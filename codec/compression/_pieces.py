@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.memory import GrowingMemory
 
 __all__ = ["Pieces"]
 
 _LARGE = MIB
+_ROOM = 4 * MIB
 
 
 class Pieces:
-    """Bytes that are appended, few or many; `size` of them."""
+    """Bytes that are appended, few or many; `size` of them.  They go to `target` as long as they have room there."""
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._whole: BytesIO | None = None
+    def __init__(self, target: memoryview | None = None) -> None:
+        self._parts: list[bytes | memoryview] = []
+        self._whole: GrowingMemory | None = None
+        self._target = target
         self.size = 0
 
-    def append(self, part: bytes) -> None:
+    def append(self, part: bytes | memoryview) -> None:
         """Put a piece behind those before."""
-        self.size += len(part)
+        start, self.size = self.size, self.size + len(part)
         if self._whole is not None:
-            self._whole.write(part)
-            return
-        self._parts.append(part)
-        if self.size > _LARGE and len(self._parts) > 1:
-            self._whole = BytesIO()
-            self._whole.writelines(self._parts)
-            self._parts = []
+            self._whole.append(part)
+        elif self._target is None:
+            self._parts.append(part)
+            if self.size > _LARGE and len(self._parts) > 1:
+                self._move(self._parts)
+                self._parts = []
+        elif self.size <= len(self._target):
+            self._target[start : self.size] = part
+        else:
+            self._move([self._target[:start], part])
+            self._target = None
 
-    def joined(self) -> bytes:
-        """All of them."""
+    def _move(self, parts: list[bytes | memoryview]) -> None:
+        self._whole = GrowingMemory(max(2 * self.size, _ROOM))
+        for part in parts:
+            self._whole.append(part)
+
+    def joined(self) -> bytes | memoryview:
+        """All of them; nothing can be appended afterwards."""
         if self._whole is not None:
-            return self._whole.getvalue()  # the buffer itself, not a copy
+            return self._whole.view()
+        if self._target is not None:
+            return self._target[: self.size].toreadonly()
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)

@@ -6,7 +6,7 @@ import zlib
 
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 
 __all__ = ["compress", "decompress"]
 
@@ -15,7 +15,7 @@ _MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 16 * 1024
 """of a stream, and what a member behind the first begins with, bytes: Kafka's streams have one member"""
 _LATER_PIECE = 256
-_LARGEST_STEP = MIB
+_LARGEST_STEP = 64 * KIB
 """Bytes that go in or come out at a time, at most: what comes out at once the decoder puts together itself, twice."""
 _FLAGS_POSITION = 3
 _RESERVED_FLAGS = 0xE0
@@ -78,14 +78,14 @@ def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
     return bytes(copied)
 
 
-def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tuple[bytes, int]:
-    """The content of the member at `position`, at most `budget` bytes, and where it ends.
+def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> int:
+    """Append the content of the member at `position`; where it ends.
 
     Fed in pieces that double, because what the decoder leaves unused it copies: many tiny members would cost a square.
     """
     decoder = zlib.decompressobj(_GZIP_WINDOW)
-    parts = Pieces()
-    used, piece = 0, _LATER_PIECE if position else _FIRST_PIECE
+    budget = limits.decompressed_batch_bytes
+    piece = _LATER_PIECE if position else _FIRST_PIECE
     is_first = True
     while not decoder.eof:
         rest: bytes | memoryview = decoder.unconsumed_tail
@@ -99,30 +99,28 @@ def _member(data: memoryview, position: int, budget: int, limits: Limits) -> tup
         if len(rest) == 0:
             raise bad_stream("gzip", "it ends early")
         try:
-            part = decoder.decompress(rest, min(budget + 1 - used, _LARGEST_STEP))
+            part = decoder.decompress(rest, min(budget + 1 - parts.size, _LARGEST_STEP))
         except zlib.error as error:
             raise bad_stream("gzip", error) from None
-        used += len(part)
-        if used > budget:
+        if parts.size + len(part) > budget:
             raise too_large("gzip", limits)
         parts.append(part)
-    return parts.joined(), position - len(decoder.unused_data)
+    return position - len(decoder.unused_data)
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def decompress(
+    data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None
+) -> bytes | memoryview:
     """All members of the stream; what follows the last and is no header of another is ignored, as the JDK does.
 
-    What is no longer than 18 bytes is ignored too, even a whole member.
+    What is no longer than 18 bytes is ignored too, even a whole member.  It is put into `target` if there is room.
     """
-    parts = Pieces()
-    budget = limits.decompressed_batch_bytes
+    parts = Pieces(target)
     view = memoryview(data)
     position = 0
     reads = _Reads(_header_end(view, 0) or 0, len(view))
     while True:
-        part, position = _member(view, position, budget, limits)
-        budget -= len(part)
-        parts.append(part)
+        position = _member(view, position, parts, limits)
         end = reads.end(position - _TRAILER)
         is_looked_at = end < len(view) or len(view) - position > _SHORTEST_MEMBER
         behind = _header_end(view, position) if is_looked_at else None

@@ -92,7 +92,9 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
     return position + 1, 1 << (2 * block_code + 8), bool(flg & BLOCK_CHECKSUM), bool(flg & CONTENT_CHECKSUM)
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, check_header: bool = True) -> bytes:
+def decompress(
+    data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, check_header: bool = True
+) -> bytes | memoryview:
     """The content of one frame.  `check_header` is off for magic-0 wrappers, as in Kafka."""
     position, max_block, with_checksums, with_content_checksum = _read_header(data, check_header)
     parts = Pieces()

@@ -50,7 +50,7 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
         raise bad_stream("snappy", error) from None
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
     """The uncompressed bytes of a framed stream or of one raw block."""
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")

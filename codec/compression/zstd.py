@@ -14,7 +14,7 @@ import zstandard
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 
 __all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress"]
 
@@ -82,7 +82,7 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
     return position, bound
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
     """The content of all frames of the stream; of a last one that ends early see `_unfinished`."""
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
@@ -127,17 +127,19 @@ def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, 
 
 def _decompress_frame(
     decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, bound: int, budget: int, limits: Limits
-) -> bytes:
+) -> bytes | memoryview:
+    parts = Pieces()
     try:
-        if bound <= budget:
+        if bound <= min(budget, MIB):
             return decoder.decompressobj().decompress(frame)
         with decoder.stream_reader(frame) as reader:
-            part = reader.read(budget + 1)
+            while part := reader.read(min(budget + 1 - parts.size, MIB)):
+                parts.append(part)
+                if parts.size > budget:
+                    raise too_large("zstd", limits)
     except zstandard.ZstdError as error:
         raise bad_stream("zstd", error) from None
-    if len(part) > budget:
-        raise too_large("zstd", limits)
-    return part
+    return parts.joined()
 
 
 def compress(data: bytes | memoryview, level: int | None = None) -> bytes:

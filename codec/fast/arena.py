@@ -10,34 +10,74 @@ from typing import Any
 
 import numpy as np
 
+from kafkalog.codec.fast.native import trim
 from kafkalog.codec.limits import KIB, MIB
+from kafkalog.codec.memory import own_pages
 
-__all__ = ["FREE_BYTES", "Block"]
+__all__ = ["FREE_BYTES", "Block", "give_back_free_memory"]
 
 FREE_BYTES = 64 * MIB
-"""Bytes at most that are kept for the next ones, by all threads there are; each keeps its share."""
+"""Bytes at most that are kept for the next blocks, for all threads together."""
+_UNFIT_BYTES = 16 * MIB
+"""How much of it may be kept where none fits and other memory has to be asked for: so what is kept adds no more than
+this to what is in use when most is."""
 _LARGE = 64 * KIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class _OfThread(threading.local):
-    """Free memory goes back to the thread that asked for it: what a core's cache holds serves that core again."""
+class _Pool:
+    """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits."""
 
     def __init__(self) -> None:
-        self.free: list[Bytes] = []  # appending, which other threads do, and popping are atomic: no lock
+        self._free: list[Bytes] = []  # what one call does to it is atomic
+        self._taking = threading.Lock()
+
+    @property
+    def _bytes(self) -> int:
+        return sum(each.size for each in self._free.copy())
+
+    def take(self, size: int) -> Bytes:
+        """At least `size` bytes, and not much more."""
+        memory = None
+        if self._taking.acquire(blocking=False):  # never waits: in a forked child nobody might let go of it
+            try:
+                memory = self._used_again(size)
+            finally:
+                self._taking.release()
+        return np.frombuffer(own_pages(size), np.uint8) if memory is None else memory
+
+    def _used_again(self, size: int) -> Bytes | None:
+        """A free one, the latest that fits."""
+        free = self._free
+        for number in range(len(free) - 1, -1, -1):
+            if size <= free[number].size <= 2 * size:
+                return free.pop(number)
+        while free and self._bytes > _UNFIT_BYTES:
+            del free[0]
+        return None
+
+    def give_back(self, memory: Bytes) -> None:
+        """Keep it for the next block, or let the system have it."""
+        if self._bytes + memory.size <= FREE_BYTES:
+            self._free.append(memory)
+
+    def clear(self) -> None:
+        """Let the system have what is free."""
+        self._free.clear()
 
 
-_of_thread = _OfThread()
+_pool = _Pool()
 
 
-def _used_again(free: list[Bytes], size: int) -> Bytes | None:
-    """A free one of at least `size` bytes, and not much more; the latest that fits."""
-    for number in range(len(free) - 1, -1, -1):
-        if size <= free[number].size <= 2 * size:
-            return free.pop(number)
-    return None
+def give_back_free_memory() -> None:
+    """Let the system have what is kept for the next blocks, here and by the C library; takes milliseconds.
+
+    That keeps up to tens of megabytes for a thread that has held something large once.
+    """
+    _pool.clear()
+    trim()
 
 
 class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
@@ -47,14 +87,10 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
     """
 
     memory: Bytes | None = None
-    home: list[Bytes]
 
     def __del__(self) -> None:
-        memory = self.memory
-        if memory is None:
-            return
-        if sum(each.size for each in self.home) + memory.size <= FREE_BYTES // threading.active_count():
-            self.home.append(memory)
+        if self.memory is not None:
+            _pool.give_back(self.memory)
 
 
 class Block:
@@ -67,11 +103,9 @@ class Block:
             self._lease: Bytes = np.empty(size, np.uint8)
         else:
             size = -(-size // _LARGE) * _LARGE
-            memory = _used_again(_of_thread.free, size)
-            if memory is None:
-                memory = np.empty(size, np.uint8)
+            memory = _pool.take(size)
             lease = memory.view(_Lease)
-            lease.memory, lease.home = memory, _of_thread.free
+            lease.memory = memory
             self._lease = lease
         self.address = int(self._lease.ctypes.data)
         self.size = self._lease.size

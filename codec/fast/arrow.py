@@ -7,7 +7,7 @@ holds beyond the bounds is cut into several.  Which decoder does it, `choice` de
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from kafkalog.codec.fast.choice import column_decoders, kernel_is_worth_it
 from kafkalog.codec.fast.group import ColumnDecoder, Fault, Part, Piece
-from kafkalog.codec.fast.native import give_back_free_memory
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, BatchHeader, Codec, RecordBatch
@@ -152,13 +151,24 @@ class ArrowAssembler:
             self._messages = MessageFiller(*self._to_fill)
         return self._messages
 
-    def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Sequence[Piece]:
-        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes."""
+    def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
+        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes.
+
+        It is taken as that is read: a large batch is opened after all before it was given out.
+        """
         header = batch.header
         if isinstance(header, BatchHeader):
-            payload, finding = self._opened(batch)
+            opened = self._opened_unless_large(batch)
+            if opened is None:
+                yield from self.flush()
+                opened = self._opened_in_turn(batch)
+            payload, finding = opened
+            del opened
             if payload is None:
-                return () if finding is None else (*self.flush(), Fault(batch, finding))
+                if finding is not None:
+                    yield from self.flush()
+                    yield Fault(batch, finding)
+                return
             part = Part(batch, low, high, payload)
             if len(payload) > _LARGE:  # one after the other as Python objects they would take many times as much
                 self._v2 = self._columns(work_bytes=len(payload))[1]
@@ -168,22 +178,27 @@ class ArrowAssembler:
             rows, size, decoder = 1, batch.size, self._legacy
         full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
         full = full or decoder is not self._decoder or (self._filling is not None and not self._filling.is_empty)
-        done: Sequence[Piece] = list(self.flush()) if full else ()
+        if full:
+            yield from self.flush()
         self._decoder = decoder
         self._parts.append(part)
         self._rows += rows
         self._bytes += size
-        return done
 
-    def _opened(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None]:
-        """As `open_payload`; what is large is opened in its turn only."""
-        if self.await_turn is None or batch.header.codec == Codec.NONE:
+    def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
+        """As `open_payload`; None where that would be large."""
+        if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
-        most = min(self._limits.decompressed_batch_bytes, _LARGE)
-        payload, finding = open_payload(batch, replace(self._limits, decompressed_batch_bytes=most))
-        if finding is None or finding.code != FindingCode.LIMIT_EXCEEDED:
-            return payload, finding
-        self.await_turn()
+        most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.bytes, _LARGE)
+        opened = open_payload(batch, replace(self._limits, decompressed_batch_bytes=most))
+        finding = opened[1]
+        return None if finding is not None and finding.code == FindingCode.LIMIT_EXCEEDED else opened
+
+    def _opened_in_turn(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None]:
+        if self.await_turn is not None:
+            self.await_turn()
+        from kafkalog.codec.fast.arena import give_back_free_memory
+
         give_back_free_memory()
         return open_payload(batch, self._limits)
 

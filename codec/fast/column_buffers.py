@@ -198,7 +198,6 @@ class ColumnFiller:
         self._scalars = {"topic": pa.scalar(topic, pa.string()), "partition": pa.scalar(partition, pa.int32()),
                          "headers": pa.scalar(None, TYPES["headers"])}  # fmt: skip
         self._repeated: dict[str, pa.Array] = {}
-        self._rows_foreseen = rows
         self._limits = limits
         self.buffers = ColumnBuffers(schema.names, rows, most_bytes)
         self._kept: list[Int64s] = []
@@ -287,7 +286,7 @@ class ColumnFiller:
         """The same value for each row."""
         known = self._repeated.get(name)
         if known is None or len(known) < rows:
-            self._repeated[name] = known = pa.repeat(self._scalars[name], max(rows, self._rows_foreseen))
+            self._repeated[name] = known = pa.repeat(self._scalars[name], 2 * rows)  # the next ones may have more
         return known[:rows]
 
 

@@ -109,7 +109,7 @@ class _Values:
         self.opened_bytes += len(piece)
         return int(pa.py_buffer(piece).address), [len(piece)]
 
-    def _piece(self, number: int) -> bytes | None:
+    def _piece(self, number: int) -> bytes | memoryview | None:
         """What a wrapper holds; None if that cannot be had, or is too much."""
         start, size = int(self._starts[number]), int(self._sizes[number])
         if size < 0:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["NativeZstd", "give_back_free_memory", "lz4_decompress", "zstd"]
+__all__ = ["NativeZstd", "lz4_decompress", "trim", "zstd"]
 
 
 def _address(module: str, name: str) -> int:
@@ -65,16 +65,12 @@ def zstd() -> NativeZstd | None:
 
 
 @lru_cache(maxsize=1)
-def _trim() -> Any:
+def _malloc_trim() -> Any:
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def give_back_free_memory() -> None:
-    """Let the system have what the C library keeps for the next allocations of each thread; takes milliseconds.
-
-    It keeps up to tens of megabytes for a thread that has held something large once.  Elsewhere than with glibc nothing
-    happens.
-    """
-    trim = _trim()
-    if trim is not None:
-        trim(0)
+def trim() -> None:
+    """Let the system have what the C library keeps for next allocations.  Only glibc's does anything here."""
+    malloc_trim = _malloc_trim()
+    if malloc_trim is not None:
+        malloc_trim(0)

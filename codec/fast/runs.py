@@ -159,6 +159,8 @@ class RunScanner:
         self._window_bytes = _SMALLEST_WINDOW
         self._table: Any = np.empty((len(FIELDS) + 1, _BATCHES_OF_A_RUN + _UNALIKE), np.int64)
         self.valid_bytes = position
+        self.is_large_next = False
+        """set where `left_by` gives None because a batch comes next that is larger than a window"""
         self.stop: StopReason | None = None
         self.findings: list[Finding] = []
 
@@ -171,7 +173,10 @@ class RunScanner:
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
     def left_by(self, taker: Taker) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
-        """What a taker leaves of the same, which is offered windows first; None where it has taken something."""
+        """What a taker leaves of the same, which is offered windows first; None where it has taken something.
+
+        So is None before a large batch is read, see `is_large_next`: what was taken can be given out before.
+        """
         self._message_runs = True
         self._taker = taker
         return self._walk()
@@ -191,18 +196,31 @@ class RunScanner:
                 self.valid_bytes = run.end
                 yield run
                 continue
-            one = Scanner(
-                self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits
-            )
-            for batch in one:
-                self.valid_bytes = one.valid_bytes
-                self._window_bytes = max(self._window_bytes, min(4 * batch.size, _LARGEST_WINDOW))
-                yield batch
-                # messages that have no run follow each other: going on here spares a window for each of them
-                if batch.magic == 2 or (self._message_runs and batch.magic in (0, 1)):
-                    break
-            self.stop = one.stop
-            self.findings += one.findings
+            if self._taker is not None and self._is_large(window, position - start):
+                window, start = b"", position
+                self.is_large_next = True
+                yield None
+                self.is_large_next = False
+            yield from self._one_by_one(position)
+
+    def _is_large(self, window: bytes | memoryview, at: int) -> bool:
+        """Whether the batch at `at` says that it is larger than a window."""
+        return len(window) - at >= LOG_OVERHEAD.size and _SIZE(window, at) > max(self._window_bytes, len(window) - at)
+
+    def _one_by_one(self, position: int) -> Iterator[RecordBatch]:
+        """What the readable walk finds until runs may come again; nothing of it is held afterwards."""
+        one = Scanner(self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits)
+        for batch in one:
+            self.valid_bytes = one.valid_bytes
+            self._window_bytes = max(self._window_bytes, min(4 * batch.size, _LARGEST_WINDOW))
+            is_alone = batch.magic == 2 or (self._message_runs and batch.magic in (0, 1))
+            yield batch
+            del batch
+            # messages that have no run follow each other: going on here spares a window for each of them
+            if is_alone:
+                break
+        self.stop = one.stop
+        self.findings += one.findings
 
     def _offered(self, taker: Taker) -> Iterator[None]:
         """Offer windows as long as the taker takes most of them; where it took little, not again for a while."""

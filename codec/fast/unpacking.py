@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kafkalog.codec.compression import decompress
+from kafkalog.codec.compression import decompress, gzip
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.fast.arena import Block
 from kafkalog.codec.fast.native import lz4_decompress, zstd
@@ -80,12 +80,17 @@ def by_library(
     return Unpacked(found[0, :count], found[1, :count], (block, window))
 
 
+def _piece(codec: int, data: memoryview, limits: Limits, room: memoryview) -> bytes | memoryview:
+    return gzip.decompress(data, limits, room) if codec == Codec.GZIP else decompress(codec, data, limits)
+
+
 def _by_pieces(codec: int, starts: Int64s, sizes: Int64s, view: memoryview, limits: Limits, budget: int) -> Unpacked:
-    pieces: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
     total = 0
+    room = Block(2 * budget).buffer
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         try:
-            piece = decompress(codec, view[start : start + size], limits)
+            piece = _piece(codec, view[start : start + size], limits, room[total:])
         except FormatError:
             break
         pieces.append(piece)

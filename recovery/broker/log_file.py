@@ -134,7 +134,7 @@ class LogBatch:
         return records[0], timestamp
 
 
-def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes:
+def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | memoryview:
     if header.codec > Codec.ZSTD:
         raise IllegalArgumentError(f"Unknown compression type id: {header.codec}")
     try:

@@ -33,7 +33,6 @@ PUBLIC = (
     "kafkalog.codec.kraft_snapshot", "kafkalog.codec.quorum_state", "kafkalog.log", "kafkalog.log.building",
     "kafkalog.log.record_files", "kafkalog.cluster.zookeeper",
 )  # fmt: skip
-OF_RECOVERY = ("plan", "recover", "undo")
 CLASSES = (kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Segment)
 LEFT = {"close", "fail"}
 """Methods without an argument to be wrong, or that are told of errors."""
@@ -46,7 +45,7 @@ def functions() -> dict[str, Callable[..., Any]]:
         module = importlib.import_module(name)
         for each in getattr(module, "__all__", ()):
             value = getattr(module, each)
-            if isinstance(value, types.FunctionType) and each not in OF_RECOVERY:
+            if isinstance(value, types.FunctionType):
                 found[f"{value.__module__}.{value.__qualname__}"] = value
     return found
 
@@ -195,6 +194,16 @@ def test_a_method_says_what_is_wrong(kind: type, name: str, log_dir: kafkalog.Lo
 @EXAMPLES
 def test_settings_say_what_is_wrong(kind: Callable[..., Any], log_dir: kafkalog.LogDir, data: st.DataObject) -> None:
     refuses_in_order(kind, data, log_dir)
+
+
+FLAGS_OF_RECOVERY = [(kafkalog.plan, "full"), (kafkalog.plan, "cluster_metadata"), (kafkalog.recover, "mark_clean")]
+
+
+@pytest.mark.parametrize(("function", "name"), FLAGS_OF_RECOVERY)
+def test_a_flag_is_true_or_false(function: Callable[..., Any], name: str, log_dir: kafkalog.LogDir) -> None:
+    for value in (np.arange(4), None, "yes"):
+        with pytest.raises(kafkalog.UsageError, match=f"^{name} is "):
+            function(log_dir.path, **{name: value})
 
 
 @pytest.mark.parametrize("value", [kafkalog.Limits(read_window_bytes=1), kafkalog.Limits(batch_bytes=0)])

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -183,15 +183,42 @@ def test_leaving_in_the_middle_ends_those_who_wait() -> None:
 PEAK = """
 import sys
 from pathlib import Path
+import kafkalog.codec.fast.run_filler, kafkalog.codec.fast.kernel_columns
 from kafkalog.log import open_partition
+
+def held(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith(name))
+
+before = held("VmRSS:")
 rows = sum(batch.num_rows for batch in open_partition(sys.argv[1]).to_arrow(threads=int(sys.argv[2])))
-lines = Path("/proc/self/status").read_text().splitlines()
-print(rows, next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM:")))
+print(rows, held("VmHWM:"), held("VmHWM:") - before)
 """
 
 
-@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.LZ4, Codec.GZIP])
-@pytest.mark.parametrize("threads", [1, 8])
+def read_elsewhere(directory: Path, threads: int) -> tuple[int, int, int]:
+    """Rows, the peak of a process that reads them, and by how much that is above its libraries, MiB."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(directory), str(threads)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, peak, more = map(int, done.stdout.split())
+    return rows, peak, more
+
+
+def write_log(directory: Path, batches: Iterable[tuple[int, bytes]]) -> int:
+    """One segment of batches, each with how many records it has, as if they had been appended; how many records."""
+    directory.mkdir()
+    offset = 0
+    with (directory / f"{0:020}.log").open("wb") as file:
+        for count, data in batches:
+            file.write(offset.to_bytes(8, "big") + data[8:])
+            offset += count
+    return offset
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY])
+@pytest.mark.parametrize("threads", [1, 8, 16])
 def test_large_batches_take_memory_once_however_many_threads(
     codec: Codec, threads: int, tmp_path: Path, measured: Callable[[str, int], None]
 ) -> None:
@@ -202,17 +229,29 @@ def test_large_batches_take_memory_once_however_many_threads(
     filler = build_batch(
         [Record(0, 1, TimestampType.CREATE_TIME, None, random.Random(0).randbytes(900_000))], base_offset=0
     )
-    directory = tmp_path / "t-0"
-    directory.mkdir()
-    batches = [bomb, filler, filler] * 10
-    (directory / f"{0:020}.log").write_bytes(
-        b"".join(number.to_bytes(8, "big") + data[8:] for number, data in enumerate(batches))
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(directory), str(threads)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    rows, peak = map(int, done.stdout.split())
-    assert rows == len(batches)
+    records = write_log(tmp_path / "t-0", [(1, bomb), (1, filler), (1, filler)] * 10)
+    rows, peak, _ = read_elsewhere(tmp_path / "t-0", threads)
+    assert rows == records
     measured(f"MiB held while {threads} threads read batches of {largest} MiB in {codec.label} to Arrow", peak)
     assert peak < 256 + 2 * largest
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY])
+@pytest.mark.parametrize("kib", [16, 1024])
+def test_ordinary_logs_take_little_however_many_threads(
+    codec: Codec, kib: int, tmp_path: Path, measured: Callable[[str, int], None]
+) -> None:
+    """Beyond what the libraries take, whose files the system maps in as it likes, half of the 256 MiB."""
+    source = random.Random(kib)
+
+    def batch_of_random_values() -> tuple[int, bytes]:
+        values = [source.randbytes(source.randrange(200, 1500)) for _ in range(kib * 1024 // 1000)]
+        records = [Record(at, 1, TimestampType.CREATE_TIME, b"k%d" % at, value) for at, value in enumerate(values)]
+        return len(records), build_batch(records, base_offset=0, codec=codec)
+
+    some = [batch_of_random_values() for _ in range(8)]
+    records = write_log(tmp_path / "t-0", some * (192 * 1024 // kib // len(some)))
+    rows, _, more = read_elsewhere(tmp_path / "t-0", 8)
+    assert rows == records
+    measured(f"MiB beyond the libraries while 8 threads read batches of {kib} KiB in {codec.label} to Arrow", more)
+    assert more < 128

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -88,3 +89,23 @@ def test_a_stream_that_is_started_again_writes_every_batch_once(spark: SparkSess
     (source / "2.txt").write_text("d\n")
     run()
     assert sorted(each.value or b"" for each in kafkalog.open(path)["t", 0].records()) == [b"a", b"b", b"c", b"d"]
+
+
+def test_another_thread_writes_once_the_session_is_active_in_it(spark: SparkSession, tmp_path: Path) -> None:
+    """The line that docs/spark-writing.md gives for threads; without it Spark finds no Python source there."""
+    rows = spark.createDataFrame([("t", "a"), ("t", "b")], "topic string, value string")
+    raised: list[Exception] = []
+
+    def write() -> None:
+        try:
+            jvm: Any = spark._jvm
+            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+            rows.write.format("kafkalog").mode("append").save(str(tmp_path / "out"))
+        except Exception as error:  # noqa: BLE001 - it is looked at in the test's own thread
+            raised.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert raised == []
+    assert spark.read.format("kafkalog").load(str(tmp_path / "out")).count() == len(["a", "b"])

@@ -1,0 +1,58 @@
+"""Large memory that the system has back the moment nobody holds it any more.
+
+What the C library is given back it keeps for the thread that asked for it: after some large blocks it takes blocks of
+up to 32 MiB from such stores, and eight threads hold tens of megabytes that are in nobody's use.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+from kafkalog.codec.limits import KIB
+
+__all__ = ["LARGE_BYTES", "GrowingMemory", "own_pages"]
+
+LARGE_BYTES = 256 * KIB
+"""From here on memory is worth pages of its own: asking the system for them takes microseconds."""
+_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+
+
+def own_pages(size: int) -> mmap.mmap:
+    """`size` bytes of zeros, at least one; no page takes memory before it is written.  Raises `MemoryError`."""
+    try:
+        return mmap.mmap(-1, size, flags=_FLAGS)
+    except OSError as error:
+        raise MemoryError(f"the system has no {size} bytes of memory") from error
+
+
+class GrowingMemory:
+    """Bytes that are appended to pages of their own, which grow in place: nothing is ever held twice."""
+
+    def __init__(self, room: int) -> None:
+        self._pages = own_pages(room)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._pages.tell()
+
+    def append(self, part: bytes | memoryview) -> None:
+        """Put bytes behind those before."""
+        need = self.size + len(part)
+        if need > len(self._pages):
+            self._grow(2 * need)
+        self._pages.write(part)
+
+    def _grow(self, room: int) -> None:
+        try:
+            self._pages.resize(room)
+        except SystemError:  # a system that cannot enlarge a mapping
+            larger = own_pages(room)
+            larger.write(memoryview(self._pages)[: self.size])
+            self._pages = larger
+        except OSError as error:
+            raise MemoryError(f"the system has no {room} bytes of memory") from error
+
+    def view(self) -> memoryview:
+        """All of them where they are; nothing can be appended afterwards."""
+        return memoryview(self._pages)[: self.size].toreadonly()
