@@ -98,6 +98,9 @@ def partition_plans(found: Survey, results: list[PartitionResult], actions: list
         before = found.files[action.path].size if action.path in found.files else 0
         if action.kind is ActionKind.WRITE:
             plan.rebuilt.append(name)
+            if name.endswith(logs) and before > (action.size or 0):  # pieces are left out of it
+                plan.cut_bytes += before - (action.size or 0)
+                plan.kept_bytes -= before - (action.size or 0)
         elif action.kind is ActionKind.REMOVE:
             plan.quarantined.append(name)
         elif action.kind is ActionKind.TRUNCATE:

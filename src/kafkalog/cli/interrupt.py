@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import click
+
 from kafkalog.codec.errors import KafkaLogError
 
 __all__ = ["Interrupted", "interruptible"]
@@ -20,7 +22,7 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
     before = {path: _runs(path, quarantine) for path in paths}
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         said = [text for path in paths for text in _told(path, before[path], _runs(path, quarantine))]
         raise Interrupted("; ".join(["interrupted", *(said or ["nothing was changed"])])) from None
 

@@ -55,7 +55,8 @@ def outcome_of(error: BaseException) -> int:
 def sentence_of(error: BaseException) -> str:
     """One clear sentence; for an error of the operating system with the file it is about."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return str(error) or "interrupted"
+        told = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in the place of ours
+        return str(told or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError) and error.strerror:

@@ -155,12 +155,14 @@ def _rich_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", header_style="bold")
+    table = Table(header_style="bold")
     for name, numeric in zip(columns, right, strict=True):
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    console = Console()
+    console.print(Text(title), soft_wrap=True)  # a title that is wider than the table stays on its line
+    console.print(table)
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:

@@ -81,7 +81,7 @@ def command(
     """
     options, threads = options_of(**given), job_count(jobs)
     words = command_words(given)
-    with _refusal_printed(as_json):
+    with _refusal_printed(as_json), interruptible(paths if into is None else [into], quarantine):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json, words)
         rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
@@ -93,7 +93,7 @@ def command(
         if into is not None:
             if len(paths) != 1:
                 raise UsageError("--into takes one path")
-            with interruptible([into], quarantine), RecoveryProgress("recovering") as progress:
+            with RecoveryProgress("recovering") as progress:
                 result = recover_into(
                     paths[0],
                     into,
@@ -114,7 +114,7 @@ def command(
             acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
             if acting and not _is_confirmed(acting):
                 return Outcome.REFUSED
-        with interruptible(paths, quarantine), RecoveryProgress("recovering") as progress:
+        with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,
                 rules,

@@ -1,0 +1,149 @@
+"""`recover` as a person sees it: the plan, a question, progress, a last paragraph; and Ctrl-C at every stage of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+from every_byte import Originals
+from fixture_data import recovery_case
+from recovery_settings import given
+from terminal import on_a_terminal
+from trees import stamps
+
+CASE = recovery_case("random_mix/025")
+INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
+SLOWLY = """
+import kafkalog.recovery.workers as workers
+told = workers.Workers._tell
+def slowly(self):
+    told(self)
+    time.sleep(0.02)
+workers.Workers._tell = slowly
+"""
+
+
+def settings() -> list[str]:
+    options = given(CASE)
+    config = [word for name, value in options["config"].items() for word in ("--config", f"{name}={value}")]
+    return [*config, "--at", str(options["at"])]
+
+
+def interrupted_at(what: str) -> str:
+    """Python that presses Ctrl-C when a function is called."""
+    module, _, name = what.rpartition(".")
+    owner, _, method = name.partition(":")
+    target = f"getattr(module, {owner!r})" if method else "module"
+    return f"""
+import importlib
+module = importlib.import_module({module!r})
+target, name = {target}, {method or owner!r}
+before = getattr(target, name)
+def pressed(*arguments, **named):
+    {INTERRUPT}
+    return before(*arguments, **named)
+setattr(target, name, pressed)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return CASE.unpack_before(tmp_path / "logs")
+
+
+def test_plan_question_progress_and_last_paragraph(root: Path) -> None:
+    before = stamps(root)
+    words = ["recover", root, "--mode", "salvage", "--repair-bits", "structure", *settings()]
+    seen = on_a_terminal(*words, answer=b"y\n", setup=SLOWLY)
+    assert seen.code == 2, seen.text
+    text = seen.text
+    order = [
+        f"plan for {root} in mode salvage",
+        f"ways for {root}",
+        "recommended: salvage with repair_bits",
+        f"Do this to {root}? [y/N]",
+        f"recovered {root}: run ",
+        "48 records are kept; about 6 are gone (offsets 23 to 26, offsets 36 to 39, offsets 43 to 44)",
+        f"every byte that was removed is in {root}.recovery/",
+        "a broker that starts on it now opens it and changes nothing",
+        f"to take it back: kafkalog undo {root} --run ",
+    ]
+    places = [text.find(part) for part in order]
+    assert -1 not in places, (order[places.index(-1)], text)
+    assert places == sorted(places)
+    assert re.search(r"saving what will go.*files \d+/\d+", text)
+    assert re.search(r"/s", text)
+    assert re.search(r"\d:\d\d:\d\d", text)
+    (command,) = re.findall(r"kafkalog (undo \S+ --run \S+)", text)
+    assert kafkalog(*command.split(), "--yes").code == 2
+    assert stamps(root) == before
+
+
+def test_no_is_no(root: Path) -> None:
+    before = stamps(root)
+    seen = on_a_terminal("recover", root, "--mode", "salvage", *settings(), answer=b"n\n")
+    assert seen.code == 3
+    assert stamps(root) == before
+    assert not root.with_name("logs.recovery").exists()
+
+
+def test_without_consent_the_choice_is_shown_and_nothing_asked(root: Path) -> None:
+    before = stamps(root)
+    seen = on_a_terminal("recover", root, *settings())
+    assert seen.code == 3
+    assert "[y/N]" not in seen.text
+    assert "this would drop 30 records that can still be read" in " ".join(seen.lines)
+    assert f"kafkalog recover {root}" in seen.text
+    assert "--accept-loss" in seen.text
+    assert stamps(root) == before
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "kafkalog.recovery.plan.load_directory",
+        "kafkalog.recovery.choice.census",
+        "kafkalog.recovery.preparing._Preparation:step",
+        "click.confirm",
+    ],
+)
+def test_interrupted_before_anything_is_changed(moment: str, root: Path) -> None:
+    before = stamps(root)
+    words = ["recover", root, "--mode", "salvage", *settings()]
+    seen = on_a_terminal(*words, answer=b"y\n", setup=interrupted_at(moment))
+    assert seen.code == 130, seen.text
+    assert "interrupted; nothing was changed" in seen.text
+    assert "Traceback" not in seen.text
+    assert stamps(root) == before
+    assert not root.with_name("logs.recovery").exists()
+
+
+@pytest.mark.parametrize("then", ["recover", "undo"])
+@pytest.mark.parametrize("moment", ["kafkalog.recovery.operations.Link:do", "kafkalog.recovery.operations.Replace:do"])
+def test_interrupted_while_files_change(moment: str, then: str, root: Path) -> None:
+    before, originals = stamps(root), Originals(root)
+    words = ["recover", root, "--mode", "salvage", "--yes", *settings()]
+    seen = on_a_terminal(*words, setup=interrupted_at(moment))
+    assert seen.code == 130, seen.text
+    assert "Traceback" not in seen.text
+    said = " ".join(seen.lines)
+    (run,) = set(re.findall(r"run (\S+) on \S+ has begun and is not finished", said))
+    assert f"kafkalog undo {root} --run {run} takes it back" in said
+    assert originals.missing(root, root.with_name("logs.recovery")) == []
+    if then == "undo":
+        assert kafkalog("undo", root, "--run", run, "--yes").code == 2
+        assert stamps(root) == before
+    else:
+        finished = kafkalog("recover", root, "--mode", "salvage", "--yes", *settings())
+        assert finished.code == 2
+        assert f"run {run}, which had been cut short, was completed first" in finished.out
+
+
+def test_interrupted_when_all_is_done(root: Path) -> None:
+    words = ["recover", root, "--mode", "salvage", "--yes", *settings()]
+    seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.recover.print_result"))
+    assert seen.code == 130
+    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ takes it back", " ".join(seen.lines))
