@@ -3,8 +3,10 @@
 if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
+from kafkalog.recovery.compare import compare
+from kafkalog.recovery.comparison import Comparison
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
 
-__all__ = ["Mode", "Plan", "RecoveryResult", "UndoResult", "plan", "recover", "undo"]
+__all__ = ["Comparison", "Mode", "Plan", "RecoveryResult", "UndoResult", "compare", "plan", "recover", "undo"]

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
+    from kafkalog.recovery.compare import compare
+    from kafkalog.recovery.comparison import Comparison
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
@@ -97,11 +99,13 @@ _HOMES = {
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
     "legacy_partition": "kafkalog.log.partitioners",
+    "Comparison": "kafkalog.recovery.comparison",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
     "RecoveryResult": "kafkalog.recovery.run",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
+    "compare": "kafkalog.recovery.compare",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
     "open": "kafkalog.log.directory:open_log_dir",
@@ -123,6 +127,7 @@ __all__ = [
     "BatchHeader",
     "Chunk",
     "Codec",
+    "Comparison",
     "ControlType",
     "DecodedBatch",
     "EndTransactionMarker",
@@ -161,6 +166,7 @@ __all__ = [
     "UsageError",
     "VerifyReport",
     "__version__",
+    "compare",
     "decode_batch",
     "iter_records",
     "legacy_partition",
