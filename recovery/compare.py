@@ -21,7 +21,7 @@ from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.cluster_memory import ClusterMemory, read_cluster_memory
 from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.recovery.copies import Copy, Shelf, gather
-from kafkalog.recovery.copy_walk import CopyWalk
+from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.difference import compare_contents
 from kafkalog.recovery.lineage import Lineage, common_past
 from kafkalog.recovery.stretches import Stretch
@@ -72,6 +72,7 @@ class _Facts:
     batch_epochs: list[LeaderEpoch] = field(default_factory=list)
     cleaned_until: int = 0
     ends_in_damage: bool = False
+    resumes: Resumes = field(default_factory=dict)
 
 
 class _Partition:
@@ -142,7 +143,7 @@ class _Partition:
         report, partition = facts.report, facts.copy.partition
         if partition is None:
             raise AssertionError(report.path)
-        walk = CopyWalk(partition.segments, limits=self._limits, on_bytes=self._on_read)
+        walk = CopyWalk(partition.segments, resumes=facts.resumes, limits=self._limits, on_bytes=self._on_read)
         for stretch in walk:
             count = stretch.records(0, len(stretch), self._limits)
             report.batches += len(stretch)
@@ -237,7 +238,8 @@ class _Partition:
 
     def _stretches(self, facts: _Facts) -> CopyWalk:
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
-        return CopyWalk(segments, check_crc=facts.report.damage is not None, limits=self._limits)
+        is_damaged = facts.report.damage is not None
+        return CopyWalk(segments, check_crc=is_damaged, resumes=facts.resumes, limits=self._limits)
 
 
 class _Counted:

@@ -25,9 +25,14 @@ from kafkalog.recovery.stretches import OneBatch, Run, Stretch
 if TYPE_CHECKING:
     from kafkalog.codec.fast.runs import BatchRun, RunScanner
 
-__all__ = ["CopyWalk"]
+__all__ = ["CopyWalk", "Resumes"]
 
 _NO_END = 2**63 - 1
+_MOST_RESUMES = 10_000
+"""Places that are remembered, at most; where there are more they are searched for again."""
+
+Resumes = dict[tuple[str, int], int | None]
+"""(file, position) of damage -> where the log goes on behind it, None if nowhere in this file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class CopyWalk:
     `damage` is the first place that is not sound, `damaged_places` how many there are, `end_offset` is behind the last
     sound batch so far, or the base of the last segment; `sound_end_offset` is what `end_offset` was at the first
     damage.  Without `check_crc` checksums are taken as right: for logs that were walked before and are undamaged.
-    `on_bytes` is told how many bytes of log were passed.  Raises `StorageError` only.
+    `resumes` are filled, and spare a later walk over the same files the search behind damage.  `on_bytes` is told how
+    many bytes of log were passed.  Raises `StorageError` only.
     """
 
     def __init__(
@@ -53,11 +59,13 @@ class CopyWalk:
         segments: Sequence[Segment],
         *,
         check_crc: bool = True,
+        resumes: Resumes | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
         self._segments = tuple(segments)
         self._check_crc = check_crc
+        self._resumes: Resumes = {} if resumes is None else resumes
         self._limits = limits
         self._on_bytes = on_bytes
         self._highest = -1
@@ -91,10 +99,19 @@ class CopyWalk:
                 return
             self._note(stop.finding, following is not None)
             at = stop.finding.position or 0
-            expected = Expected(self._highest + 1, _NO_END if following is None else following, self._epoch)
-            position = None if stop.is_zero else find_next_batch(source, at, expected)
+            position = None if stop.is_zero else self._resumed(segment, source, at, following)
             self._behind_damage = True
             self._tell((source.size if position is None else position) - at)
+
+    def _resumed(self, segment: Segment, source: Source, at: int, following: int | None) -> int | None:
+        key = (segment.path, at)
+        if key in self._resumes:
+            return self._resumes[key]
+        expected = Expected(self._highest + 1, _NO_END if following is None else following, self._epoch)
+        found = find_next_batch(source, at, expected)
+        if len(self._resumes) < _MOST_RESUMES:
+            self._resumes[key] = found
+        return found
 
     def _sound(self, segment: Segment, source: Source, position: int) -> Generator[Stretch, None, _Stop | None]:
         """The sound batches from a position on, and what ends them; None where it is the file's end."""

@@ -63,6 +63,12 @@ class Stretch(Protocol):
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
 
+    def of_one_epoch(self, start: int) -> int:
+        """How many batches from `start` on have the leader epoch of the first of them."""
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """First and last offset of what is missing between the batches from `start` to before `end`."""
+
     def cleaned_until(self) -> int | None:
         """The last offset of the last batch that compaction took records from; None if there is none."""
 
@@ -115,6 +121,14 @@ class OneBatch:
         row = self.row(0)
         if row.epoch != NO_PARTITION_LEADER_EPOCH:
             yield row.epoch, row.first
+
+    def of_one_epoch(self, start: int) -> int:
+        """One batch has one epoch."""
+        return 1 - start
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Nothing is missing inside."""
+        return iter(())
 
     def cleaned_until(self) -> int | None:
         """Its last offset if it has fewer records than offsets."""
@@ -175,6 +189,18 @@ class Run:
             row = self.row(number)
             if row.epoch != NO_PARTITION_LEADER_EPOCH:
                 yield row.epoch, row.first
+
+    def of_one_epoch(self, start: int) -> int:
+        """How many batches from `start` on have the leader epoch of the first of them."""
+        column = self.run["partition_leader_epoch"][start:]
+        other = (column != column[0]).nonzero()[0]
+        return int(other[0]) if len(other) else len(column)
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """First and last offset of what is missing between the batches from `start` to before `end`."""
+        expected, first = self.run.last_offsets[start : end - 1] + 1, self.run["base_offset"][start + 1 : end]
+        for number in (expected != first).nonzero()[0].tolist():
+            yield int(expected[number]), int(first[number]) - 1
 
     def cleaned_until(self) -> int | None:
         """The last offset of the last batch with fewer records than offsets; None if there is none."""

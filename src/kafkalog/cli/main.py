@@ -22,7 +22,7 @@ COMMANDS = {
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
-    "merge": ("kafkalog.cli.merge", "Make one healthy log of several copies of a partition."),
+    "merge": ("kafkalog.cli.merge", "Make one healthy log, or log directory, of several copies."),
     "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
