@@ -136,9 +136,16 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         return
     if copy.diverges and past is not None:
         until = f"leader epoch {past.epoch} up to offset {past.offset}" if past.epoch is not None else "no leader epoch"
+        seen = copy.high_watermark is not None and copy.high_watermark > past.offset
+        read = f" Consumers may have read them: its high watermark was {copy.high_watermark}." if seen else ""
         yield (
             f"{subject} diverges: both have {until} in common, and behind it {copy.records_cut} records are its own, "
-            f"up to offset {copy.log_end_offset - 1}; Kafka would cut them off when it follows {other}."
+            f"up to offset {copy.log_end_offset - 1}; Kafka would cut them off when it follows {other}.{read}"
+        )
+    elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
+        yield (
+            f"The high watermark of {partition.label(copy)} was {copy.high_watermark}: consumers may have read more "
+            f"than {other} has."
         )
     if difference.other_bytes is not None:
         here, there = difference.other_bytes
@@ -168,6 +175,10 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         yield f"{difference.cleaned} batches differ by compaction alone, which is no difference between the logs."
 
 
+def _not(count: int) -> str:
+    return "" if not count else "; 1 is not" if count == 1 else f"; {count} are not"
+
+
 def _end(found: Comparison) -> Iterator[str]:
     """Where brokers stand, where ISRs are from, what was not looked at, and the sum."""
     if found.memory is not None:
@@ -180,4 +191,4 @@ def _end(found: Comparison) -> Iterator[str]:
         yield f"cannot be read: {path}: {reason}"
     wrong = sum(not each.is_clean for each in found.partitions)
     count = len(found.partitions)
-    yield f"{count - wrong} of {count} partitions are equal and whole" + (f"; {wrong} are not" if wrong else "")
+    yield f"{count - wrong} of {count} partitions are equal and whole" + _not(wrong)
