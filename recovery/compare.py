@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.cluster_memory import ClusterMemory, read_cluster_memory
 from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
-from kafkalog.recovery.copies import Copy, Shelf, gather
+from kafkalog.recovery.copies import Copy, Shelf, gather, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.difference import compare_contents
 from kafkalog.recovery.lineage import Lineage, common_past
@@ -68,6 +68,8 @@ class _Facts:
 
     copy: Copy
     report: CopyReport
+    start: int = 0
+    """from which offset on it is compared"""
     lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
     batch_epochs: list[LeaderEpoch] = field(default_factory=list)
     cleaned_until: int = 0
@@ -124,7 +126,7 @@ class _Partition:
         if copy.partition is None:
             return facts
         partition = copy.partition
-        report.log_start_offset = partition.log_start_offset
+        facts.start = report.log_start_offset = partition.log_start_offset
         report.bytes = partition.size
         report.leader_epochs = partition.leader_epochs
         report.findings = [each for each in partition.findings if each.severity is not Severity.INFO]
@@ -136,7 +138,7 @@ class _Partition:
         try:
             self._walk(facts)
         except StorageError as error:
-            report.error = str(error)
+            report.error = reason(error, report.path)
         return facts
 
     def _walk(self, facts: _Facts) -> None:
@@ -150,11 +152,14 @@ class _Partition:
             report.records += count
             if walk.damage is not None:
                 report.records_behind_damage += count
-            facts.cleaned_until = max(facts.cleaned_until, (stretch.cleaned_until() or -1) + 1)
+            facts.cleaned_until = max(facts.cleaned_until, stretch.cleaned_until())
             _note_epochs(facts.batch_epochs, stretch)
         report.damage, report.damaged_places = walk.damage, walk.damaged_places
-        report.log_end_offset = max(walk.end_offset, report.log_start_offset)
+        report.log_end_offset = walk.end_offset
         report.sound_end_offset = walk.sound_end_offset
+        if partition.segments and walk.end_offset < report.log_start_offset:
+            facts.start = partition.segments[0].base_offset
+        report.findings += _end_findings(report) if partition.segments else ()
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
 
     def _lineages(self, facts: Sequence[_Facts]) -> None:
@@ -226,13 +231,13 @@ class _Partition:
             report.difference = compare_contents(
                 counted,
                 self._stretches(best),
-                start=max(report.log_start_offset, best.report.log_start_offset),
+                start=max(facts.start, best.start),
                 cleaned_until=max(facts.cleaned_until, best.cleaned_until),
                 ends_in_damage=(facts.ends_in_damage, best.ends_in_damage),
                 limits=self._limits,
             )
         except StorageError as error:
-            report.error = str(error)
+            report.error = reason(error, report.path)
             return
         report.records_cut = counted.records
 
@@ -240,6 +245,20 @@ class _Partition:
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
         is_damaged = facts.report.damage is not None
         return CopyWalk(segments, check_crc=is_damaged, resumes=facts.resumes, limits=self._limits)
+
+
+def _end_findings(report: CopyReport) -> Iterator[Finding]:
+    """What the checkpoints of the log directory say of a log's end."""
+    end, start, seen = report.log_end_offset, report.log_start_offset, report.high_watermark
+
+    def found(code: FindingCode, severity: Severity, detail: str) -> Finding:
+        return Finding(code, severity, None, end, f"the log ends at {end}, {detail}", report.path)
+
+    if end < start:
+        detail = f"its start is {start}: a broker would delete all of it"
+        yield found(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, detail)
+    if seen is not None and end < seen:
+        yield found(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, f"the high watermark was {seen}")
 
 
 class _Counted:

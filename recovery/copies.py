@@ -20,7 +20,7 @@ from kafkalog.log.directory import is_log_dir, is_partition_dir, log_dirs_inside
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory
 from kafkalog.recovery.chosen import ALL, Chosen
 
-__all__ = ["Copy", "Shelf", "gather"]
+__all__ = ["Copy", "Shelf", "gather", "reason"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,21 @@ class Shelf:
     """of log directories, and of copies that cannot belong together"""
 
     def add(self, copy: Copy) -> None:
-        """One more directory of a topic-partition."""
-        self.copies.setdefault(copy.key, []).append(copy)
+        """One more directory of a topic-partition, unless it is there already."""
+        others = self.copies.setdefault(copy.key, [])
+        if any(real(other.path) == real(copy.path) for other in others):
+            return
+        others.append(copy)
         if copy.error is not None:
             self.unreadable.append((copy.path, copy.error))
+
+
+def reason(error: KafkaLogError, path: str) -> str:
+    """Why a directory cannot be read, with the file in it that is to blame."""
+    if not isinstance(error, StorageError) or not error.strerror:
+        return str(error)
+    file = error.filename
+    return error.strerror if file is None or file == path else f"{error.strerror}: {os.path.basename(file)}"
 
 
 def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = DEFAULT_LIMITS) -> Shelf:
@@ -132,7 +143,7 @@ def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
             shelf.zookeeper += [each for each in _directories(path) if _is_zookeeper(each)]
     except StorageError as error:
         seen.add(real(path))
-        shelf.unreadable.append((path, str(error)))
+        shelf.unreadable.append((path, reason(error, path)))
 
 
 def _directories(path: str) -> list[str]:
@@ -151,9 +162,9 @@ def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:
     log_dir = None
     if is_log_dir(around):
         try:
-            log_dir = open_log_dir(around, limits=limits)
+            log_dir = open_log_dir(around, limits=limits, unreadable=[])
         except StorageError as error:
-            shelf.unreadable.append((around, str(error)))
+            shelf.unreadable.append((around, reason(error, around)))
     shelf.add(_opened(name, path, log_dir, limits))
 
 
@@ -161,7 +172,7 @@ def _opened(name: PartitionName, path: str, log_dir: LogDir | None, limits: Limi
     try:
         return Copy(name, path, log_dir, open_partition(path, limits=limits))
     except KafkaLogError as error:
-        return Copy(name, path, log_dir, None, str(error))
+        return Copy(name, path, log_dir, None, reason(error, path))
 
 
 def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
@@ -169,11 +180,11 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
     if key in seen:
         return
     seen.add(key)
+    unreadable: list[StorageError] = []
     try:
-        log_dir = open_log_dir(path, limits=limits)
+        log_dir = open_log_dir(path, limits=limits, unreadable=unreadable)
     except StorageError as error:
-        shelf.unreadable.append((path, str(error)))
-        _each_by_itself(shelf, path, limits)
+        shelf.unreadable.append((path, reason(error, path)))
         return
     shelf.log_dirs.append(log_dir)
     shelf.findings += log_dir.findings
@@ -184,18 +195,13 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
             shelf.add(Copy(partition.name, partition.path, log_dir, partition))
         else:
             shelf.left_out.append(partition.path)
-
-
-def _each_by_itself(shelf: Shelf, path: str, limits: Limits) -> None:
-    """The partitions of a log directory that cannot be listed as a whole, as far as they can be read."""
-    try:
-        directories = _directories(path)
-    except StorageError:
-        return
-    for directory in directories:
-        name = parse_partition_directory(os.path.basename(directory))
+    for failed in unreadable:
+        place = os.path.join(path, os.path.basename(failed.filename or ""))
+        name = parse_partition_directory(os.path.basename(place))
         if name is not None and name.state is DirectoryState.LIVE:
-            shelf.add(_opened(name, directory, None, limits))
+            shelf.add(Copy(name, place, log_dir, None, reason(failed, place)))
+        else:
+            shelf.unreadable.append((place, reason(failed, place)))
 
 
 def _do_not_belong_together(shelf: Shelf) -> None:

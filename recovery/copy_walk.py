@@ -154,7 +154,7 @@ class CopyWalk:
         stretch.behind_damage, self._behind_damage = self._behind_damage, False
         last = stretch.row(len(stretch) - 1)
         self._highest = last.last
-        self._epoch = max([self._epoch, *(epoch for epoch, _offset in stretch.epochs())])
+        self._epoch = last.epoch
         self.end_offset = last.last + 1
         first = stretch.position(0)
         self._tell(stretch.position(len(stretch) - 1) + last.size - first)

@@ -15,7 +15,7 @@ from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.names import PartitionName
 from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
 from kafkalog.log import Partition
-from kafkalog.recovery.copies import Copy
+from kafkalog.recovery.copies import Copy, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.merge_choice import Choice, Lineages
@@ -73,6 +73,18 @@ class _Read:
     resumes: Resumes = field(default_factory=dict)
 
     @property
+    def deleted_until(self) -> int:
+        """The checkpointed log start offset; 0 if it lies behind the log's end: it says nothing of this log then."""
+        offset = self.partition.checkpointed_log_start_offset or 0
+        return offset if offset <= self.end_offset else 0
+
+    @property
+    def start(self) -> int:
+        """The first offset that a consumer may read here."""
+        base = self.partition.segments[0].base_offset if self.partition.segments else 0
+        return max(base, self.deleted_until)
+
+    @property
     def partition(self) -> Partition:
         """The directory; it could be read."""
         if self.copy.partition is None:
@@ -107,8 +119,7 @@ class MergeCopies:
         self._lineages = self._all_lineages()
         self._best = max(range(len(self._reads)), key=self._rank)
         partitions = [each.partition for each in self._reads]
-        deleted = max(each.checkpointed_log_start_offset or 0 for each in partitions)
-        self._start = max(min(each.log_start_offset for each in partitions), deleted)
+        self._start = max(min(each.start for each in self._reads), *(each.deleted_until for each in self._reads))
         sources = {segment.path: segment for each in partitions for segment in each.segments}
         self._rolling = Rolling(self._start, segment_bytes, sources)
 
@@ -127,9 +138,9 @@ class MergeCopies:
                 for epoch, offset in stretch.epochs():
                     if epoch in found.starts or len(found.starts) < _MOST_EPOCHS:
                         found.starts[epoch] = min(offset, found.starts.get(epoch, offset))
-                found.cleaned_until = max(found.cleaned_until, (stretch.cleaned_until() or -1) + 1)
+                found.cleaned_until = max(found.cleaned_until, stretch.cleaned_until())
         except StorageError as error:
-            found.share.error = str(error)
+            found.share.error = reason(error, copy.path)
         found.share.damage, found.share.damaged_places = walk.damage, walk.damaged_places
         found.end_offset = walk.end_offset
         return found
@@ -161,7 +172,7 @@ class MergeCopies:
     def _choice(self) -> Choice:
         walks = [self._walk(each) for each in self._reads]
         cleaned = [each.cleaned_until for each in self._reads]
-        begin = [each.partition.log_start_offset for each in self._reads]
+        begin = [each.start for each in self._reads]
         return Choice(
             walks, self._lineages, start=self._start, best=self._best, cleaned=cleaned, begin=begin, limits=self._limits
         )

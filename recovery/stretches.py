@@ -69,8 +69,8 @@ class Stretch(Protocol):
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """First and last offset of what is missing between the batches from `start` to before `end`."""
 
-    def cleaned_until(self) -> int | None:
-        """The last offset of the last batch that compaction took records from; None if there is none."""
+    def cleaned_until(self) -> int:
+        """The offset behind the last batch that compaction took records from; 0 if there is none."""
 
 
 @dataclass(slots=True)
@@ -130,11 +130,11 @@ class OneBatch:
         """Nothing is missing inside."""
         return iter(())
 
-    def cleaned_until(self) -> int | None:
-        """Its last offset if it has fewer records than offsets."""
+    def cleaned_until(self) -> int:
+        """The offset behind it if it has fewer records than offsets, else 0."""
         header = self.batch.header
         cleaned = isinstance(header, BatchHeader) and 0 <= header.records_count <= header.last_offset_delta
-        return header.last_offset if cleaned else None
+        return header.last_offset + 1 if cleaned else 0
 
 
 class Run:
@@ -202,8 +202,8 @@ class Run:
         for number in (expected != first).nonzero()[0].tolist():
             yield int(expected[number]), int(first[number]) - 1
 
-    def cleaned_until(self) -> int | None:
-        """The last offset of the last batch with fewer records than offsets; None if there is none."""
+    def cleaned_until(self) -> int:
+        """The offset behind the last batch with fewer records than offsets; 0 if there is none."""
         counts = self.run["records_count"]
         numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
-        return int(self.run.last_offsets[numbers[-1]]) if len(numbers) else None
+        return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0

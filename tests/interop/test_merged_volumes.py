@@ -1,7 +1,9 @@
-"""A merged log directory takes the place of a broker's own: a live cluster leads with it and followers fetch from it."""
+"""A merged log takes the place of a broker's own: a live cluster leads with it, and a follower fetches it."""
 
 from __future__ import annotations
 
+import base64
+import random
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -12,13 +14,21 @@ from kafkalog import compare, merge_directories
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from real_cluster import RealCluster
-from test_follower import log_of, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from kafka_oracle import KafkaOracle
+
+
+def records(count: int, seed: int) -> list[dict[str, object]]:
+    rng = random.Random(seed)
+    return [{"partition": 0, "v": base64.b64encode(rng.randbytes(60)).decode()} for _ in range(count)]
+
+
+def log_of(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((directory / "t-0").glob("*.log")))
 
 
 def flip(log: Path, number: int) -> None:

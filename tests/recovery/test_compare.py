@@ -374,6 +374,8 @@ def test_a_directory_that_cannot_be_read_does_not_stop_the_others(
     found = compare(*volumes.values())
     equal = found["equal", 0]
     assert [copy.error is not None for copy in equal.copies].count(True) == 1
+    assert by_broker(found, "tale")[NEW].high_watermark == 120, "the rest of its volume is as it was"
+    assert by_broker(found, "equal")[NEW].error is not None
     assert equal.best is not None
 
 
@@ -482,3 +484,27 @@ def test_reading_is_told_once(volumes: dict[int, Path], measured: Callable[[str,
     size = sum(path.stat().st_size for volume in volumes.values() for path in volume.glob("*/*.log"))
     assert sum(seen) == size
     measured("bytes of logs compared", size)
+
+
+def test_a_log_start_behind_the_end_is_a_finding_and_hides_nothing(volumes: dict[int, Path]) -> None:
+    (volumes[BEHIND] / "log-start-offset-checkpoint").write_text("0\n1\ntale 0 99999999\n")
+    copy = by_broker(compare(*volumes.values()), "tale")[BEHIND]
+    assert [finding.code for finding in copy.findings] == [FindingCode.LOG_END_BELOW_LOG_START]
+    assert copy.log_end_offset == 60
+    assert not copy.diverges
+    assert copy.difference is not None
+    assert copy.difference.lacks_records == 60
+
+
+def test_a_log_that_ends_below_its_high_watermark_is_a_finding_though_all_copies_do(volumes: dict[int, Path]) -> None:
+    for volume in volumes.values():
+        log_of(volume, "equal", 1).write_bytes(b"")
+    equal = compare(*volumes.values())["equal", 0]
+    assert {finding.code for finding in equal.findings} == {FindingCode.LOG_END_BELOW_HIGH_WATERMARK}
+    assert not equal.is_clean
+
+
+def test_a_partition_of_a_volume_that_was_given_too_is_one_copy(volumes: dict[int, Path]) -> None:
+    found = compare(volumes[OLD], volumes[OLD] / "equal-0", volumes[NEW])
+    assert found.findings == []
+    assert len(found["equal", 0].copies) == 2

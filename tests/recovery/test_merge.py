@@ -312,6 +312,12 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
     assert next(iter(seen)).offset == start
 
 
+def test_a_log_start_behind_the_end_deletes_nothing(volumes: dict[int, Path], tmp_path: Path) -> None:
+    (volumes[BEHIND] / "log-start-offset-checkpoint").write_text("0\n1\ntale 0 99999999\n")
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    assert (result.log_start_offset, result.records_kept) == (0, 120)
+
+
 def test_a_copy_that_has_lost_its_first_segments_is_filled(volumes: dict[int, Path], tmp_path: Path) -> None:
     logs(volumes[NEW] / "tale-0")[0].unlink()
     (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
