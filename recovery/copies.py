@@ -78,6 +78,10 @@ class Shelf:
     """path and reason"""
     findings: list[Finding] = field(default_factory=list)
     """of log directories, and of copies that cannot belong together"""
+    several_clusters: str | None = None
+    """which volumes are of which cluster, where they are of several"""
+    several_topics: dict[tuple[str, int], str] = field(default_factory=dict)
+    """the same of copies that are of several topics of one name"""
 
     def add(self, copy: Copy) -> None:
         """One more directory of a topic-partition, unless it is there already."""
@@ -213,13 +217,15 @@ def _do_not_belong_together(shelf: Shelf) -> None:
             clusters.setdefault(log_dir.meta_properties.cluster_id, log_dir.path)
     if len(clusters) > 1:
         said = ", ".join(f"{path} is of cluster {cluster}" for cluster, path in clusters.items())
-        shelf.findings.append(_not_replicas(f"volumes of several clusters: {said}", next(iter(clusters.values()))))
-    for copies in shelf.copies.values():
+        shelf.several_clusters = f"volumes of several clusters: {said}"
+        shelf.findings.append(_not_replicas(shelf.several_clusters, next(iter(clusters.values()))))
+    for key, copies in shelf.copies.items():
         shelf.findings += _same_broker(copies)
         topics = {copy.topic_id: copy.path for copy in reversed(copies) if copy.topic_id is not None}
         if len(topics) > 1:
             said = ", ".join(f"{path} is of topic id {topic}" for topic, path in reversed(topics.items()))
             detail = f"{copies[0].name} is of several topics of the same name: {said}"
+            shelf.several_topics[key] = detail
             shelf.findings.append(_not_replicas(detail, copies[0].path))
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -40,6 +39,7 @@ __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories",
 PathLike = str | os.PathLike[str]
 
 
+@checked
 def merge_replicas(
     copies: Sequence[PathLike], target: PathLike, *, settings: LogSettings | None = None, at: int | None = None
 ) -> MergeResult:
@@ -63,6 +63,7 @@ def merge_replicas(
     return result
 
 
+@checked
 def merge_preview(copies: Sequence[PathLike], *, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
     """What `merge_replicas` would keep of these copies; writes nothing.
 
@@ -81,7 +82,8 @@ def _of_one_partition(copies: Sequence[PathLike]) -> Shelf:
     shelf = gather(paths)
     if [*shelf.copies] != [(name.topic, name.partition)]:
         raise UsageError("give two or more directories of the same topic-partition")
-    _refuse_strangers(shelf)
+    _refuse_several_clusters(shelf)
+    _refuse_several_topics(shelf, (name.topic, name.partition))
     return shelf
 
 
@@ -103,13 +105,13 @@ def merge_directories(
     those of the topics in a volume's metadata win; `at` is the time that counts as now, in ms.  What stands in one
     volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written: whose
     directory it is to be, is the operator's to say.  A partition that cannot be merged does not stop the others; the
-    result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several clusters or topics.
+    result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several clusters.
     """
     target = os.path.realpath(into)
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UsageError(f"{target} is there already: name a directory that is not")
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
-    _refuse_strangers(shelf)
+    _refuse_several_clusters(shelf)
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
@@ -134,6 +136,7 @@ class _Work:
         limits: Limits,
         on_read: Callable[[int], None] | None,
     ) -> None:
+        self._shelf = shelf
         self._memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
         self._facts: TopicFacts = read_topic_facts(log_dir.path for log_dir in shelf.log_dirs)
         self._config = config
@@ -146,6 +149,7 @@ class _Work:
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
         try:
+            _refuse_several_topics(self._shelf, copies[0].key)
             read = MergeCopies(
                 copies,
                 segment_bytes=settings.segment_bytes,
@@ -156,6 +160,9 @@ class _Work:
             result, log = read.preview()
         except StorageError as error:
             into.unreadable.append((str(name), str(error)))
+            return None
+        except RecoveryRefused as refused:
+            into.refused.append((str(name), str(refused)))
             return None
         try:
             _write(read, log, target, settings, self._now_ms)
@@ -199,12 +206,16 @@ def _now(at: int | None) -> int:
     return time.time_ns() // 1_000_000 if at is None else at
 
 
-def _refuse_strangers(shelf: Shelf) -> None:
-    """Logs of several clusters, or of several topics of one name, have nothing to do with each other."""
-    strangers = [finding.detail or "" for finding in shelf.findings if finding.code is FindingCode.NOT_REPLICAS]
-    if strangers:
-        more = f", and {len(strangers) - 1} more of the kind" if len(strangers) > 1 else ""
-        raise RecoveryRefused(
-            f"these are no copies of each other: {strangers[0]}{more}; merge the directories of one of them, or leave "
-            "the topic out"
-        )
+_STRANGERS = "these are no copies of each other"
+
+
+def _refuse_several_clusters(shelf: Shelf) -> None:
+    """Logs of several clusters have nothing to do with each other, whatever their names."""
+    if shelf.several_clusters is not None:
+        raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_clusters}; merge the directories of one cluster")
+
+
+def _refuse_several_topics(shelf: Shelf, key: tuple[str, int]) -> None:
+    """Nor have those of topics that were deleted and made again."""
+    if key in shelf.several_topics:
+        raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_topics[key]}; merge the directories of one topic id")

@@ -18,14 +18,14 @@ from kafkalog.recovery.stretches import Row, Stretch
 __all__ = ["Choice", "Lineages", "Taken", "Tally"]
 
 
-@dataclass(frozen=True, slots=True)
 class Taken:
-    """Consecutive batches of one stretch that belong into the merged log."""
+    """Consecutive batches of one stretch that belong into the merged log: those from `start` to before `end`."""
 
-    copy: int
-    stretch: Stretch
-    start: int
-    end: int
+    def __init__(self, copy: int, stretch: Stretch, start: int, end: int) -> None:
+        self.copy = copy
+        self.stretch = stretch
+        self.start = start
+        self.end = end
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.segment import Segment
@@ -12,16 +11,15 @@ from kafkalog.recovery.merge_choice import Taken
 __all__ = ["Piece", "Rolling"]
 
 
-@dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of one file of a copy, whole batches, and the segment of the merged log that they go into."""
+    """Bytes of one file of a copy, whole batches, and the base offset of the segment that they go into."""
 
-    taken: Taken
-    base_offset: int
-    """of the segment"""
-    path: str
-    start: int
-    size: int
+    def __init__(self, taken: Taken, base_offset: int, path: str, start: int, size: int) -> None:
+        self.taken = taken
+        self.base_offset = base_offset
+        self.path = path
+        self.start = start
+        self.size = size
 
 
 class Rolling:

@@ -340,10 +340,12 @@ def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None
     with pytest.raises(UsageError, match="no partition to merge"):
         merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["nothing"])
     (volumes[NEW] / "tale-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    ((name, why),) = merge_directories(*volumes.values(), into=tmp_path / "merged").refused
+    assert name == "tale-0"
+    assert "several topics of the same name" in why
+    assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["alone-0", "cleaned-0", "equal-0"]
     with pytest.raises(RecoveryRefused, match="several topics of the same name"):
-        merge_directories(*volumes.values(), into=tmp_path / "merged")
-    assert not (tmp_path / "merged").exists()
-    assert merge_directories(*volumes.values(), into=tmp_path / "merged", exclude=["tale"]).refused == []
+        merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "other")
     meta = volumes[NEW] / "meta.properties"
     meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))
     finished = kafkalog("merge", *volumes.values(), "--into", tmp_path / "other", "--exclude", "tale-0")
