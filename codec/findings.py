@@ -131,6 +131,8 @@ class FindingCode(enum.StrEnum):
     """.deleted, .cleaned or .swap: an operation that was not finished"""
     DUPLICATE_PARTITION = "duplicate_partition"
     """a topic-partition that stands in two directories"""
+    NOT_REPLICAS = "not_replicas"
+    """directories put side by side that are of several clusters, or of several topics of one name"""
     OFFSETS_BELOW_LOG_START = "offsets_below_log_start"
     """records below the log start offset: deleted, but still in the files"""
     LOG_END_BELOW_LOG_START = "log_end_below_log_start"

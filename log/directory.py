@@ -152,9 +152,10 @@ def _readable_partition(path: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, path: str, limits: Limits) -> None:
+    def __init__(self, path: str, limits: Limits, unreadable: list[StorageError] | None = None) -> None:
         self.path = path
         self.limits = limits
+        self.unreadable = unreadable
         self.findings: list[Finding] = []
 
     def found(self, code: FindingCode, path: str, detail: str, severity: Severity) -> None:
@@ -191,7 +192,12 @@ class _Reader:
             if stat.S_ISDIR(status.st_mode):
                 if name is not None:
                     start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
-                    found.append(read_partition(entry.path, name, start, limits=self.limits))
+                    try:
+                        found.append(read_partition(entry.path, name, start, limits=self.limits))
+                    except StorageError as error:
+                        if self.unreadable is None:
+                            raise
+                        self.unreadable.append(error)
                 elif entry.name not in _TOLERATED:
                     detail = "not a partition directory; a broker refuses to start beside it"
                     self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
@@ -220,8 +226,13 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
 
 
 @checked
-def open_log_dir(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> LogDir:
-    """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
+def open_log_dir(
+    path: PathLike, *, limits: Limits = DEFAULT_LIMITS, unreadable: list[StorageError] | None = None
+) -> LogDir:
+    """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read.
+
+    With a list for `unreadable` a partition that cannot be read is left out, and why is appended there.
+    """
     text = os.fspath(path)
     if not exists(text):
         raise UsageError(f"{text} does not exist")
@@ -234,7 +245,7 @@ def open_log_dir(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> LogDir:
         if inside:
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is none itself")
         raise UsageError(f"{text} holds no Kafka log directory, no partition and no segment")
-    reader = _Reader(text, limits)
+    reader = _Reader(text, limits, unreadable)
     recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
     meta = reader.small(
         META_PROPERTIES,

@@ -9,7 +9,7 @@ from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.broker.tree import Zeros
 from kafkalog.recovery.plan import Plan
 
-__all__ = ["refuse_without_room"]
+__all__ = ["refuse_if_full", "refuse_without_room"]
 
 _NEW = "new files"
 
@@ -25,9 +25,9 @@ def refuse_without_room(made: Plan, place: str, *, same_mount: bool) -> None:
         kept += _saved(made, action, same_mount=same_mount)
         if action.content is not None:
             new += sum(part.length for part in action.content.parts if not isinstance(part, Zeros))
-    _refuse_if_full(place, kept + new, "what is removed or replaced, and for new files")
+    refuse_if_full(place, kept + new, "what is removed or replaced, and for new files")
     if not same_mount:
-        _refuse_if_full(made.root, new, _NEW)
+        refuse_if_full(made.root, new, _NEW)
 
 
 def _saved(made: Plan, action: Action, *, same_mount: bool) -> int:
@@ -46,7 +46,8 @@ def _saved(made: Plan, action: Action, *, same_mount: bool) -> int:
             return 0
 
 
-def _refuse_if_full(path: str, needed: int, what: str) -> None:
+def refuse_if_full(path: str, needed: int, what: str) -> None:
+    """Raise `RecoveryRefused` if the file system of a path, be it there or not, has no room for so much."""
     existing = path
     while not os.path.isdir(existing):
         existing = os.path.dirname(existing)

@@ -29,6 +29,8 @@ from fixture_data import (
     recovery_case,
     recovery_cases,
     recovery_families,
+    replica_roles,
+    unpack_replicas,
 )
 
 CHECK = runpy.run_path(str(FIXTURES / "check.py"))
@@ -158,6 +160,22 @@ def _state(top: Path) -> dict[str, tuple[int, str]]:
         for path in top.rglob("*")
         if path.is_file() and not path.is_symlink()
     }
+
+
+def test_the_three_brokers_played_the_parts_that_their_record_says(tmp_path: Path) -> None:
+    roles = replica_roles()
+    before = unpack_replicas(tmp_path / "before")
+    after = unpack_replicas(tmp_path / "after", after=True)
+    old, new, behind = (roles[part] for part in ("old_leader", "new_leader", "behind"))
+    assert {old, new, behind} == set(roles["brokers"])
+    assert {path.name for path in before.iterdir()} == {"controller", *(f"broker-{each}" for each in roles["brokers"])}
+
+    def log(root: Path, broker: int) -> bytes:
+        return b"".join(path.read_bytes() for path in sorted((root / f"broker-{broker}" / "tale-0").glob("*.log")))
+
+    assert log(before, new).startswith(log(before, behind))
+    assert len({log(before, broker) for broker in roles["brokers"]}) == 3
+    assert {log(after, broker) for broker in roles["brokers"]} == {log(before, new)}
 
 
 def test_symbolic_links_stay_links(tmp_path: Path) -> None:

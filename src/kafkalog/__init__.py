@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
+    from kafkalog.recovery.compare import compare
+    from kafkalog.recovery.comparison import Comparison
+    from kafkalog.recovery.merge import merge_directories, merge_preview, merge_replicas
+    from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
@@ -97,13 +101,20 @@ _HOMES = {
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
     "legacy_partition": "kafkalog.log.partitioners",
+    "Comparison": "kafkalog.recovery.comparison",
+    "MergeResult": "kafkalog.recovery.merge_result",
+    "MergedDirectory": "kafkalog.recovery.merge_result",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
     "RecoveryResult": "kafkalog.recovery.run",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
+    "compare": "kafkalog.recovery.compare",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
+    "merge_directories": "kafkalog.recovery.merge",
+    "merge_preview": "kafkalog.recovery.merge",
+    "merge_replicas": "kafkalog.recovery.merge",
     "open": "kafkalog.log.directory:open_log_dir",
     "open_all": "kafkalog.log.inventory",
     "open_partition": "kafkalog.log.partition",
@@ -123,6 +134,7 @@ __all__ = [
     "BatchHeader",
     "Chunk",
     "Codec",
+    "Comparison",
     "ControlType",
     "DecodedBatch",
     "EndTransactionMarker",
@@ -138,6 +150,8 @@ __all__ = [
     "Log",
     "LogConfig",
     "LogDir",
+    "MergeResult",
+    "MergedDirectory",
     "Mode",
     "NewRecord",
     "OffsetAndTimestamp",
@@ -161,9 +175,13 @@ __all__ = [
     "UsageError",
     "VerifyReport",
     "__version__",
+    "compare",
     "decode_batch",
     "iter_records",
     "legacy_partition",
+    "merge_directories",
+    "merge_preview",
+    "merge_replicas",
     "open",
     "open_all",
     "open_partition",

@@ -99,6 +99,7 @@ ELSEWHERE = {
     FindingCode.FOREIGN_FILE: "recovery/test_verify.py",
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
+    FindingCode.NOT_REPLICAS: "recovery/test_compare.py",
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/test_verify.py",
     FindingCode.LOG_END_BELOW_LOG_START: "recovery/test_verify.py",
     FindingCode.LOG_END_BELOW_HIGH_WATERMARK: "recovery/test_verify.py",

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import kafkalog.recovery.copy_walk as copy_walk
+from batches import record as simple_record
+from batches import records_batch
 from command import kafkalog
-from fixture_data import recovery_case
+from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafka_oracle import KafkaOracle
-from kafkalog import UsageError, open_all, verify
+from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery.merge import merge_replicas
 from trees import stamps
 
+ROLES = replica_roles()
+OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))
 SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256")
 
 
@@ -132,5 +140,284 @@ def test_kafka_opens_the_merged_log_and_changes_nothing(copies: list[Path], kafk
     shutil.copy(copies[0].parent / "meta.properties", tmp_path / "merged")
     answer = kafka.check(
         tmp_path / "merged", {"segment.index.bytes": 1536, "index.interval.bytes": 256, "now_ms": 1700000100000}
+    )
+    assert answer["accepted"], answer
+
+
+# -- whole log directories of a recorded cluster -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def volumes(tmp_path: Path) -> dict[int, Path]:
+    """The log directories of three brokers that went apart."""
+    root = unpack_replicas(tmp_path / "volumes")
+    return {broker: root / f"broker-{broker}" for broker in ROLES["brokers"]}
+
+
+def bytes_of(partition: Path) -> bytes:
+    """A log without its division into segments."""
+    return b"".join(log.read_bytes() for log in logs(partition))
+
+
+@pytest.fixture
+def fetched(tmp_path: Path) -> Path:
+    """What a real follower had of `tale` when it had fetched from the leader."""
+    return unpack_replicas(tmp_path / "after", after=True) / f"broker-{BEHIND}" / "tale-0"
+
+
+def test_merged_volumes_are_what_a_follower_has_fetched(
+    volumes: dict[int, Path], fetched: Path, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    """Every file of the follower, its division into segments and its indexes too."""
+    before = {broker: stamps(volume) for broker, volume in volumes.items()}
+    result = merge_directories(*volumes.values(), into=tmp_path / "merged")
+    assert {broker: stamps(volume) for broker, volume in volumes.items()} == before
+    merged = tmp_path / "merged" / "tale-0"
+    assert bytes_of(merged) == bytes_of(fetched)
+    for name in ("*.log", "*.index", "*.timeindex", "leader-epoch-checkpoint", "partition.metadata"):
+        for path in fetched.glob(name):
+            assert (merged / path.name).read_bytes() == path.read_bytes(), path.name
+    assert {path.name for path in logs(merged)} == {path.name for path in logs(fetched)}
+    assert [f"{each.topic}-{each.partition}" for each in result.partitions] == [
+        "alone-0", "cleaned-0", "equal-0", "tale-0",
+    ]  # fmt: skip
+    assert bytes_of(tmp_path / "merged" / "cleaned-0") == bytes_of(volumes[NEW] / "cleaned-0")
+    assert bytes_of(tmp_path / "merged" / "alone-0") == bytes_of(
+        next(volume for volume in volumes.values() if (volume / "alone-0").exists()) / "alone-0"
+    )
+    assert not (tmp_path / "merged" / "meta.properties").exists()
+    assert not (tmp_path / "merged" / "__cluster_metadata-0").exists()
+    assert {Path(path).name for path in result.left_out} == {"__cluster_metadata-0"}
+    assert verify(tmp_path / "merged").is_clean
+    compared("batches of merged volumes, with those of a real follower", len(scan(bytes_of(merged)).batches))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_volumes_give_what_a_follower_has_fetched(
+    seed: int, volumes: dict[int, Path], fetched: Path, tmp_path: Path
+) -> None:
+    """Where all have an offset, one copy that is sound there is enough."""
+    rng = random.Random(seed)
+    for broker, log in ((NEW, 0), (BEHIND, 0), (OLD, 0), (OLD, 1)):
+        damage(logs(volumes[broker] / "tale-0")[log], rng.randrange(2) if broker == NEW else 2 + rng.randrange(3))
+    tail = logs(volumes[BEHIND] / "tale-0")[-1]
+    tail.write_bytes(tail.read_bytes()[:-20])
+    merge_directories(*volumes.values(), into=tmp_path / "merged")
+    assert bytes_of(tmp_path / "merged" / "tale-0") == bytes_of(fetched)
+    epochs = (tmp_path / "merged" / "tale-0" / "leader-epoch-checkpoint").read_bytes()
+    assert epochs == (fetched / "leader-epoch-checkpoint").read_bytes()
+
+
+def test_what_only_the_leader_had_is_a_gap_and_not_the_deposed_leaders(
+    volumes: dict[int, Path], tmp_path: Path
+) -> None:
+    """The first batch of the new epoch is damaged: the list of its broker says all the same where it began."""
+    (lost,) = damage(logs(volumes[NEW] / "tale-0")[2], 0)
+    assert lost[0] == 90
+    result = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"])
+    (tale,) = result.partitions
+    assert tale.gaps == [lost]
+    old = next(copy for copy in tale.copies if f"broker-{OLD}" in copy.path)
+    assert (old.dropped_records, old.dropped_from is not None and old.dropped_from.offset) == (40, 90)
+    assert not set(range(lost[0], lost[1] + 1)) & set(offsets(tmp_path / "merged"))
+    new = next(copy for copy in tale.copies if f"broker-{NEW}" in copy.path)
+    assert new.damage is not None
+    assert (new.damage.file, new.damage.position) == (str(logs(volumes[NEW] / "tale-0")[2]), 0)
+    assert tale.records_kept == 120 - (lost[1] - lost[0] + 1)
+    assert not tale.ends_below_high_watermark
+
+
+def test_what_compaction_took_does_not_come_back_but_for_damage(volumes: dict[int, Path], tmp_path: Path) -> None:
+    only_behind = merge_preview([volumes[NEW] / "cleaned-0", volumes[BEHIND] / "cleaned-0"])
+    assert only_behind.records_kept == 80
+    assert only_behind.copies[1].cleaned_batches > 0
+    assert (only_behind.gap_count, only_behind.copies[1].passed_batches) == (0, 0)
+    # the segment of 130 to 173: its only batch that is left ends at 169
+    damage(volumes[NEW] / "cleaned-0" / f"{130:020}.log", 0)
+    damaged = merge_preview([volumes[NEW] / "cleaned-0", volumes[BEHIND] / "cleaned-0"])
+    given = damaged.copies[1].batches
+    assert given > 0, "where the best copy is damaged, the other one gives what it has"
+    assert any(first >= 130 for first, _last in damaged.gaps)
+
+
+def test_preview_says_what_a_merge_would_keep_and_writes_nothing(volumes: dict[int, Path], tmp_path: Path) -> None:
+    damage(logs(volumes[NEW] / "tale-0")[0], 1)
+    damage(logs(volumes[NEW] / "tale-0")[2], 1)
+    copies = [volume / "tale-0" for volume in volumes.values()]
+    before = stamps(tmp_path)
+    said = merge_preview(copies)
+    assert stamps(tmp_path) == before
+    assert said.target is None
+    done = merge_replicas(copies, tmp_path / "merged")
+    assert {**done.as_dict(), "target": None} == said.as_dict()
+    assert len(offsets(tmp_path / "merged")) == said.records_kept
+    assert said.gap_count == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_columns_and_batches_merge_alike(
+    seed: int, volumes: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    for volume in volumes.values():
+        for topic in ("equal", "tale", "cleaned"):
+            for log in logs(volume / f"{topic}-0"):
+                count = len(scan(log.read_bytes()).batches)
+                if count and rng.random() < 0.5:
+                    damage(log, rng.randrange(count))
+    said = []
+    for by_columns in (True, False):
+        monkeypatch.setattr(copy_walk, "headers_are_worth_it", lambda *_, answer=by_columns: answer)
+        target = tmp_path / f"merged-{by_columns}"
+        result = merge_directories(*volumes.values(), into=target, at=1_700_000_000_000)
+        files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+        said.append(([{**each.as_dict(), "target": None} for each in result.partitions], result.refused, files))
+    assert said[0] == said[1]
+    for each in said[0][0]:
+        assert each["records_kept"] > 0
+
+
+def test_any_copy_that_has_an_offset_gives_it(volumes: dict[int, Path], tmp_path: Path) -> None:
+    """Held against the union of what a reader finds in each copy."""
+    whole = offsets_of(volumes[OLD], "equal")
+    lost: list[set[int]] = []
+    for number, volume in enumerate(volumes.values()):
+        gone: set[int] = set()
+        for log in logs(volume / "equal-0"):
+            for first, last in damage(log, 1 + number % 2, 3):
+                gone |= {*range(first, last + 1)}
+        lost.append(gone)
+    nowhere = set.intersection(*lost)
+    assert nowhere
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["equal"]).partitions
+    assert set(offsets(tmp_path / "merged")) == set(whole) - nowhere
+    assert {offset for first, last in result.gaps for offset in range(first, last + 1)} == nowhere
+
+
+def offsets_of(volume: Path, topic: str) -> list[int]:
+    return [record.offset for record in open_all(volume)[topic, 0].records(all=True)]
+
+
+def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_path: Path) -> None:
+    """DeleteRecords moves the log start; a copy that does not know it yet does not bring them back."""
+    batch = scan(logs(volumes[NEW] / "tale-0")[1].read_bytes()).batches[1]
+    start = batch.header.last_offset
+    text = f"0\n1\ntale 0 {start}\n"
+    for broker in (OLD, NEW):
+        (volumes[broker] / "log-start-offset-checkpoint").write_text(text)
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    assert result.log_start_offset == start
+    assert (tmp_path / "merged" / "log-start-offset-checkpoint").read_text() == text
+    seen = open_all(tmp_path / "merged")["tale", 0].records()
+    assert next(iter(seen)).offset == start
+
+
+def test_a_log_start_behind_the_end_deletes_nothing(volumes: dict[int, Path], tmp_path: Path) -> None:
+    (volumes[BEHIND] / "log-start-offset-checkpoint").write_text("0\n1\ntale 0 99999999\n")
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    assert (result.log_start_offset, result.records_kept) == (0, 120)
+
+
+def test_a_copy_that_has_lost_its_first_segments_is_filled(volumes: dict[int, Path], tmp_path: Path) -> None:
+    logs(volumes[NEW] / "tale-0")[0].unlink()
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    assert (result.log_start_offset, result.log_end_offset, result.gap_count) == (0, 120, 0)
+    assert len(result.ranges) == 2
+
+
+def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None:
+    for paths, words in (
+        ([volumes[OLD]], "two or more"),
+        ([volumes[OLD], volumes[OLD]], "given 2 times"),
+        ([volumes[OLD], logs(volumes[OLD] / "tale-0")[0]], "not a directory"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            merge_directories(*paths, into=tmp_path / "merged")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(UsageError, match="is there already"):
+        merge_directories(*volumes.values(), into=tmp_path / "full")
+    with pytest.raises(UsageError, match="no partition to merge"):
+        merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["nothing"])
+    (volumes[NEW] / "tale-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    ((name, why),) = merge_directories(*volumes.values(), into=tmp_path / "merged").refused
+    assert name == "tale-0"
+    assert "several topics of the same name" in why
+    assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["alone-0", "cleaned-0", "equal-0"]
+    with pytest.raises(RecoveryRefused, match="several topics of the same name"):
+        merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "other")
+    meta = volumes[NEW] / "meta.properties"
+    meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))
+    finished = kafkalog("merge", *volumes.values(), "--into", tmp_path / "other", "--exclude", "tale-0")
+    assert finished.code == 3
+    assert "several clusters" in finished.err
+
+
+def test_a_partition_that_a_broker_would_not_load_does_not_stop_the_others(
+    volumes: dict[int, Path], tmp_path: Path
+) -> None:
+    given = ("--config", "segment.index.bytes=8")
+    finished = kafkalog("merge", *volumes.values(), "--into", tmp_path / "merged", *given, "--json")
+    (summary,) = (each for each in finished.objects if each["kind"] == "summary")
+    assert bool(summary["refused"]) == (finished.code == 3)
+    assert not [path for path in (tmp_path / "merged").iterdir() if path.name.endswith(".kafkalog-tmp")]
+
+
+def test_the_command_says_what_is_wrong_with_which_copy(volumes: dict[int, Path], tmp_path: Path) -> None:
+    log = logs(volumes[NEW] / "tale-0")[0]
+    damage(log, 1)
+    finished = kafkalog("merge", *volumes.values(), "--into", tmp_path / "merged")
+    assert finished.code == 2
+    assert f"tale-0: damaged: {log} at byte" in finished.out
+    assert f"{volumes[BEHIND] / 'tale-0'} lacks 60 of these records, the first at offset 60" in finished.out
+    assert f"(40 records) of {volumes[OLD] / 'tale-0'} gave way to a newer leader epoch" in finished.out
+    assert "there is no meta.properties" in finished.out
+    wrong = kafkalog("merge", *(volume / "tale-0" for volume in volumes.values()), "--into", tmp_path, "--topic", "t")
+    assert wrong.code == 64
+
+
+def test_what_an_earlier_run_left_is_no_obstacle(volumes: dict[int, Path], tmp_path: Path) -> None:
+    (tmp_path / "merged" / ".tale-0.kafkalog-tmp").mkdir(parents=True)
+    (tmp_path / "merged" / ".tale-0.kafkalog-tmp" / "file").touch()
+    merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "merged")
+    assert [path.name for path in (tmp_path / "merged").iterdir()] == ["tale-0"]
+
+
+def alternating(root: Path, count: int) -> list[Path]:
+    """Two copies of a log, each with every other batch only."""
+    one = records_batch(simple_record(0))
+    for number in range(2):
+        directory = root / str(number) / "t-0"
+        directory.mkdir(parents=True)
+        data = b"".join(offset.to_bytes(8, "big") + one[8:] for offset in range(number, count, 2))
+        (directory / f"{0:020}.log").write_bytes(data)
+    return [root / str(number) / "t-0" for number in range(2)]
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path, measured: Callable[[str, int], None]) -> None:
+    """Copies that give batch by batch in turn are the worst there is: nothing of that is kept."""
+    peaks = []
+    for count in (2_000, 16_000):
+        copies = alternating(tmp_path / str(count), count)
+        tracemalloc.start()
+        result = merge_preview(copies)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (result.batches_kept, result.range_count, len(result.ranges)) == (count, count, 1000)
+    assert peaks[1] < 2 * peaks[0] + (1 << 20)
+    measured("bytes at most while 16,000 alternating batches were chosen", peaks[1])
+
+
+@pytest.mark.java
+def test_kafka_opens_merged_volumes_and_changes_nothing(
+    volumes: dict[int, Path], kafka: KafkaOracle, tmp_path: Path
+) -> None:
+    damage(logs(volumes[NEW] / "tale-0")[0], 1)
+    damage(logs(volumes[NEW] / "cleaned-0")[3], 0)
+    config = ("--config", "segment.index.bytes=8192", "--config", "index.interval.bytes=256")
+    assert kafkalog("merge", *volumes.values(), "--into", tmp_path / "merged", *config).code == 2
+    shutil.copy(volumes[NEW] / "meta.properties", tmp_path / "merged")
+    answer = kafka.check(
+        tmp_path / "merged", {"segment.index.bytes": 8192, "index.interval.bytes": 256, "now_ms": 1700000100000}
     )
     assert answer["accepted"], answer

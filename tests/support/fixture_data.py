@@ -1,8 +1,9 @@
 """Typed access to the recorded data below ``fixtures/``.
 
-Two sets: whole log directories that real brokers wrote (``broker_cases``) and small damaged ones with what Kafka's own
-recovery left of them (``recovery_cases``). Both keep to their archives: nothing is unpacked before a test asks for it,
-and unpacking restores what the archive holds exactly, modification times to the nanosecond included.
+Three sets: whole log directories that real brokers wrote (``broker_cases``), small damaged ones with what Kafka's own
+recovery left of them (``recovery_cases``), and the volumes of three brokers that went apart (``unpack_replicas``). All
+keep to their archives: nothing is unpacked before a test asks for it, and unpacking restores what the archive holds
+exactly, modification times to the nanosecond included.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import zstandard
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BROKERS = FIXTURES / "brokers"
 RECOVERY = FIXTURES / "recovery-cases"
+REPLICAS = FIXTURES / "replicas" / "kafka-4.3.0"
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -145,6 +147,19 @@ def broker_case(version: str, name: str) -> BrokerCase:
         if (case.version, case.name) == (version, name):
             return case
     raise KeyError(f"no broker case {version}/{name}")
+
+
+def replica_roles() -> dict[str, Any]:
+    """Which broker played which part in the recorded cluster of three."""
+    roles: dict[str, Any] = json.loads((REPLICAS / "case.json").read_text(encoding="utf-8"))
+    return roles
+
+
+def unpack_replicas(target: Path, *, after: bool = False) -> Path:
+    """Unpack `broker-<id>` of the recorded cluster of three, as they stood or after they had met again."""
+    with _open_tar(REPLICAS / ("after.tar.gz" if after else "before.tar.gz")) as archive:
+        _extract(_entries(archive), target)
+    return target
 
 
 def recovery_families() -> tuple[str, ...]:

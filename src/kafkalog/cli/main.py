@@ -16,12 +16,13 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "build": ("kafkalog.cli.build", "Write partition directories from Parquet, Arrow or JSON lines."),
+    "compare": ("kafkalog.cli.compare", "Put several brokers' volumes side by side: which copy is best, and why."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
-    "merge": ("kafkalog.cli.merge", "Make one healthy log of several copies of a partition."),
+    "merge": ("kafkalog.cli.merge", "Make one healthy log, or log directory, of several copies."),
     "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),

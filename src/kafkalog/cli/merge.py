@@ -1,40 +1,74 @@
-"""`kafkalog merge`: several copies of a partition made into one healthy log."""
+"""`kafkalog merge`: several copies of a partition, or several volumes, made into one healthy log or log directory."""
 
 from __future__ import annotations
 
+import os
+
 import click
 
+from kafkalog.cli.chosen import chosen_options
+from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.merge_text import print_directory, print_partition
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
-from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.output import print_json
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.settings import parse_settings, total_bytes
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directory import is_partition_dir
+from kafkalog.log.files import is_directory
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.merge import merge_replicas
+from kafkalog.recovery.merge import merge_directories, merge_replicas
 
 __all__ = ["command"]
 
 
 @click.command(name="merge")
-@click.argument("copies", nargs=-1, required=True, metavar="PARTITION_DIR...")
-@click.option("--into", "target", required=True, metavar="DIR", help="Where the merged partition directory is written.")
+@click.argument("copies", nargs=-1, required=True, metavar="DIR...")
+@click.option("--into", "target", required=True, metavar="DIR", help="Where the merged directory is written.")
+@chosen_options
 @click.option("--config", "config", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(copies: tuple[str, ...], target: str, config: tuple[str, ...], as_json: bool) -> int:
-    """Merge copies of one topic-partition, from several brokers or volumes, by the lineage of leader epochs.
+@click.option("--json", "as_json", is_flag=True, help="A line for each partition, and for log directories a summary.")
+def command(
+    copies: tuple[str, ...],
+    target: str,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    config: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Merge copies of a topic-partition, or log directories of several brokers, by the lineage of leader epochs.
 
-    The copies are only read.  Says which copy gave each range of offsets, and which offsets no copy has.
+    The copies are only read.  Says which copy gave each range of offsets, what is wrong with each copy, and which
+    offsets no copy has.  Of log directories every partition that stands in any of them is merged; no meta.properties is
+    written.
+
+    Exit code 2 if something was written, 3 if some partitions were refused, 4 if something could not be read.
     """
-    result = merge_replicas(copies, target, settings=LogSettings.from_names(parse_settings(config)))
+    settings = parse_settings(config)
+    if all(is_directory(path) and is_partition_dir(path) for path in copies):
+        if topics or numbers or excluded:
+            raise UsageError("partition directories are chosen by their paths, log directories by topic")
+        result = merge_replicas(copies, target, settings=LogSettings.from_names(settings))
+        if as_json:
+            print_json(result.as_dict())
+        else:
+            print_partition(result)
+        return Outcome.IO_ERROR if any(copy.error is not None for copy in result.copies) else Outcome.CHANGED
+    with ByteProgress("merging", sum(total_bytes(path) for path in copies if os.path.isdir(path))) as progress:
+        merged = merge_directories(
+            *copies,
+            into=target,
+            topics=topics,
+            partitions=numbers,
+            exclude=excluded,
+            config=settings,
+            on_read=progress.advance,
+        )
     if as_json:
-        print_json(result.as_dict())
-        return Outcome.CHANGED
-    print_table(
-        f"merged into {escape_controls(result.target)}",
-        ["first offset", "last offset", "from"],
-        [[each.first_offset, each.last_offset, each.source] for each in result.ranges],
-    )
-    with LineWriter() as writer:
-        for first, last in result.gaps:
-            writer.write(f"no copy has offsets {first} to {last}")
-        for source, count in result.dropped.items():
-            writer.write(f"{count} batches of {escape_controls(source)} were replaced by a newer leader epoch")
-    return Outcome.CHANGED
+        print_lines([*(each.as_dict() for each in merged.partitions), merged.as_dict()])
+    else:
+        print_directory(merged)
+    if merged.unreadable:
+        return Outcome.IO_ERROR
+    return Outcome.REFUSED if merged.refused else Outcome.CHANGED

@@ -1,0 +1,44 @@
+"""`kafkalog compare`: several brokers' volumes side by side."""
+
+from __future__ import annotations
+
+import click
+
+from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.chosen import chosen_options
+from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.compare_text import print_comparison
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.settings import total_bytes
+from kafkalog.recovery.compare import compare
+
+__all__ = ["command"]
+
+
+@click.command(name="compare")
+@PATHS
+@chosen_options
+@click.option("--json", "as_json", is_flag=True, help="A line for each partition, and one that sums up.")
+def command(
+    paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[int, ...], excluded: tuple[str, ...], as_json: bool
+) -> int:
+    """Put the volumes of several brokers side by side: which copy of each partition is the best, and why.
+
+    Paths are log directories, directories of several, or partition directories; a ZooKeeper data directory tells the
+    ISRs where there is no KRaft metadata. Shows where copies part, by leader epochs and by content, and what is
+    damaged. Reads everything, changes nothing.
+
+    Exit code 0 if all copies are equal and whole, 1 if not, 4 if something could not be read.
+    """
+    with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
+        found = compare(*paths, topics=topics, partitions=numbers, exclude=excluded, on_read=progress.advance)
+    if as_json:
+        print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])
+    else:
+        print_comparison(found)
+    report_findings([*found.findings, *(each for partition in found.partitions for each in partition.findings)])
+    if found.unreadable:
+        return Outcome.IO_ERROR
+    return Outcome.CLEAN if found.is_clean else Outcome.FINDINGS

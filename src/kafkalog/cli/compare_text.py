@@ -1,0 +1,194 @@
+"""A comparison of volumes, for people: a table of all copies, and a paragraph for each partition that is not equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
+
+__all__ = ["print_comparison"]
+
+
+def print_comparison(found: Comparison) -> None:
+    """Everything but the findings, which are for standard error."""
+    print_table(
+        "copies",
+        ["partition", "copy", "start", "end", "high watermark", "epoch", "records", "damage", "standing"],
+        [
+            [
+                f"{each.topic}-{each.partition}",
+                each.label(copy),
+                *_numbers(copy),
+                "" if copy.damage is None else f"{copy.damage.code}, {copy.records_behind_damage} behind",
+                _standing(each, copy),
+            ]
+            for each in found.partitions
+            for copy in each.copies
+        ],
+    )
+    with LineWriter() as writer:
+        for each in found.partitions:
+            if not each.is_clean:
+                writer.write("")
+                writer.write(escape_controls(f"{each.topic}-{each.partition}: {' '.join(_sentences(each))}"))
+        writer.write("")
+        for line in _end(found):
+            writer.write(escape_controls(line))
+
+
+def _numbers(copy: CopyReport) -> list[object]:
+    if copy.error is not None:
+        return [None] * 5
+    return [copy.log_start_offset, copy.log_end_offset, copy.high_watermark, copy.last_epoch, copy.records]
+
+
+def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
+    """The copy against the best one, in a few words."""
+    if copy.error is not None:
+        return "unreadable"
+    if copy is partition.best:
+        return "best" if len(partition.copies) > 1 else "the only copy"
+    difference = copy.difference
+    words = []
+    if copy.diverges and copy.past is not None:
+        words.append(f"diverges at {copy.past.offset}")
+    elif difference is not None and difference.other_bytes is not None:
+        words.append(f"other bytes at {difference.other_bytes[0].offset}")
+    if difference is not None and difference.lacks is not None and not copy.diverges:
+        words.append(f"lacks {difference.lacks_records} records")
+    if difference is not None and difference.has_alone is not None and not copy.diverges:
+        words.append(f"has {difference.has_alone_records} more")
+    if partition.best is not None and copy.log_start_offset != partition.best.log_start_offset:
+        words.append(f"starts at {copy.log_start_offset}")
+    return ", ".join(words) or ("other end" if partition.differs(copy) else "same")
+
+
+def _sentences(partition: PartitionComparison) -> Iterator[str]:
+    best = partition.best
+    if best is None:
+        yield "No copy can be read."
+    else:
+        yield f"The best copy is {_named(partition, best)}: {partition.why}.{_election(partition)}"
+    for copy in partition.copies:
+        if copy.error is not None:
+            yield f"{copy.path} cannot be read: {copy.error}."
+            continue
+        yield from _damage(partition, copy)
+        if best is not None and copy is not best:
+            yield from _against(partition, copy, best)
+    for node in partition.missing:
+        yield f"Broker {node} should hold a copy by the cluster's own memory; none stands in its volumes given here."
+    if best is not None and (best.damage is not None or _some_have_more(partition)):
+        yield "`kafkalog merge` makes one log of what all of them hold."
+
+
+def _named(partition: PartitionComparison, copy: CopyReport) -> str:
+    label = partition.label(copy)
+    return label if label == copy.path else f"that of {label} ({copy.path})"
+
+
+def _some_have_more(partition: PartitionComparison) -> bool:
+    return any(
+        copy.difference is not None and copy.difference.has_alone is not None and not copy.diverges
+        for copy in partition.copies
+    )
+
+
+def _election(partition: PartitionComparison) -> str:
+    state, best = partition.replica_state, partition.best
+    if state is None or best is None:
+        return ""
+    if not state.may_lead:
+        return " The cluster's own memory names no replica that may lead."
+    nodes = ", ".join(map(str, state.may_lead))
+    who = f"the ISR {nodes}" if state.isr else f"no ISR, and {nodes} as eligible to lead"
+    if best.in_sync is None:
+        return f" The cluster's own memory has {who}."
+    if best.in_sync:
+        return f" The cluster's own memory has {who}: Kafka may elect it."
+    return f" But the cluster's own memory has {who}: Kafka would elect none but these."
+
+
+def _damage(partition: PartitionComparison, copy: CopyReport) -> Iterator[str]:
+    damage = copy.damage
+    if damage is None:
+        return
+    behind = (
+        f"{copy.records_behind_damage} sound records stand" if copy.records_behind_damage else "nothing sound stands"
+    )
+    more = f", and {copy.damaged_places - 1} more damaged places" if copy.damaged_places > 1 else ""
+    yield (
+        f"{_subject(partition, copy)} is damaged: {damage.code} in {damage.file} at byte {damage.position} "
+        f"({damage.detail}); {behind} behind it{more}."
+    )
+
+
+def _subject(partition: PartitionComparison, copy: CopyReport) -> str:
+    label = partition.label(copy)
+    return label if label == copy.path else label.capitalize()
+
+
+def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport) -> Iterator[str]:
+    difference, past = copy.difference, copy.past
+    subject, other = _subject(partition, copy), partition.label(best)
+    if difference is None:
+        return
+    if copy.diverges and past is not None:
+        until = f"leader epoch {past.epoch} up to offset {past.offset}" if past.epoch is not None else "no leader epoch"
+        seen = copy.high_watermark is not None and copy.high_watermark > past.offset
+        read = f" Consumers may have read them: its high watermark was {copy.high_watermark}." if seen else ""
+        yield (
+            f"{subject} diverges: both have {until} in common, and behind it {copy.records_cut} records are its own, "
+            f"up to offset {copy.log_end_offset - 1}; Kafka would cut them off when it follows {other}.{read}"
+        )
+    elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
+        yield (
+            f"The high watermark of {partition.label(copy)} was {copy.high_watermark}: consumers may have read more "
+            f"than {other} has."
+        )
+    if difference.other_bytes is not None:
+        here, there = difference.other_bytes
+        yield (
+            f"{subject} holds other bytes than {other} from offset {max(here.offset, there.offset)} on, in "
+            f"{difference.other_batches} batches: {here.path} at byte {here.position}, {there.path} at byte "
+            f"{there.position}."
+        )
+        if difference.only_epoch_differs:
+            yield "They differ in nothing but the leader epoch, which no checksum covers."
+    if difference.lacks is not None:
+        cause = ", where it is damaged" if difference.lacks_for_damage else ""
+        yield (
+            f"{subject} lacks {difference.lacks_records} records that {other} has, the first at offset "
+            f"{difference.lacks.offset}{cause}; its log ends at {copy.log_end_offset}."
+        )
+    if difference.has_alone is not None and not copy.diverges:
+        cause = ", where that is damaged" if difference.has_alone_for_damage else ""
+        place = difference.has_alone
+        yield (
+            f"{subject} has {difference.has_alone_records} records that {other} lacks, the first at offset "
+            f"{place.offset} ({place.path}, byte {place.position}){cause}."
+        )
+    if copy.log_start_offset != best.log_start_offset:
+        yield f"{subject} begins at offset {copy.log_start_offset}, {other} at {best.log_start_offset}."
+    if difference.cleaned:
+        yield f"{difference.cleaned} batches differ by compaction alone, which is no difference between the logs."
+
+
+def _not(count: int) -> str:
+    return "" if not count else "; 1 is not" if count == 1 else f"; {count} are not"
+
+
+def _end(found: Comparison) -> Iterator[str]:
+    """Where brokers stand, where ISRs are from, what was not looked at, and the sum."""
+    if found.memory is not None:
+        yield f"ISRs: from {found.memory}"
+    elif found.memory_problem is not None:
+        yield f"ISRs are not known: {found.memory_problem}"
+    for path in found.left_out:
+        yield f"left out: {path}"
+    for path, reason in found.unreadable:
+        yield f"cannot be read: {path}: {reason}"
+    wrong = sum(not each.is_clean for each in found.partitions)
+    count = len(found.partitions)
+    yield f"{count - wrong} of {count} partitions are equal and whole" + _not(wrong)

@@ -1,0 +1,104 @@
+"""A merge, for people: where everything came from, what is missing, and what is wrong with which copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.recovery.merge_result import CopyShare, MergedDirectory, MergeResult
+
+__all__ = ["print_directory", "print_partition"]
+
+_SHOWN_GAPS = 20
+
+
+def print_partition(result: MergeResult) -> None:
+    """The ranges of one partition, and what there is to say of it."""
+    print_table(
+        f"merged into {escape_controls(result.target or '')}",
+        ["first offset", "last offset", "from"],
+        [[each.first_offset, each.last_offset, each.source] for each in result.ranges],
+    )
+    with LineWriter() as writer:
+        if result.range_count > len(result.ranges):
+            writer.write(f"and {result.range_count - len(result.ranges)} more ranges")
+        for line in _sentences(result):
+            writer.write(escape_controls(line))
+
+
+def print_directory(merged: MergedDirectory) -> None:
+    """A line for each partition, and what there is to say of them."""
+    print_table(
+        f"merged into {escape_controls(merged.target)}",
+        ["partition", "start", "end", "records", "copies", "offsets missing", "from"],
+        [
+            [
+                f"{each.topic}-{each.partition}",
+                each.log_start_offset,
+                each.log_end_offset,
+                each.records_kept,
+                len(each.copies),
+                each.offsets_missing,
+                ", ".join(copy.path for copy in each.copies if copy.batches),
+            ]
+            for each in merged.partitions
+        ],
+    )
+    with LineWriter() as writer:
+        for each in merged.partitions:
+            for line in _sentences(each):
+                writer.write(escape_controls(f"{each.topic}-{each.partition}: {line}"))
+        for name, reason in merged.refused:
+            writer.write(escape_controls(f"{name} was not merged: {reason}"))
+        for path in merged.left_out:
+            writer.write(escape_controls(f"left out: {path}"))
+        for path, reason in merged.unreadable:
+            writer.write(escape_controls(f"cannot be read: {path}: {reason}"))
+        writer.write(
+            "there is no meta.properties: before a broker is started on it, put that of the broker there whose "
+            "directory it is to be"
+        )
+
+
+def _sentences(result: MergeResult) -> Iterator[str]:
+    for first, last in result.gaps[:_SHOWN_GAPS]:
+        yield f"no copy has offsets {first} to {last}"
+    if result.gap_count > _SHOWN_GAPS:
+        more = result.gap_count - _SHOWN_GAPS
+        yield f"and {more} more ranges that no copy has; in all {result.offsets_missing} offsets"
+    if result.ends_below_high_watermark:
+        yield (
+            f"the log ends at {result.log_end_offset}, below the high watermark {result.high_watermark}: committed "
+            "records are in no copy"
+        )
+    for copy in result.copies:
+        yield from _of_copy(copy)
+
+
+def _batches(count: int) -> str:
+    return "1 batch" if count == 1 else f"{count} batches"
+
+
+def _of_copy(copy: CopyShare) -> Iterator[str]:
+    if copy.error is not None:
+        yield f"{copy.path} cannot be read: {copy.error}"
+    if copy.damage is not None:
+        damage = copy.damage
+        more = f", and {copy.damaged_places - 1} more places" if copy.damaged_places > 1 else ""
+        yield f"damaged: {damage.file} at byte {damage.position}: {damage.code} ({damage.detail}){more}"
+    if copy.lacks_records:
+        yield f"{copy.path} lacks {copy.lacks_records} of these records, the first at offset {copy.lacks_from}"
+    if copy.dropped_from is not None:
+        place = copy.dropped_from
+        yield (
+            f"{_batches(copy.dropped_batches)} ({copy.dropped_records} records) of {copy.path} gave way to a newer "
+            f"leader epoch, the first at offset {place.offset} ({place.path}, byte {place.position})"
+        )
+    if copy.cleaned_batches:
+        yield f"{_batches(copy.cleaned_batches)} of {copy.path} stay out: compaction has cleaned the best copy there"
+    if copy.passed_from is not None:
+        place = copy.passed_from
+        yield (
+            f"{_batches(copy.passed_batches)} of {copy.path} have offsets that another copy gave with other bytes, the "
+            f"first at offset {place.offset} ({place.path}, byte {place.position})"
+        )
