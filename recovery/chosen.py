@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import parse_partition_directory
 
 __all__ = ["ALL", "Chosen"]
 
@@ -33,6 +34,18 @@ class Chosen:
         if self.partitions and partition not in self.partitions:
             return False
         return topic not in self.excluded and f"{topic}-{partition}" not in self.excluded
+
+    def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
+        """Of the directories of a log directory those that are wanted; None for all.  `UsageError` if there is none."""
+        if self == ALL:
+            return None
+        parsed = {each: parse_partition_directory(each) for each in names}
+        found = frozenset(
+            each for each, name in parsed.items() if name is not None and self.takes(name.topic, name.partition)
+        )
+        if not found:
+            raise UsageError(f"{root} holds no partition that was asked for")
+        return found
 
 
 ALL = Chosen()

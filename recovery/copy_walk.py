@@ -18,7 +18,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.files import FileSource
 from kafkalog.log.segment import Segment
-from kafkalog.recovery.resync import Expected, find_next_batch
+from kafkalog.recovery.resync import Expected, Resync
 from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
 
@@ -108,7 +108,7 @@ class CopyWalk:
         if key in self._resumes:
             return self._resumes[key]
         expected = Expected(self._highest + 1, _NO_END if following is None else following, self._epoch)
-        found = find_next_batch(source, at, expected)
+        found = Resync(source).next_batch(at, expected)
         if len(self._resumes) < _MOST_RESUMES:
             self._resumes[key] = found
         return found

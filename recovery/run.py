@@ -20,13 +20,13 @@ from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.choice import sentence_of_loss
+from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import Runs, log_directory_around
 from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
-from kafkalog.recovery.selection import EVERYTHING, Selection
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.workers import OnProgress, Workers
@@ -67,7 +67,7 @@ class RecoveryOptions:
     """a run that another machine began and that is to be completed all the same"""
     accept_loss: bool = False
     """go on where records that can still be read would be dropped"""
-    select: Selection = EVERYTHING
+    select: Chosen = ALL
     """the partitions that are meant"""
 
 
@@ -171,13 +171,13 @@ def _refuse_linked_partition(given: str, real: str) -> None:
         )
 
 
-def _selected(path: PathLike, select: Selection) -> tuple[str, frozenset[str] | None]:
+def _selected(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | None]:
     """As `_root_of`, with the partition directories that are meant."""
     root, only = _root_of(path)
-    if select.is_everything:
+    if select == ALL:
         return root, only
     names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
-    return root, select.of(root, names)
+    return root, select.directories(root, names)
 
 
 def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
@@ -226,7 +226,7 @@ def plan(
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
     topics: TopicFacts | None = None,
-    select: Selection = EVERYTHING,
+    select: Chosen = ALL,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
@@ -269,7 +269,7 @@ def recover(
     expected: Plan | None = None,
     complete: str | None = None,
     accept_loss: bool = False,
-    select: Selection = EVERYTHING,
+    select: Chosen = ALL,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:

@@ -8,13 +8,14 @@ from typing import Any, TypedDict, TypeVar
 
 import click
 
+from kafkalog.cli.chosen import chosen_options
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.properties import decode_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.selection import Selection
+from kafkalog.recovery.chosen import Chosen
 
 __all__ = ["Options", "job_count", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
@@ -52,18 +53,7 @@ def planning_options(function: Function) -> Function:
         click.option(
             "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions looked at at a time [one for each CPU]."
         ),
-        click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic; may be repeated."),
-        click.option(
-            "--partition",
-            "partitions",
-            metavar="N",
-            type=click.IntRange(min=0),
-            multiple=True,
-            help="Only partitions of this number; may be repeated.",
-        ),
-        click.option(
-            "--exclude", metavar="NAME", multiple=True, help="Not this topic, or TOPIC-PARTITION; may be repeated."
-        ),
+        chosen_options,
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
         click.option(
             "--mode", default="safe", show_default=True, metavar="MODE", help="safe, salvage, strict or kafka."
@@ -83,7 +73,7 @@ class Options(TypedDict):
     topic_id: str | None
     repair_bits: Proof | None
     cluster_metadata: bool
-    select: Selection
+    select: Chosen
 
 
 def options_of(
@@ -96,8 +86,8 @@ def options_of(
     repair_bits: str | None,
     cluster_metadata: bool,
     topics: tuple[str, ...],
-    partitions: tuple[int, ...],
-    exclude: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
 ) -> Options:
     """The options as the library takes them."""
     settings: dict[str, str] = {}
@@ -112,11 +102,11 @@ def options_of(
         topic_id=topic_id,
         repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
         cluster_metadata=cluster_metadata,
-        select=Selection(frozenset(topics), frozenset(partitions), frozenset(exclude)),
+        select=Chosen.of(topics, numbers, excluded),
     )
 
 
-_REPEATED = {"config": "--config", "topics": "--topic", "partitions": "--partition", "exclude": "--exclude"}
+_REPEATED = {"config": "--config", "topics": "--topic", "numbers": "--partition", "excluded": "--exclude"}
 _SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id": "--topic-id"}
 
 
