@@ -22,7 +22,17 @@ from kafkalog.recovery.space import refuse_without_room
 from kafkalog.recovery.states import Unexpected
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["Completed", "Done", "act", "complete", "refuse_foreign", "refuse_place", "take_back"]
+__all__ = [
+    "Completed",
+    "Done",
+    "act",
+    "complete",
+    "refuse_foreign",
+    "refuse_others_files",
+    "refuse_out_of_order",
+    "refuse_place",
+    "take_back",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +212,10 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
     Default: the latest, or the latest that has changed a partition directory.
     """
     run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
-    _refuse_others_files(run)
+    refuse_others_files(run)
     if run.is_foreign and run.name != MANIFEST and run_id is None:
         refuse_foreign(runs, None)
-    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
-    if later is not None:
-        raise RecoveryRefused(
-            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
-            "it left: undo that one first; nothing was changed",
-            reason="changed",
-        )
+    refuse_out_of_order(runs, run)
     with _quarantine_of(run) as quarantine:
         disks = Disks(root, quarantine, run.run_id)
         try:
@@ -226,7 +230,18 @@ def _concerns(run: KeptRun, partition: str) -> bool:
     return any(partition == path or path.startswith(partition + "/") for path in _touched(run))
 
 
-def _refuse_others_files(run: KeptRun) -> None:
+def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
+    """Raise `RecoveryRefused` if a later run relies on what this one left."""
+    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
+    if later is not None:
+        raise RecoveryRefused(
+            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
+            "it left: undo that one first; nothing was changed",
+            reason="changed",
+        )
+
+
+def refuse_others_files(run: KeptRun) -> None:
     """Files that have to be made anew are this user's, and could not be given back to another one."""
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
+    from kafkalog.recovery.history import RunInfo, RunState, runs
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
+    from kafkalog.recovery.purging import PurgeResult, purge
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
     from kafkalog.recovery.verify import verify
     from kafkalog.recovery.verify_report import VerifyReport
@@ -99,7 +101,10 @@ _HOMES = {
     "legacy_partition": "kafkalog.log.partitioners",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
+    "PurgeResult": "kafkalog.recovery.purging",
     "RecoveryResult": "kafkalog.recovery.run",
+    "RunInfo": "kafkalog.recovery.history",
+    "RunState": "kafkalog.recovery.history",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
     "decode_batch": "kafkalog.codec.records",
@@ -109,7 +114,9 @@ _HOMES = {
     "open_partition": "kafkalog.log.partition",
     "open_segment": "kafkalog.log.partition",
     "plan": "kafkalog.recovery.run",
+    "purge": "kafkalog.recovery.purging",
     "recover": "kafkalog.recovery.run",
+    "runs": "kafkalog.recovery.history",
     "scan": "kafkalog.codec.scan",
     "undo": "kafkalog.recovery.run",
     "verify": "kafkalog.recovery.verify",
@@ -146,10 +153,13 @@ __all__ = [
     "Plan",
     "ProducerEntry",
     "ProducerState",
+    "PurgeResult",
     "Record",
     "RecordBatch",
     "RecoveryRefused",
     "RecoveryResult",
+    "RunInfo",
+    "RunState",
     "ScanResult",
     "Segment",
     "Severity",
@@ -171,7 +181,9 @@ __all__ = [
     "open_streams",
     "partition_for_key",
     "plan",
+    "purge",
     "recover",
+    "runs",
     "scan",
     "undo",
     "verify",

@@ -109,6 +109,8 @@ COMMANDS = (
     ("plan", "--mode", "kafka"),
     ("recover", "--yes", "--mode", "kafka"),
     ("undo", "--yes"),
+    ("runs",),
+    ("runs", "--purge-older-than", "0", "--yes"),
 )
 
 

@@ -15,6 +15,7 @@ from kafkalog.cli.times import time_text
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command"]
 
@@ -130,7 +131,11 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
     }
 
 
-def _log_dir_object(log_dir: LogDir) -> dict[str, object]:
+def _log_dir_object(log_dir: LogDir, stands: Standing) -> dict[str, object]:
+    return {**_facts(log_dir), "standing": stands.as_dict()}
+
+
+def _facts(log_dir: LogDir) -> dict[str, object]:
     meta = log_dir.meta_properties
     return {
         "path": log_dir.path,
@@ -193,11 +198,13 @@ def _print_segments(summary: _PartitionSummary) -> None:
     )
 
 
-def _title(log_dir: LogDir) -> str:
-    words = _log_dir_object(log_dir)
+def _title(log_dir: LogDir, stands: Standing) -> str:
+    """The title of a log directory's table, and a line for each thing that an operator should know first."""
+    words = _facts(log_dir)
     clean = "stopped cleanly" if words["clean_shutdown"] else "not stopped cleanly"
     known = [f"{name.replace('_', ' ')} {words[name]}" for name in ("cluster_id", "node_id") if words[name] is not None]
-    return escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
+    title = escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
+    return "\n".join([title, *(escape_controls(each) for each in stands.sentences())])
 
 
 @click.command(name="ls")
@@ -210,6 +217,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
     Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.
     """
     inventory = open_all(*paths)
+    stands = {log_dir.path: standing(log_dir.path) for log_dir in inventory.log_dirs}
     with ByteProgress("reading", sum(partition.size for partition in inventory.partitions)) as progress:
         of_log_dirs = [
             (log_dir, [_summarize(partition, progress) for partition in log_dir.partitions])
@@ -224,7 +232,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         print_json(
             {
                 "paths": list(inventory.paths),
-                "log_dirs": [_log_dir_object(log_dir) for log_dir in inventory.log_dirs],
+                "log_dirs": [_log_dir_object(log_dir, stands[log_dir.path]) for log_dir in inventory.log_dirs],
                 "partitions": [
                     _partition_object(each, log_dir) for log_dir, found in of_log_dirs for each in found
                 ] + [_partition_object(each, None) for each in standalone],
@@ -233,7 +241,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         )  # fmt: skip
     else:
         for log_dir, found in of_log_dirs:
-            _print_partitions(_title(log_dir), found)
+            _print_partitions(_title(log_dir, stands[log_dir.path]), found)
         if standalone:
             _print_partitions("pointed at", standalone)
         if with_segments:
