@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
@@ -45,7 +46,7 @@ _WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
 _OWN_FILES = _CHECKPOINTS | _WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
 """Of the log directory: what is read and written here."""
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan", "refuse_unsafe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +268,13 @@ def _through_a_link(after: Tree) -> str | None:
     if path is None:
         return None
     return f"{path} is a symbolic link to nothing, through which a broker would write: remove it"
+
+
+def refuse_unsafe(found: Survey, actions: list[Action], after: Tree) -> None:
+    """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
+    why = _link_in_the_way(found) or _through_a_link(after) or _unsafe(found, actions)
+    if why is not None:
+        raise RecoveryRefused(why, reason="special")
 
 
 def _unsafe(found: Survey, actions: list[Action]) -> str | None:

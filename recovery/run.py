@@ -38,6 +38,7 @@ __all__ = [
     "recover",
     "recover_all",
     "recover_into",
+    "tool_version",
     "undo",
 ]
 
@@ -111,7 +112,8 @@ class UndoResult:
 
 
 @cache
-def _tool_version() -> str:
+def tool_version() -> str:
+    """The version of kafkalog, which a journal names."""
     try:
         return version("kafkalog")
     except PackageNotFoundError:
@@ -364,7 +366,7 @@ class _Directory:
             self._runs,
             made,
             still=lambda: survey(self._fs.root, only=self._only),
-            tool_version=_tool_version(),
+            tool_version=tool_version(),
             withhold_marker=lambda: self._why_not_clean(self._only),
         )
         place = os.path.join(done.place, done.run_id)

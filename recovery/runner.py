@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.recovery.actions import Changes
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
 from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.operations import Disks, describe
 from kafkalog.recovery.permissions import refuse_without_permission
-from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.preparing import finish_document, prepare
 from kafkalog.recovery.quarantine import KeptRun, Runs, new_run_id
 from kafkalog.recovery.space import refuse_without_room
@@ -140,7 +140,7 @@ def _locate(disks: Disks, run: KeptRun, *, to_undo: bool) -> Located:
 def act(
     root: FileSystem,
     runs: Runs,
-    made: Plan,
+    made: Changes,
     *,
     still: Callable[[], Survey],
     tool_version: str,
@@ -174,7 +174,7 @@ def act(
         return Done(run_id, runs.place, withheld)
 
 
-def refuse_place(runs: Runs, made: Plan) -> None:
+def refuse_place(runs: Runs, made: Changes) -> None:
     """Raise `RecoveryRefused` if a plan cannot be done, or what it removes not be kept where it would go."""
     runs.refuse_place()
     refuse_without_permission(made)
@@ -196,7 +196,7 @@ def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
         fs.close()
 
 
-def _refuse_changed(made: Plan, now: Survey) -> None:
+def _refuse_changed(made: Changes, now: Survey) -> None:
     changed = made.survey.first_change(now)
     if changed is not None:
         raise RecoveryRefused(

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.purging import PurgeResult, purge
+    from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
+    from kafkalog.recovery.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
     from kafkalog.recovery.verify import verify
     from kafkalog.recovery.verify_report import VerifyReport
 
@@ -103,8 +106,13 @@ _HOMES = {
     "Plan": "kafkalog.recovery.plan",
     "PurgeResult": "kafkalog.recovery.purging",
     "RecoveryResult": "kafkalog.recovery.run",
+    "Remains": "kafkalog.recovery.remains",
+    "RemainsKind": "kafkalog.recovery.remains",
     "RunInfo": "kafkalog.recovery.history",
     "RunState": "kafkalog.recovery.history",
+    "TakenOut": "kafkalog.recovery.taking_out",
+    "UndeleteResult": "kafkalog.recovery.undeletion",
+    "Undeletion": "kafkalog.recovery.undeletion",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
     "decode_batch": "kafkalog.codec.records",
@@ -113,11 +121,15 @@ _HOMES = {
     "open_all": "kafkalog.log.inventory",
     "open_partition": "kafkalog.log.partition",
     "open_segment": "kafkalog.log.partition",
+    "deleted": "kafkalog.recovery.remains",
     "plan": "kafkalog.recovery.run",
+    "plan_undelete": "kafkalog.recovery.undeletion",
     "purge": "kafkalog.recovery.purging",
     "recover": "kafkalog.recovery.run",
     "runs": "kafkalog.recovery.history",
     "scan": "kafkalog.codec.scan",
+    "undelete": "kafkalog.recovery.undeletion",
+    "undelete_into": "kafkalog.recovery.taking_out",
     "undo": "kafkalog.recovery.run",
     "verify": "kafkalog.recovery.verify",
 }
@@ -158,6 +170,8 @@ __all__ = [
     "RecordBatch",
     "RecoveryRefused",
     "RecoveryResult",
+    "Remains",
+    "RemainsKind",
     "RunInfo",
     "RunState",
     "ScanResult",
@@ -166,12 +180,16 @@ __all__ = [
     "StopReason",
     "StorageError",
     "Stream",
+    "TakenOut",
     "TimestampType",
+    "UndeleteResult",
+    "Undeletion",
     "UndoResult",
     "UsageError",
     "VerifyReport",
     "__version__",
     "decode_batch",
+    "deleted",
     "iter_records",
     "legacy_partition",
     "open",
@@ -181,10 +199,13 @@ __all__ = [
     "open_streams",
     "partition_for_key",
     "plan",
+    "plan_undelete",
     "purge",
     "recover",
     "runs",
     "scan",
+    "undelete",
+    "undelete_into",
     "undo",
     "verify",
 ]

@@ -111,6 +111,8 @@ COMMANDS = (
     ("undo", "--yes"),
     ("runs",),
     ("runs", "--purge-older-than", "0", "--yes"),
+    ("undelete",),
+    ("undelete", "--topic", "t", "--yes"),
 )
 
 

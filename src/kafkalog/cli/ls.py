@@ -9,11 +9,12 @@ import click
 
 from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import escape_controls, print_json, print_table, report_findings
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.times import time_text
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.log import Inventory, LogDir, Partition, open_all
+from kafkalog.log.deleted import deleted_segments
 from kafkalog.log.summary import SegmentSummary, summarize
 from kafkalog.recovery.standing import Standing, standing
 
@@ -128,6 +129,10 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
         "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
         "segments": [_segment_object(each) for each in summary.segments],
         "unfinished_files": list(partition.unfinished),
+        "deleted_segments": [
+            {"base_offset": each.base_offset, "path": each.path, "bytes": each.size}
+            for each in deleted_segments(partition)
+        ],
     }
 
 
@@ -175,6 +180,17 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary]) -> None:
             for each in summaries
         ],
     )
+
+
+def _print_deleted(summaries: list[_PartitionSummary]) -> None:
+    """A line for each partition that holds deleted segments, which no table shows."""
+    with LineWriter() as writer:
+        for each in summaries:
+            segments = deleted_segments(each.partition)
+            if segments:
+                path, total = escape_controls(each.partition.path), sum(segment.size for segment in segments)
+                count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
+                writer.write(f"{path} holds {count} of {total} bytes: `kafkalog undelete` tells what is in them")
 
 
 def _print_segments(summary: _PartitionSummary) -> None:
@@ -244,6 +260,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
             _print_partitions(_title(log_dir, stands[log_dir.path]), found)
         if standalone:
             _print_partitions("pointed at", standalone)
+        _print_deleted(summaries)
         if with_segments:
             for each in summaries:
                 _print_segments(each)

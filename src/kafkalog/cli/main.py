@@ -29,6 +29,7 @@ COMMANDS = {
     "runs": ("kafkalog.cli.runs", "Show what recoveries left, or remove it for good."),
     "staging": ("kafkalog.cli.staging", "Show or remove what killed Spark jobs left beside a log directory."),
     "transactions": ("kafkalog.cli.transactions", "Show producers, transactions, and what hangs."),
+    "undelete": ("kafkalog.cli.undelete", "Show what was deleted and is still there, or put it back."),
     "undo": ("kafkalog.cli.undo", "Take a recovery back, byte for byte."),
     "verify": ("kafkalog.cli.verify", "Check everything, change nothing."),
     "zk": ("kafkalog.cli.zk", "Show the znode tree of a ZooKeeper server at any transaction."),
