@@ -21,7 +21,14 @@ from typing import Any
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.names import LOCK_FILE, PARTITION_METADATA, FileKind, parse_partition_directory, parse_segment_file
+from kafkalog.codec.names import (
+    LOCK_FILE,
+    PARTITION_METADATA,
+    DirectoryState,
+    FileKind,
+    parse_partition_directory,
+    parse_segment_file,
+)
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
 from kafkalog.recovery.actions import Action, ActionKind, difference
@@ -133,6 +140,7 @@ class Wanted:
     topic_id: str | None
     config: Mapping[str, str]
     at: int | None
+    hold: bool
 
 
 @checked
@@ -146,10 +154,11 @@ def plan_undelete(
     topic_id: str | None = None,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
+    hold: bool = False,
 ) -> Undeletion:
     """What `undelete` would do; reads only.  Arguments and refusals are those of `undelete`."""
     check_topic_name(as_topic)
-    wanted = Wanted(topic, partitions, source, as_topic, check_topic_id(topic_id), config or {}, at)
+    wanted = Wanted(topic, partitions, source, as_topic, check_topic_id(topic_id), config or {}, at, hold)
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
 
@@ -165,6 +174,7 @@ def undelete(
     topic_id: str | None = None,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
+    hold: bool = False,
     quarantine: PathLike | None = None,
     expected: Undeletion | None = None,
 ) -> UndeleteResult:
@@ -174,14 +184,16 @@ def undelete(
     broker needs beside the logs is made anew.  `source` is the name of one such directory, where several are of one
     partition; `as_topic` is another topic to put directories back as; `topic_id` is the id that the cluster knows the
     topic by (default: that of an empty partition which stands in the place, that in the metadata log, or the own).
-    `config`, `at` and `quarantine` are as for `recover`; `expected` is what `plan_undelete` said: if the directory is
-    no longer what that was made from, nothing is done.  `undo` takes it back.
+    With `hold`, `-delete` directories only become `-stray`, which no broker removes, so that one can be started and
+    the topic be created again before they are put back.  `config`, `at` and `quarantine` are as for `recover`;
+    `expected` is what `plan_undelete` said: if the directory is no longer what that was made from, nothing is done.
+    `undo` takes it back.
 
     Raises `RecoveryRefused`, and then nothing was changed, if there is nothing, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was cut short.
     """
     check_topic_name(as_topic)
-    wanted = Wanted(topic, partitions, source, as_topic, check_topic_id(topic_id), config or {}, at)
+    wanted = Wanted(topic, partitions, source, as_topic, check_topic_id(topic_id), config or {}, at, hold)
     with ExitStack() as stack:
         fs = FileSystem(root_of_runs(path))
         stack.callback(fs.close)
@@ -234,6 +246,8 @@ def check_topic_name(text: str | None) -> None:
 def _plan(stack: ExitStack, root: str, wanted: Wanted) -> Undeletion:
     whole = stack.enter_context(survey(root))
     chosen = _chosen(whole, wanted)
+    if wanted.hold:
+        return _hold(stack, root, chosen)
     target_of = {each.directory: _target(each, wanted) for each in chosen}
     _refuse_collisions(chosen, target_of)
     names = frozenset({*target_of, *target_of.values()})
@@ -267,6 +281,27 @@ def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
                 reason="several",
             )
     return found
+
+
+def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
+    """Give the directories a name under which a broker lets them be (`LogManager.loadLog`, `addStrayLog`)."""
+    actions, held = [], []
+    for each in chosen:
+        if each.kind is RemainsKind.SEGMENTS:
+            raise RecoveryRefused(
+                f"{each.directory} lives, and a broker that starts removes its deleted segments at once: put them "
+                "back, or take them out with --into",
+                reason="segments",
+            )
+        if each.kind is RemainsKind.STRAY:
+            raise RecoveryRefused(f"{each.directory} is one that no broker removes already", reason="nothing")
+        target = each.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
+        actions.append(Action(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
+        end = each.segments[0].base_offset if each.last_offset is None else each.last_offset + 1
+        held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
+    found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
+    refuse_unsafe(found, actions, found.tree())
+    return Undeletion(root, found, actions, tuple(held))
 
 
 def _target(each: Remains, wanted: Wanted) -> str:
@@ -372,9 +407,9 @@ class _Making:
         if is_told and known is None and self.wanted.topic_id is None:
             raise RecoveryRefused(
                 f"the cluster does not know {topic}, so a broker would rename {target} -stray: create the topic again "
-                "with as many partitions, stop the broker before it removes what was deleted (file.delete.delay.ms) "
-                "and undelete then; or write it into a directory of its own with --into, or give it to another topic "
-                "with --as",
+                "with as many partitions, stop the broker and undelete then (--hold first, and no broker removes it "
+                "meanwhile); or write it into a directory of its own with --into; or give it to another topic with "
+                "--as",
                 reason="topic_id",
             )
         if is_told and known is not None and self.facts.strays([target]):

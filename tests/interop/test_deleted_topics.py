@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_oracle import KafkaOracle
+from kafka_oracle import KafkaOracle, OracleError
 from kafkalog import deleted, open_partition, plan, undelete, undelete_into, undo
 from kafkalog.recovery import RemainsKind
 from real_broker import RealBroker
@@ -62,6 +62,21 @@ def wait_for(what: Callable[[], object]) -> None:
         time.sleep(0.2)
 
 
+def create_again(broker: RealBroker, topic: str, partitions: int) -> None:
+    """As soon as the cluster lets it: a controller with ZooKeeper forgets a topic only after its replicas did."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            broker.create(topic, partitions)
+        except OracleError as error:
+            if "TopicExists" not in f"{error} {error.failure}" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            break
+    wait_for(lambda: all((broker.log_dir / f"{topic}-{number}").is_dir() for number in range(partitions)))
+
+
 def end(broker: RealBroker, how: str) -> None:
     if how == "stopped":
         broker.stop()
@@ -84,8 +99,7 @@ def test_a_topic_that_was_deleted(version: str, mode: str, how: str, broker_of: 
     before, written = broker.records("orders", 2), logs(broker, "orders")
     broker.client("delete", topic="orders")
     wait_for(lambda: len(list(root.glob("orders-*-delete"))) == 2)
-    broker.create("orders", 2)
-    wait_for(lambda: all((root / f"orders-{number}").is_dir() for number in range(2)))
+    create_again(broker, "orders", 2)
     broker.client("ready")
     end(broker, how)
     assert [(each.kind, each.records, each.why_not) for each in deleted(root)] == [
@@ -105,6 +119,34 @@ def test_a_topic_that_was_deleted(version: str, mode: str, how: str, broker_of: 
     assert sum(len(each["records"]) for each in broker.records("orders", 2).values()) == COUNT + 50
     broker.stop()
     assert not list(root.glob("orders-*-stray"))
+
+
+@pytest.mark.parametrize(("version", "mode"), BROKERS)
+def test_a_topic_that_is_held_while_a_broker_deletes_at_once(
+    version: str, mode: str, broker_of: Callable[..., RealBroker]
+) -> None:
+    broker = broker_of(version, mode)
+    root = broker.log_dir
+    broker.create("orders", 2)
+    broker.client("produce", topic="orders", records=records(COUNT, partitions=2))
+    before, written = broker.records("orders", 2), logs(broker, "orders")
+    broker.client("delete", topic="orders")
+    wait_for(lambda: len(list(root.glob("orders-*-delete"))) == 2)
+    broker.kill()
+    undelete(root, "orders", hold=True)
+    broker.configure({"log.segment.delete.delay.ms": 1})
+    broker.start()
+    broker.create("other")
+    broker.client("delete", topic="other")
+    wait_for(lambda: not list(root.glob("other-0*")))  # what is deleted is gone
+    create_again(broker, "orders", 2)
+    broker.stop()
+    undelete(root, "orders")
+    assert is_in_order(root, "orders-0", "orders-1")
+    broker.start()
+    assert broker.records("orders", 2) == before
+    assert logs(broker, "orders") == written
+    broker.stop()
 
 
 @pytest.mark.parametrize(("version", "mode"), BROKERS)

@@ -146,6 +146,27 @@ def test_it_takes_the_place_of_an_empty_log_and_its_topic_id(root: Path, place: 
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 
+def test_held_until_the_topic_is_there_again(root: Path) -> None:
+    """Under the name of a stray no broker removes it; put back it is what it was."""
+    wanted = values(root / "sessions-20-0")
+    gone = delete_directory(root, "sessions-20-0")
+    delete_segments(root, "stock-41-0", 2)
+    before = stamps(root)
+    held_as = gone.name.removesuffix("delete") + "stray"
+    with pytest.raises(RecoveryRefused, match="at once"):
+        undelete(root, "stock-41", hold=True)
+    assert [each.directory for each in undelete(root, "sessions-20", hold=True).done.put_back] == [held_as]
+    assert [each.directory for each in deleted(root, topic="sessions-20")] == [held_as]
+    with pytest.raises(RecoveryRefused, match="no broker removes"):
+        undelete(root, "sessions-20", hold=True)
+    assert kafkalog("undo", root, "--yes").code == 2
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    assert kafkalog("undelete", root, "--topic", "sessions-20", "--hold", "--yes").code == 2
+    undelete(root, "sessions-20")
+    assert values(root / "sessions-20-0") == wanted
+    assert not plan(root / "sessions-20-0").changes
+
+
 @pytest.mark.parametrize("what", ["records", "deleted segments"])
 def test_a_place_that_is_taken(root: Path, what: str) -> None:
     delete_directory(root, "sessions-20-0")
@@ -490,7 +511,7 @@ def test_the_command(root: Path) -> None:
     (told,) = kafkalog("undelete", root, "--topic", "stock-41", "--list", "--json").objects
     assert [each["topic"] for each in told["remains"]] == ["stock-41"]
     finished = kafkalog("undelete", root, "--topic", "stock-41")
-    assert (finished.code, "--yes" in finished.err, "come back" in finished.out) == (3, True, True)
+    assert (finished.code, "--yes" in finished.err, "records; offsets 0 to" in finished.out) == (3, True, True)
     assert kafkalog("undelete", root, "--topic", "nothing", "--yes").code == 3
     assert kafkalog("undelete", root, "--into", root.with_name("new")).code == 64
     assert first_difference(dict(stamps(root)), dict(before)) == ""

@@ -65,7 +65,7 @@ def _print(*lines: str) -> None:
 
 def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]) -> list[str]:
     lines = [
-        f"{each.source} -> {each.directory}: {each.records} records come back; offsets {each.log_start_offset} to "
+        f"{each.source} -> {each.directory}: {each.records} records; offsets {each.log_start_offset} to "
         f"{each.log_end_offset - 1}; topic id {each.topic_id or 'none'}"
         for each in put_back
     ]
@@ -90,6 +90,7 @@ def _confirm(made: Undeletion, topic: str) -> bool:
 @click.option("--as", "as_topic", metavar="TOPIC", help="Put a deleted partition back as one of this topic.")
 @click.option("--topic-id", metavar="ID", help="The topic's id in the cluster [that of the empty partition in the "
               "place, that of the metadata log, or the own].")  # fmt: skip
+@click.option("--hold", is_flag=True, help="Only keep a broker from removing it: -delete directories become -stray.")
 @click.option("--into", metavar="DIR", help="Write it into this new directory, and leave PATH as it is.")
 @click.option("--config", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name; may be repeated.")
 @click.option("--at", type=int, metavar="EPOCH_MS", help="The time that counts as now.")
@@ -104,6 +105,7 @@ def command(
     source: str | None,
     as_topic: str | None,
     topic_id: str | None,
+    hold: bool,
     into: str | None,
     config: tuple[str, ...],
     at: int | None,
@@ -117,8 +119,8 @@ def command(
     is put back under the broker's lock and with a journal; `undo` takes that back.  A broker removes what it deleted
     when file.delete.delay.ms is over, and .deleted segments at its next start: undelete before that.
 
-    A KRaft cluster does not know a deleted topic's id any more.  Create the topic again, stop the broker and undelete:
-    the log takes the place of the empty one.
+    A KRaft cluster does not know a deleted topic's id any more.  With the broker stopped, undelete with --hold; start
+    it, create the topic again, stop it and undelete: the log takes the place of the empty one.
 
     Exit code 0 for a list, 2 if something was put back or written, 3 if it declined.
     """
@@ -128,6 +130,8 @@ def command(
         return _list(path, topic, numbers, quarantine, as_json)
     settings = parse_settings(config)
     if into is not None:
+        if hold:
+            raise UsageError("--hold and --into do not go together")
         taken = undelete_into(
             path, into, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
             config=settings, at=at, quarantine=quarantine,
@@ -142,15 +146,16 @@ def command(
     made = None
     if not yes or not as_json:
         made = plan_undelete(
-            path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings, at=at
-        )
+            path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+            at=at, hold=hold,
+        )  # fmt: skip
         if not as_json:
             _print(*_told(made.put_back, made.left, made.notes))
         if not yes and not _confirm(made, topic):
             return Outcome.REFUSED
     result = undelete(
         path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings, at=at,
-        quarantine=quarantine, expected=made,
+        hold=hold, quarantine=quarantine, expected=made,
     )  # fmt: skip
     if as_json:
         print_json(result.as_dict())
