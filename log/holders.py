@@ -15,7 +15,15 @@ from pathlib import Path
 
 from kafkalog.codec.names import LOCK_FILE
 
-__all__ = ["TAKING", "held_by_others", "held_by_us", "is_under_its_name", "note_given_back", "note_taken"]
+__all__ = [
+    "TAKING",
+    "held_by_others",
+    "held_by_us",
+    "is_under_its_name",
+    "note_given_back",
+    "note_taken",
+    "told_held_by_others",
+]
 
 _LOCKS = Path("/proc/locks")
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -81,15 +89,20 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 def held_by_others(root: str) -> bool:
     """Whether anybody but this process holds the lock of the log directory `root`; True where that cannot be told."""
+    return told_held_by_others(root) is not False
+
+
+def told_held_by_others(root: str) -> bool | None:
+    """The same, with None where it cannot be told; nothing is created, changed or waited for."""
     path = os.path.join(root, LOCK_FILE)
     try:
         status = os.lstat(path)
     except FileNotFoundError:
         return False
     except OSError:
-        return True
+        return None
     if not stat.S_ISREG(status.st_mode):
-        return True
+        return None
     with TAKING:
         if (status.st_dev, status.st_ino) in _OURS:
             return False
@@ -99,11 +112,11 @@ def held_by_others(root: str) -> bool:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            return True
+            return None
         try:
             answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         except OSError:
-            return True
+            return None
         finally:
             os.close(descriptor)
     return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)

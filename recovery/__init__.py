@@ -1,15 +1,35 @@
-"""Recovery: decide purely, act under lock and journal, destroy nothing, be stoppable anywhere and undoable."""
+"""Recovery: what is wrong with a log directory, what the broker would do, what we do, and how to take it back."""
+
+from typing import TYPE_CHECKING, Any
 
 if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
-from kafkalog.recovery.compare import compare
-from kafkalog.recovery.comparison import Comparison
-from kafkalog.recovery.merge import merge_directories, merge_preview, merge_replicas
-from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.comparison import Comparison
+    from kafkalog.recovery.history import RunInfo, RunState, runs
+    from kafkalog.recovery.merge import merge_directories, merge_preview, merge_replicas
+    from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
+    from kafkalog.recovery.purging import PurgeResult, purge
+    from kafkalog.recovery.remains import Remains, RemainsKind, deleted
+    from kafkalog.recovery.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
+
+_HOMES = {
+    "comparison": ("Comparison",),
+    "history": ("RunInfo", "RunState", "runs"),
+    "merge": ("merge_directories", "merge_preview", "merge_replicas"),
+    "merge_result": ("MergeResult", "MergedDirectory"),
+    "purging": ("PurgeResult", "purge"),
+    "remains": ("Remains", "RemainsKind", "deleted"),
+    "taking_out": ("TakenOut", "undelete_into"),
+    "undeletion": ("UndeleteResult", "Undeletion", "plan_undelete", "undelete"),
+}
+"""Module -> names that are imported when somebody asks for them: most who look at a directory need none."""
 
 __all__ = [
     "Comparison",
@@ -17,13 +37,35 @@ __all__ = [
     "MergedDirectory",
     "Mode",
     "Plan",
+    "PurgeResult",
     "RecoveryResult",
+    "Remains",
+    "RemainsKind",
+    "RunInfo",
+    "RunState",
+    "TakenOut",
+    "UndeleteResult",
+    "Undeletion",
     "UndoResult",
-    "compare",
+    "deleted",
     "merge_directories",
     "merge_preview",
     "merge_replicas",
     "plan",
+    "plan_undelete",
+    "purge",
     "recover",
+    "runs",
+    "undelete",
+    "undelete_into",
     "undo",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
+
+            return getattr(import_module(f"kafkalog.recovery.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

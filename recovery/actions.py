@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -22,7 +23,7 @@ from kafkalog.codec.names import (
 from kafkalog.recovery.broker.tree import Content, Slice, Tree, join, same_bytes
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["READ_BY_A_BROKER", "WRITTEN_AT_STOP", "Action", "ActionKind", "difference"]
+__all__ = ["READ_BY_A_BROKER", "WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; mode kafka leaves them as they are."""
@@ -68,6 +69,26 @@ class Action:
         """Plain values for JSON; what does not apply is left out."""
         values = {"kind": str(self.kind), "path": self.path, "size": self.size, "target": self.target}
         return {name: value for name, value in values.items() if value is not None}
+
+
+class Changes(Protocol):
+    """What is to be done to one log directory: a plan of `recover`, or of another command."""
+
+    @property
+    def root(self) -> str:
+        """The log directory."""
+
+    @property
+    def mode(self) -> str:
+        """What does it, in a word; the journal says so."""
+
+    @property
+    def survey(self) -> Survey:
+        """What it was made from."""
+
+    @property
+    def actions(self) -> list[Action]:
+        """In order."""
 
 
 class _Difference:

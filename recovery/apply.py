@@ -30,7 +30,7 @@ from kafkalog.recovery.states import (
     Whole,
 )
 
-__all__ = ["Located", "locate", "roll_back", "roll_forward"]
+__all__ = ["Located", "locate", "refuse_newcomers", "roll_back", "roll_forward"]
 
 _SECTOR = 512
 
@@ -150,7 +150,7 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
             status = disks.at(place)[0].status(disks.at(place)[1])
             raise Unexpected(place, "is not there" if status is None else "was changed")
     position = possible[-1][1] if to_undo else possible[0][0]
-    _refuse_newcomers(disks, script, position)
+    refuse_newcomers(disks, script, position)
     return Located(journal, script, position)
 
 
@@ -158,8 +158,8 @@ def _is_open(low: int, high: int, possible: list[tuple[int, int]]) -> bool:
     return any(low <= last and first <= high for first, last in possible)
 
 
-def _refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
-    """Nothing new stands in the directories that the run touches."""
+def refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
+    """Raise `Unexpected` if anything new stands in the directories that the run touches."""
     timeline = script.timeline
     for place in timeline.places():
         if place.in_run or timeline.at(place, position) != A_DIRECTORY:

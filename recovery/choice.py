@@ -20,7 +20,7 @@ from kafkalog.recovery.soundness import log_segments
 from kafkalog.recovery.topic_facts import TopicFacts
 from kafkalog.recovery.ways import LostRange, Measured, Unit, Way, WayName, logs_of, measure, recommended, total
 
-__all__ = ["Comparison", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
+__all__ = ["Choice", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
 
 _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
@@ -34,7 +34,7 @@ OtherCopy = Callable[[Unit, int], Measured | None]
 
 
 @dataclass(slots=True)
-class Comparison:
+class Choice:
     """The ways of a log directory in all, and of each partition in which they differ."""
 
     ways: list[Way] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Comparison:
         return recommended(self.ways)
 
 
-def sentence_of_loss(comparison: Comparison) -> str:
+def sentence_of_loss(comparison: Choice) -> str:
     """Why recovery asks for consent, and what would lose less."""
     own = comparison.own
     hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost}
@@ -200,7 +200,7 @@ def compare_ways(
     cluster_metadata: bool = False,
     repair: Proof | None = None,
     other_copy: OtherCopy | None = None,
-) -> Comparison:
+) -> Choice:
     """Count what each way leaves.
 
     `own` is the result of the plan itself, None if that is the broker's; `own_way` and `own_options` say which way that
@@ -266,8 +266,8 @@ def _compared(
     hurt: Sequence[Unit],
     outcomes: Sequence[_Outcome],
     other_copy: OtherCopy | None,
-) -> Comparison:
-    comparison = Comparison()
+) -> Choice:
+    comparison = Choice()
     names = {unit.name for unit in hurt}
     own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
     comparison.own, comparison.own_by_partition = total(own.values()), own

@@ -7,7 +7,8 @@ The name of the document says how far the run is:
 * `manifest.json`: it has ended;
 * `undoing.json`: it is being taken back;
 * `undone.json`: it was taken back;
-* `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed.
+* `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed;
+* `purging.json`: what it saved is being removed for good.
 
 A journal comes from the disk, so it is not believed: a checksum is no signature.  Every path in it must lie below the
 log directory beside which it was found, and it never says where in the quarantine anything is: that follows from the
@@ -31,6 +32,7 @@ __all__ = [
     "JOURNAL",
     "MANIFEST",
     "PREPARING",
+    "PURGING",
     "SUPERSEDED",
     "UNDOING",
     "UNDONE",
@@ -48,6 +50,7 @@ MANIFEST = "manifest.json"
 UNDOING = "undoing.json"
 UNDONE = "undone.json"
 SUPERSEDED = "superseded.json"
+PURGING = "purging.json"
 _VERSION = 2
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.actions import ActionKind, Changes
 
 __all__ = ["refuse_without_permission"]
 
 
-def refuse_without_permission(made: Plan) -> None:
+def refuse_without_permission(made: Changes) -> None:
     """Raise `RecoveryRefused` if a step, or undoing it, would end with a permission denied; root may do all of it."""
     if os.geteuid() == 0:
         return
@@ -28,7 +27,7 @@ def refuse_without_permission(made: Plan) -> None:
             _refuse_unless(made, action.path, os.R_OK, "read", needs_owner=False)
 
 
-def _refuse_unless(made: Plan, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
+def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
     full = os.path.join(made.root, path) if path else made.root
     if not os.access(full, how, effective_ids=True):
         why = f"may not be {done}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -24,7 +25,7 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal, Tree
-from kafkalog.recovery.choice import Comparison, compare_ways
+from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, topic_ids
@@ -43,7 +44,7 @@ _WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
 _OWN_FILES = _CHECKPOINTS | _WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
 """Of the log directory: what is read and written here."""
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan"]
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan", "refuse_unsafe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +95,18 @@ class Plan:
     """where the topics' settings came from"""
     declined: dict[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is, while others are recovered"""
-    comparison: Comparison = field(default_factory=Comparison)
+    choice: Choice = field(default_factory=Choice)
     """what each way of recovering keeps and loses"""
 
     @property
     def needs_consent(self) -> bool:
         """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
-        return self.mode is not Mode.KAFKA and self.comparison.own.sound_lost > 0
+        return self.mode is not Mode.KAFKA and self.choice.own.sound_lost > 0
 
     @property
     def is_worth_a_look(self) -> bool:
         """Something would be changed, is declined or cannot be read."""
-        lost = self.comparison.own.records_lost or self.comparison.own.damage_left
+        lost = self.choice.own.records_lost or self.choice.own.damage_left
         return bool(self.changes or self.refusal is not None or self.declined or lost)
 
     @property
@@ -115,7 +116,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        best = self.comparison.recommended
+        best = self.choice.recommended
         return {
             "path": self.root,
             "mode": str(self.mode),
@@ -123,7 +124,7 @@ class Plan:
             "refusal": self.refusal,
             "needs_consent": self.needs_consent,
             "declined": dict(self.declined),
-            "ways": [way.as_dict() for way in self.comparison.ways],
+            "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),
             "recommended_needs": [] if best is None else list(best.needs),
             "broker": self.broker.as_dict(),
@@ -134,7 +135,7 @@ class Plan:
         }
 
     def _partition(self, partition: PartitionPlan) -> dict[str, Any]:
-        ways = self.comparison.by_partition.get(partition.name, [])
+        ways = self.choice.by_partition.get(partition.name, [])
         best = recommended(ways)
         return {
             **partition.as_dict(),
@@ -215,7 +216,7 @@ def make_plan(
         plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
     if compare:
-        plan.comparison = compare_ways(
+        plan.choice = compare_ways(
             found.tree(),
             result,
             own,
@@ -226,7 +227,7 @@ def make_plan(
             repair=repair,
         )
     if result.outcome == Outcome.LOADED:
-        plan.broker = replace(forecast, valid_records_lost=plan.comparison.lost_by_kafka())
+        plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
@@ -307,6 +308,13 @@ def _through_a_link(after: Tree) -> str | None:
     if path is None:
         return None
     return f"{path} is a symbolic link to nothing, through which a broker would write: remove it"
+
+
+def refuse_unsafe(found: Survey, actions: list[Action], after: Tree) -> None:
+    """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
+    why = _link_in_the_way(found) or _through_a_link(after) or _unsafe(found, actions)
+    if why is not None:
+        raise RecoveryRefused(why, reason="special")
 
 
 def _unsafe(found: Survey, actions: list[Action]) -> str | None:

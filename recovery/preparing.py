@@ -99,7 +99,8 @@ class _Preparation:
         path = action.path
         match action.kind:
             case ActionKind.RENAME_DIRECTORY:
-                self.refuse_target(action.target)
+                if action.target not in self.given:  # else what has the name now goes first
+                    self.refuse_target(action.target)
                 return Step(action.kind, path, action.target)
             case ActionKind.REMOVE_DIRECTORY:
                 return self.directory(path)

@@ -16,15 +16,35 @@ from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, S
 from kafkalog.log.files import read_small
 from kafkalog.recovery.actions import READ_BY_A_BROKER
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, PREPARING, SUPERSEDED, UNDOING, UNDONE, Journal, is_run_id
+from kafkalog.recovery.journal import (
+    JOURNAL,
+    MANIFEST,
+    PREPARING,
+    PURGING,
+    SUPERSEDED,
+    UNDOING,
+    UNDONE,
+    Journal,
+    is_run_id,
+)
 from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE, Pointer, new_owner, read_pointer
 
-__all__ = ["KeptRun", "Runs", "log_directory_around", "new_run_id"]
+__all__ = [
+    "DOCUMENTS",
+    "KeptRun",
+    "Runs",
+    "document_of",
+    "log_directory_around",
+    "new_run_id",
+    "read_run",
+    "run_ids_in",
+]
 
 _JOURNAL_LIMIT = 1 << 28
-_STATES = (UNDONE, SUPERSEDED, UNDOING, MANIFEST, JOURNAL, PREPARING)
-"""the name that counts, where a power cut has left two"""
+DOCUMENTS = (PURGING, UNDONE, SUPERSEDED, UNDOING, MANIFEST, JOURNAL, PREPARING)
+"""names of a run's document; where a power cut has left two, the one that counts comes first"""
+_ENDED = (PURGING, UNDONE, SUPERSEDED)
 _UNFINISHED = (JOURNAL, UNDOING)
 
 
@@ -74,6 +94,30 @@ class KeptRun:
         return self.journal.machine != machine_id()
 
 
+def run_ids_in(place: str) -> list[str]:
+    """Names of runs in a quarantine, in order; none if it is not there."""
+    try:
+        return sorted(filter(is_run_id, os.listdir(place)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot list the quarantine") from error
+
+
+def document_of(place: str, run_id: str) -> str | None:
+    """The name of a run's document; None if it has none."""
+    return next((each for each in DOCUMENTS if os.path.lexists(os.path.join(place, run_id, each))), None)
+
+
+def read_run(place: str, run_id: str, name: str) -> KeptRun:
+    """A run by its document; raises `FormatError`, `LimitExceeded` or `StorageError` if that cannot be read."""
+    path = os.path.join(place, run_id, name)
+    journal = Journal.decode(read_small(path, _JOURNAL_LIMIT), path)
+    if journal.run_id != run_id:
+        raise FormatError("it belongs to another run", source=path)
+    return KeptRun(place, journal, name)
+
+
 class Runs:
     """The runs on one log directory, wherever they are kept; `place` is where a new one goes."""
 
@@ -85,6 +129,11 @@ class Runs:
         self._given = None if place is None else os.path.realpath(place)
         self._places = list(dict.fromkeys([*([self._given] if self._given else []), *remembered, self.default]))
         self._runs: list[KeptRun] | None = None
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Every quarantine in which a run on this directory may be."""
+        return self._places
 
     @property
     def owner(self) -> str | None:
@@ -189,37 +238,23 @@ class Runs:
         return self._runs
 
     def _in(self, place: str) -> list[KeptRun]:
-        try:
-            names = sorted(os.listdir(place))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise StorageError.wrap(error, "cannot list the quarantine") from error
-        found = []
-        for name in filter(is_run_id, names):
-            run = self._read(place, name)
-            if run is not None and self._is_ours(run):
-                found.append(run)
-        return found
+        runs = [self._read(place, run_id) for run_id in run_ids_in(place)]
+        return [run for run in runs if run is not None and self.is_ours(run)]
 
     def _read(self, place: str, run_id: str) -> KeptRun | None:
-        name = next((each for each in _STATES if os.path.lexists(os.path.join(place, run_id, each))), None)
-        if name in (None, UNDONE, SUPERSEDED):
+        name = document_of(place, run_id)
+        if name is None or name in _ENDED:
             return None
-        path = os.path.join(place, run_id, name or "")
         try:
-            journal = Journal.decode(read_small(path, _JOURNAL_LIMIT), path)
-            if journal.run_id != run_id:
-                raise FormatError("it belongs to another run", source=path)
+            return read_run(place, run_id, name)
         except (FormatError, LimitExceeded) as error:
             raise RecoveryRefused(
                 f"{error}; nothing is done while it is there: move {os.path.join(place, run_id)} away to go on "
                 "without that run",
                 reason="journal",
             ) from error
-        return KeptRun(place, journal, name or "")
 
-    def _is_ours(self, run: KeptRun) -> bool:
+    def is_ours(self, run: KeptRun) -> bool:
         """Beside the log directory, whatever it is called by now; elsewhere by the id that both carry, or the path."""
         if run.journal.owner is not None and run.journal.owner == self.owner:
             return True

@@ -42,6 +42,7 @@ __all__ = [
     "recover",
     "recover_all",
     "recover_into",
+    "tool_version",
     "undo",
 ]
 
@@ -124,7 +125,8 @@ class UndoResult:
 
 
 @cache
-def _tool_version() -> str:
+def tool_version() -> str:
+    """The version of kafkalog, which a journal names."""
     try:
         return version("kafkalog")
     except PackageNotFoundError:
@@ -393,7 +395,7 @@ class _Directory:
             raise RecoveryRefused(made.refusal, reason="mode", report=report)
         if made.needs_consent and not self._options.accept_loss:
             report = RecoveryResult(made, None, None, self._earlier).as_dict()
-            raise RecoveryRefused(sentence_of_loss(made.comparison), reason="loss", report=report)
+            raise RecoveryRefused(sentence_of_loss(made.choice), reason="loss", report=report)
         if made.changes:
             refuse_place(self._runs, made)
 
@@ -414,7 +416,7 @@ class _Directory:
             self._runs,
             made,
             still=lambda: survey(self._fs.root, only=self._only),
-            tool_version=_tool_version(),
+            tool_version=tool_version(),
             withhold_marker=lambda: self._why_not_clean(self._only),
             workers=self._workers,
         )

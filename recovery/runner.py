@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.recovery.actions import Action, ActionKind
+from kafkalog.recovery.actions import Action, ActionKind, Changes
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
 from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.operations import Disks, describe
 from kafkalog.recovery.permissions import refuse_without_permission
-from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.preparing import finish_document, prepare
 from kafkalog.recovery.quarantine import KeptRun, Runs, new_run_id
 from kafkalog.recovery.space import refuse_without_room
@@ -24,7 +23,17 @@ from kafkalog.recovery.states import Unexpected
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.workers import Workers
 
-__all__ = ["Completed", "Done", "act", "complete", "refuse_foreign", "refuse_place", "take_back"]
+__all__ = [
+    "Completed",
+    "Done",
+    "act",
+    "complete",
+    "refuse_foreign",
+    "refuse_others_files",
+    "refuse_out_of_order",
+    "refuse_place",
+    "take_back",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ def _locate(disks: Disks, run: KeptRun, *, to_undo: bool) -> Located:
 def act(
     root: FileSystem,
     runs: Runs,
-    made: Plan,
+    made: Changes,
     *,
     still: Callable[[], Survey],
     tool_version: str,
@@ -179,7 +188,7 @@ def act(
         return Done(run_id, runs.place, withheld)
 
 
-def _bytes_of(made: Plan, action: Action) -> int:
+def _bytes_of(made: Changes, action: Action) -> int:
     """What preparing an action has to read or write, about."""
     facts = made.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
@@ -192,7 +201,7 @@ def _bytes_of(made: Plan, action: Action) -> int:
             return before
 
 
-def refuse_place(runs: Runs, made: Plan) -> None:
+def refuse_place(runs: Runs, made: Changes) -> None:
     """Raise `RecoveryRefused` if a plan cannot be done, or what it removes not be kept where it would go."""
     runs.refuse_place()
     refuse_without_permission(made)
@@ -214,7 +223,7 @@ def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
         fs.close()
 
 
-def _refuse_changed(made: Plan, now: Survey) -> None:
+def _refuse_changed(made: Changes, now: Survey) -> None:
     changed = made.survey.first_change(now)
     if changed is not None:
         raise RecoveryRefused(
@@ -230,16 +239,10 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
     Default: the latest, or the latest that has changed a partition directory.
     """
     run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
-    _refuse_others_files(run)
+    refuse_others_files(run)
     if run.is_foreign and run.name != MANIFEST and run_id is None:
         refuse_foreign(runs, None)
-    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
-    if later is not None:
-        raise RecoveryRefused(
-            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
-            "it left: undo that one first; nothing was changed",
-            reason="changed",
-        )
+    refuse_out_of_order(runs, run)
     with _quarantine_of(run) as quarantine:
         disks = Disks(root, quarantine, run.run_id)
         try:
@@ -254,7 +257,18 @@ def _concerns(run: KeptRun, partition: str) -> bool:
     return any(partition == path or path.startswith(partition + "/") for path in _touched(run))
 
 
-def _refuse_others_files(run: KeptRun) -> None:
+def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
+    """Raise `RecoveryRefused` if a later run relies on what this one left."""
+    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
+    if later is not None:
+        raise RecoveryRefused(
+            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
+            "it left: undo that one first; nothing was changed",
+            reason="changed",
+        )
+
+
+def refuse_others_files(run: KeptRun) -> None:
     """Files that have to be made anew are this user's, and could not be given back to another one."""
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

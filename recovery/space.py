@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.recovery.actions import Action, ActionKind
+from kafkalog.recovery.actions import Action, ActionKind, Changes
 from kafkalog.recovery.broker.tree import Zeros
-from kafkalog.recovery.plan import Plan
 
 __all__ = ["refuse_if_full", "refuse_without_room"]
 
 _NEW = "new files"
 
 
-def refuse_without_room(made: Plan, place: str, *, same_mount: bool) -> None:
+def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
     """Raise `RecoveryRefused` if a run would not fit: removed bytes and new files into the quarantine, at `place`.
 
     Where the quarantine is on another file system, whole files are copied there, and new files once more into the log
@@ -30,7 +29,7 @@ def refuse_without_room(made: Plan, place: str, *, same_mount: bool) -> None:
         refuse_if_full(made.root, new, _NEW)
 
 
-def _saved(made: Plan, action: Action, *, same_mount: bool) -> int:
+def _saved(made: Changes, action: Action, *, same_mount: bool) -> int:
     """Bytes of this action that are copied into the quarantine."""
     before = made.survey.files.get(action.path)
     match action.kind:

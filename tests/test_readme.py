@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "recovery.md", ROOT / "docs" / "spark.md")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [block for page in PAGES for block in BLOCK.findall(page.read_text())]
-CODES = {"ls": {1}, "verify": {1}, "plan": {1}, "recover": {2}, "undo": {2}, "dump": {0, 1}}
+CODES = {"ls": {1}, "verify": {1}, "plan": {1}, "recover": {2}, "undo": {2}, "dump": {0, 1}, "runs": {0},
+         "undelete": {0}}  # fmt: skip
 DECLINED = "recover --yes data"
 """It would drop what can still be read."""
 
@@ -38,7 +39,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_there_are_examples() -> None:
     kinds = [kind for kind, _ in BLOCKS]
-    assert kinds.count("console") == 3
+    assert kinds.count("console") == 5
     assert kinds.count("python") == 3
 
 

@@ -51,11 +51,16 @@ if TYPE_CHECKING:
     from kafkalog.log.writer import Log
     from kafkalog.recovery.compare import compare
     from kafkalog.recovery.comparison import Comparison
+    from kafkalog.recovery.history import RunInfo, RunState, runs
     from kafkalog.recovery.merge import merge_directories, merge_preview, merge_replicas
     from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
+    from kafkalog.recovery.purging import PurgeResult, purge
+    from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
+    from kafkalog.recovery.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
     from kafkalog.recovery.verify import verify
     from kafkalog.recovery.verify_report import VerifyReport
 
@@ -106,7 +111,15 @@ _HOMES = {
     "MergedDirectory": "kafkalog.recovery.merge_result",
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
+    "PurgeResult": "kafkalog.recovery.purging",
     "RecoveryResult": "kafkalog.recovery.run",
+    "Remains": "kafkalog.recovery.remains",
+    "RemainsKind": "kafkalog.recovery.remains",
+    "RunInfo": "kafkalog.recovery.history",
+    "RunState": "kafkalog.recovery.history",
+    "TakenOut": "kafkalog.recovery.taking_out",
+    "UndeleteResult": "kafkalog.recovery.undeletion",
+    "Undeletion": "kafkalog.recovery.undeletion",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
     "compare": "kafkalog.recovery.compare",
@@ -119,9 +132,15 @@ _HOMES = {
     "open_all": "kafkalog.log.inventory",
     "open_partition": "kafkalog.log.partition",
     "open_segment": "kafkalog.log.partition",
+    "deleted": "kafkalog.recovery.remains",
     "plan": "kafkalog.recovery.run",
+    "plan_undelete": "kafkalog.recovery.undeletion",
+    "purge": "kafkalog.recovery.purging",
     "recover": "kafkalog.recovery.run",
+    "runs": "kafkalog.recovery.history",
     "scan": "kafkalog.codec.scan",
+    "undelete": "kafkalog.recovery.undeletion",
+    "undelete_into": "kafkalog.recovery.taking_out",
     "undo": "kafkalog.recovery.run",
     "verify": "kafkalog.recovery.verify",
 }
@@ -160,23 +179,32 @@ __all__ = [
     "Plan",
     "ProducerEntry",
     "ProducerState",
+    "PurgeResult",
     "Record",
     "RecordBatch",
     "RecoveryRefused",
     "RecoveryResult",
+    "Remains",
+    "RemainsKind",
+    "RunInfo",
+    "RunState",
     "ScanResult",
     "Segment",
     "Severity",
     "StopReason",
     "StorageError",
     "Stream",
+    "TakenOut",
     "TimestampType",
+    "UndeleteResult",
+    "Undeletion",
     "UndoResult",
     "UsageError",
     "VerifyReport",
     "__version__",
     "compare",
     "decode_batch",
+    "deleted",
     "iter_records",
     "legacy_partition",
     "merge_directories",
@@ -189,8 +217,13 @@ __all__ = [
     "open_streams",
     "partition_for_key",
     "plan",
+    "plan_undelete",
+    "purge",
     "recover",
+    "runs",
     "scan",
+    "undelete",
+    "undelete_into",
     "undo",
     "verify",
 ]

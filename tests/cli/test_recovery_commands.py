@@ -109,6 +109,10 @@ COMMANDS = (
     ("plan", "--mode", "kafka"),
     ("recover", "--yes", "--mode", "kafka"),
     ("undo", "--yes"),
+    ("runs",),
+    ("runs", "--purge-older-than", "0", "--yes"),
+    ("undelete",),
+    ("undelete", "--topic", "t", "--yes"),
 )
 
 

@@ -56,7 +56,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_plan_question_progress_and_last_paragraph(root: Path) -> None:
     before = stamps(root)
-    words = ["recover", root, "--mode", "salvage", "--repair-bits", "structure", *settings()]
+    words: list[str | Path] = ["recover", root, "--mode", "salvage", "--repair-bits", "structure", *settings()]
     seen = on_a_terminal(*words, answer=b"y\n", setup=SLOWLY)
     assert seen.code == 2, seen.text
     text = seen.text
@@ -112,7 +112,7 @@ def test_without_consent_the_choice_is_shown_and_nothing_asked(root: Path) -> No
 )
 def test_interrupted_before_anything_is_changed(moment: str, root: Path) -> None:
     before = stamps(root)
-    words = ["recover", root, "--mode", "salvage", *settings()]
+    words: list[str | Path] = ["recover", root, "--mode", "salvage", *settings()]
     seen = on_a_terminal(*words, answer=b"y\n", setup=interrupted_at(moment))
     assert seen.code == 130, seen.text
     assert "interrupted; nothing was changed" in seen.text
@@ -125,7 +125,7 @@ def test_interrupted_before_anything_is_changed(moment: str, root: Path) -> None
 @pytest.mark.parametrize("moment", ["kafkalog.recovery.operations.Link:do", "kafkalog.recovery.operations.Replace:do"])
 def test_interrupted_while_files_change(moment: str, then: str, root: Path) -> None:
     before, originals = stamps(root), Originals(root)
-    words = ["recover", root, "--mode", "salvage", "--yes", *settings()]
+    words: list[str | Path] = ["recover", root, "--mode", "salvage", "--yes", *settings()]
     seen = on_a_terminal(*words, setup=interrupted_at(moment))
     assert seen.code == 130, seen.text
     assert "Traceback" not in seen.text
@@ -143,7 +143,7 @@ def test_interrupted_while_files_change(moment: str, then: str, root: Path) -> N
 
 
 def test_interrupted_when_all_is_done(root: Path) -> None:
-    words = ["recover", root, "--mode", "salvage", "--yes", *settings()]
+    words: list[str | Path] = ["recover", root, "--mode", "salvage", "--yes", *settings()]
     seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.recover.print_result"))
     assert seen.code == 130
     assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ takes it back", " ".join(seen.lines))

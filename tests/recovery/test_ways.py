@@ -74,7 +74,7 @@ def test_every_way_keeps_what_it_says(family: str, tmp_path: Path, compared: Cal
     counts: dict[str, int] = {}
     for case in recovery_cases([family]):
         before = case.unpack_before(tmp_path / "before")
-        for way in plan(before, **given(case)).comparison.ways:
+        for way in plan(before, **given(case)).choice.ways:
             counts[way.way] = counts.get(way.way, 0) + 1
             wrong += _difference(case, way, before, tmp_path / "root")
         shutil.rmtree(before)
@@ -120,7 +120,7 @@ def test_the_recommended_way_loses_least(tmp_path: Path, compared: Callable[[str
     cases = [case for family in ("bit_flip", "not_under_crc", "random_mix") for case in recovery_cases([family])]
     for case in cases:
         before = case.unpack_before(tmp_path / "before")
-        comparison = plan(before, **given(case)).comparison
+        comparison = plan(before, **given(case)).choice
         best = comparison.recommended
         assert best is not None
         lost = [way.measured.records_lost for way in comparison.ways if way.measured.records_lost is not None]
@@ -134,6 +134,6 @@ def test_what_is_done_with_consent_can_be_undone(tmp_path: Path) -> None:
     root = case.unpack_before(tmp_path / "root")
     before = stamps(root)
     result = recover(root, **given(case), accept_loss=True)
-    assert result.plan.comparison.own.sound_lost == 73
+    assert result.plan.choice.own.sound_lost == 73
     undo(root, result.run_id)
     assert stamps(root) == before

@@ -178,6 +178,10 @@ class RealBroker:
         if code:
             raise self._fail("format", f"ended with {code}")
 
+    def configure(self, settings: Json) -> None:
+        """Settings that differ from the next start on."""
+        self._settings.update(settings)
+
     def start(self) -> None:
         """Start (again) and wait until the broker answers. Raises BrokerError if it does not come up."""
         if self.mode == "zk":

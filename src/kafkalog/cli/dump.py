@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
+from kafkalog.log.deleted import deleted_partitions
 from kafkalog.log.side_files import is_side_file, read_side_file
 
 __all__ = ["command"]
@@ -182,6 +184,8 @@ def _selected(partitions: Sequence[Partition], topics: Sequence[str], numbers: S
 @click.option("--batches", "only_batches", is_flag=True, help="Batches instead of records.")
 @click.option("--all", "everything", is_flag=True, help="All that is in the files: also control records, deleted ones "
               "below the log start offset, aborted ones, and what stands behind damage.")  # fmt: skip
+@click.option("--deleted", is_flag=True, help="Instead of what lives, what was deleted and is still there: -delete "
+              "directories and .deleted segments.")  # fmt: skip
 @click.option(
     "--isolation-level",
     type=click.Choice(ISOLATION_LEVELS),
@@ -212,6 +216,7 @@ def command(
     encoding: str,
     only_batches: bool,
     everything: bool,
+    deleted: bool,
     isolation_level: str,
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
@@ -231,7 +236,8 @@ def command(
     """Print records as a consumer would see them, or batches, or the entries of another file of Kafka's.
 
     PATH is a log directory, a directory of several, a partition directory, a segment, or an index, snapshot or
-    checkpoint file.  Findings go to standard error; the exit code is then 1.
+    checkpoint file.  What was deleted and not yet removed is only printed with --deleted, and apart from what lives.
+    Findings go to standard error; the exit code is then 1.
     """
     wanted = RecordFilter.of(
         start_time=start_time,
@@ -250,7 +256,12 @@ def command(
     findings: list[Finding] = []
     if others:
         inventory = open_all(*others)
-        partitions = _selected(inventory.readable(replica), topics, numbers)
+        partitions = _selected(
+            deleted_partitions(inventory) if deleted else inventory.readable(replica), topics, numbers
+        )
+        if topics and not partitions and not deleted and _selected(deleted_partitions(inventory), topics, numbers):
+            sys.stderr.write(f"{', '.join(map(escape_controls, topics))}: only what was deleted is there; --deleted "
+                             "prints it\n")  # fmt: skip
         findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
         findings.extend(finding for partition in partitions for finding in partition.findings)
     progress = ByteProgress("reading", sum(partition.size for partition in partitions))

@@ -9,12 +9,14 @@ import click
 
 from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import escape_controls, print_json, print_table, report_findings
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.times import time_text
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.log import Inventory, LogDir, Partition, open_all
+from kafkalog.log.deleted import deleted_segments
 from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command"]
 
@@ -127,10 +129,18 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
         "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
         "segments": [_segment_object(each) for each in summary.segments],
         "unfinished_files": list(partition.unfinished),
+        "deleted_segments": [
+            {"base_offset": each.base_offset, "path": each.path, "bytes": each.size}
+            for each in deleted_segments(partition)
+        ],
     }
 
 
-def _log_dir_object(log_dir: LogDir) -> dict[str, object]:
+def _log_dir_object(log_dir: LogDir, stands: Standing) -> dict[str, object]:
+    return {**_facts(log_dir), "standing": stands.as_dict()}
+
+
+def _facts(log_dir: LogDir) -> dict[str, object]:
     meta = log_dir.meta_properties
     return {
         "path": log_dir.path,
@@ -172,6 +182,17 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary]) -> None:
     )
 
 
+def _print_deleted(summaries: list[_PartitionSummary]) -> None:
+    """A line for each partition that holds deleted segments, which no table shows."""
+    with LineWriter() as writer:
+        for each in summaries:
+            segments = deleted_segments(each.partition)
+            if segments:
+                path, total = escape_controls(each.partition.path), sum(segment.size for segment in segments)
+                count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
+                writer.write(f"{path} holds {count} of {total} bytes: `kafkalog undelete` tells what is in them")
+
+
 def _print_segments(summary: _PartitionSummary) -> None:
     print_table(
         escape_controls(summary.partition.path),
@@ -193,11 +214,13 @@ def _print_segments(summary: _PartitionSummary) -> None:
     )
 
 
-def _title(log_dir: LogDir) -> str:
-    words = _log_dir_object(log_dir)
+def _title(log_dir: LogDir, stands: Standing) -> str:
+    """The title of a log directory's table, and a line for each thing that an operator should know first."""
+    words = _facts(log_dir)
     clean = "stopped cleanly" if words["clean_shutdown"] else "not stopped cleanly"
     known = [f"{name.replace('_', ' ')} {words[name]}" for name in ("cluster_id", "node_id") if words[name] is not None]
-    return escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
+    title = escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
+    return "\n".join([title, *(escape_controls(each) for each in stands.sentences())])
 
 
 @click.command(name="ls")
@@ -210,6 +233,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
     Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.
     """
     inventory = open_all(*paths)
+    stands = {log_dir.path: standing(log_dir.path) for log_dir in inventory.log_dirs}
     with ByteProgress("reading", sum(partition.size for partition in inventory.partitions)) as progress:
         of_log_dirs = [
             (log_dir, [_summarize(partition, progress) for partition in log_dir.partitions])
@@ -224,7 +248,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         print_json(
             {
                 "paths": list(inventory.paths),
-                "log_dirs": [_log_dir_object(log_dir) for log_dir in inventory.log_dirs],
+                "log_dirs": [_log_dir_object(log_dir, stands[log_dir.path]) for log_dir in inventory.log_dirs],
                 "partitions": [
                     _partition_object(each, log_dir) for log_dir, found in of_log_dirs for each in found
                 ] + [_partition_object(each, None) for each in standalone],
@@ -233,9 +257,10 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         )  # fmt: skip
     else:
         for log_dir, found in of_log_dirs:
-            _print_partitions(_title(log_dir), found)
+            _print_partitions(_title(log_dir, stands[log_dir.path]), found)
         if standalone:
             _print_partitions("pointed at", standalone)
+        _print_deleted(summaries)
         if with_segments:
             for each in summaries:
                 _print_segments(each)

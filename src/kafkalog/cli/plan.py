@@ -9,12 +9,13 @@ import click
 
 from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import print_json
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import Options, command_words, job_count, options_of, planning_options
 from kafkalog.recovery import Plan, plan
 from kafkalog.recovery.run import known_topics
+from kafkalog.recovery.standing import standing
 
 __all__ = ["command", "make_all", "show"]
 
@@ -34,8 +35,12 @@ def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool, words
     plans = make_all(paths, options, jobs)
     for made in plans:
         if as_json:
-            print_json({**made.as_dict(), "changed": False, "run_id": None})
+            found = standing(made.root).as_dict()
+            print_json({**made.as_dict(), "changed": False, "run_id": None, "standing": found})
         else:
+            with LineWriter() as writer:
+                for sentence in standing(made.root).sentences():
+                    writer.write(escape_controls(f"{made.root}: {sentence}"))
             print_plan(made, words)
     return Outcome.FINDINGS if any(made.is_worth_a_look for made in plans) else Outcome.CLEAN
 

@@ -110,7 +110,7 @@ def command(
             for made in expected:
                 show_plan(made)
                 if made.refusal is None and made.needs_consent and not accept_loss:
-                    raise RecoveryRefused(sentence_of_loss(made.comparison), reason="loss", report=made.as_dict())
+                    raise RecoveryRefused(sentence_of_loss(made.choice), reason="loss", report=made.as_dict())
             acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
             if acting and not _is_confirmed(acting):
                 return Outcome.REFUSED

@@ -34,7 +34,7 @@ def print_result(result: RecoveryResult) -> None:
 
 
 def _kept(result: RecoveryResult) -> str:
-    found = result.plan.comparison.own
+    found = result.plan.choice.own
     if found.records_kept is None:
         kept = "every record that could be read is kept"
     else:

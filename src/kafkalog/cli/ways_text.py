@@ -27,10 +27,10 @@ def command_for(way: Way, path: str, given: Sequence[str] = ()) -> str | None:
 
 def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
     """Nothing where nothing is lost, whichever way is taken; `given` are options that every command repeats."""
-    ways = plan.comparison.ways
+    ways = plan.choice.ways
     if not any(way.measured.records_lost or way.measured.records_lost is None for way in ways):
         return
-    partitions = plan.comparison.by_partition
+    partitions = plan.choice.by_partition
     for name, of_partition in partitions.items() if len(partitions) > 1 else ():
         _table(f"ways for {escape_controls(name)}", of_partition)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
@@ -49,7 +49,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             words = " ".join(map(shlex.quote, [*given, *" ".join(own).split(), "--accept-loss", "--yes"]))
             writer.write(escape_controls("to go on as planned above, and drop what can still be read:"))
             writer.write(escape_controls(f"  kafkalog recover {shlex.quote(plan.root)} {words}"))
-        for name in plan.comparison.by_partition:
+        for name in plan.choice.by_partition:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
                     writer.write(

@@ -1,0 +1,107 @@
+"""How a log directory stands with recovery: a run that did not end, an undo that is possible, a lock that is held.
+
+For whoever shows the directory: reads only, needs no right to write, and raises nothing for what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.files import PathLike
+from kafkalog.log.holders import held_by_us, told_held_by_others
+from kafkalog.log.lock import is_held_here
+from kafkalog.recovery.glance import why_not_undoable
+from kafkalog.recovery.journal import MANIFEST, UNDOING
+from kafkalog.recovery.quarantine import KeptRun, Runs
+
+__all__ = ["Standing", "UnfinishedRun", "standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRun:
+    """A run, or the undo of one, that began and did not end."""
+
+    run_id: str
+    is_foreign: bool
+    """another machine began it: it is completed or taken back only by name"""
+    is_undo: bool
+
+    def sentence(self) -> str:
+        """What it is, and what to do."""
+        where = ", begun on another machine," if self.is_foreign else ""
+        complete = f"`recover --complete {self.run_id}`" if self.is_foreign else "`recover`"
+        if self.is_undo:
+            return (
+                f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` brings "
+                "it to its end"
+            )
+        return (
+            f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` takes it back"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"run_id": self.run_id, "foreign": self.is_foreign, "undo": self.is_undo}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an operator should know of a log directory before anything is done to it."""
+
+    unfinished: tuple[UnfinishedRun, ...] = ()
+    undoable: str | None = None
+    """the latest run, if it has ended and nothing is seen that speaks against undoing it"""
+    locked: bool | None = False
+    """somebody holds the broker's lock, a broker or a recovery; None where that cannot be told"""
+    problem: str | None = None
+    """why the runs cannot be told"""
+
+    def sentences(self) -> list[str]:
+        """One for each thing that stands out; none if nothing does."""
+        told = []
+        if self.locked:
+            told.append("somebody holds the broker's lock: a broker is running on it, or a recovery")
+        elif self.locked is None:
+            told.append("whether a broker is running on it cannot be told: its lock file cannot be looked at")
+        told += [run.sentence() for run in self.unfinished]
+        if self.undoable is not None:
+            told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")
+        if self.problem is not None:
+            told.append(f"which recoveries it has seen cannot be told: {self.problem}")
+        return told
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "unfinished_runs": [run.as_dict() for run in self.unfinished],
+            "undoable_run": self.undoable,
+            "locked": self.locked,
+            "problem": self.problem,
+        }
+
+
+@checked
+def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
+    """How the log directory `root` stands; looks beside it, where its pointer leads, and into `quarantine`."""
+    path = os.path.realpath(root)
+    locked = _locked(path)
+    try:
+        kept = Runs(path, None if quarantine is None else os.fspath(quarantine))
+        unfinished = tuple(UnfinishedRun(run.run_id, run.is_foreign, run.name == UNDOING) for run in kept.unfinished())
+        ended: list[KeptRun] = [run for run in kept.all() if run.name == MANIFEST]
+    except (RecoveryRefused, StorageError) as error:
+        return Standing(locked=locked, problem=str(error))
+    latest = ended[-1] if ended and not unfinished else None
+    undoable = latest.run_id if latest is not None and why_not_undoable(kept, latest) is None else None
+    return Standing(unfinished, undoable, locked)
+
+
+def _locked(root: str) -> bool | None:
+    if is_held_here(root) or held_by_us(root):
+        return True
+    return told_held_by_others(root)

@@ -1,0 +1,238 @@
+"""What was deleted, written as partition directories of a new log directory; what it comes from is only read.
+
+For a cluster that no longer knows the topic, for logs that are damaged or stand where others have been written since,
+and for what a recovery has taken and `undo` can no longer put back.  What is sound is kept, as by mode salvage.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.names import (
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+    segment_file,
+)
+from kafkalog.codec.source import Source
+from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
+from kafkalog.log.files import PathLike
+from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.tree import ContentSource, Slice, Tree, join
+from kafkalog.recovery.fs import PIECE, FileSystem
+from kafkalog.recovery.quarantine import log_directory_around
+from kafkalog.recovery.remains import Remains, each_place, remains_in
+from kafkalog.recovery.safe import SafeResult, recover_safely
+from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.undeletion import PutBack, check_topic_id, check_topic_name
+
+__all__ = ["TakenOut", "undelete_into"]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOut:
+    """What was written, and where it is from."""
+
+    target: str
+    put_back: tuple[PutBack, ...]
+    lost: Mapping[str, Sequence[tuple[int, int]]]
+    """directory -> first and last offset of ranges that damage took"""
+    left: tuple[str, ...] = ()
+    """what was not taken, and why: sentences"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "target": self.target,
+            "put_back": [each.as_dict() for each in self.put_back],
+            "lost": {name: [list(span) for span in spans] for name, spans in self.lost.items()},
+            "left": list(self.left),
+            "changed": True,
+        }
+
+
+@checked
+def undelete_into(
+    path: PathLike,
+    target: PathLike,
+    topic: str,
+    *,
+    partitions: Sequence[int] = (),
+    source: str | None = None,
+    as_topic: str | None = None,
+    topic_id: str | None = None,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    quarantine: PathLike | None = None,
+) -> TakenOut:
+    """Write what was deleted of a topic into `target`, which must be new or empty; `path` is only read.
+
+    `source` is the directory's name or the run's id, where several hold the same partition; `as_topic` and `topic_id`
+    are what the new directories say.  Raises `UsageError` for a target that cannot be, `RecoveryRefused` if there is
+    nothing, or nothing sound.
+    """
+    check_topic_id(topic_id)
+    check_topic_name(as_topic)
+    destination = _destination(path, target)
+    settings = LogSettings.from_names(config or {})
+    with ExitStack() as stack:
+        places = list(each_place(stack, path, quarantine))
+        chosen = _chosen(places, topic, partitions, source)
+        assembled = _Assembled(topic if as_topic is None else as_topic, topic_id)
+        for found, remains in chosen:
+            assembled.take(found, remains)
+        result = recover_safely(
+            assembled.tree(),
+            settings=lambda topic: settings,
+            now_ms=time.time_ns() // 1_000_000 if at is None else at,
+            unique=lambda directory: uuid.uuid4().hex,
+            full=True,
+            resume=True,
+        )
+        if result.refusals:
+            raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
+        put_back = tuple(
+            _put_back(result, directory, remains, topic_id or remains.topic_id)
+            for directory, remains in assembled.taken.items()
+        )
+        _write(destination, result.tree, assembled, os.stat(places[0][0].root))
+        return TakenOut(destination, put_back, result.lost, tuple(assembled.left))
+
+
+def _destination(path: PathLike, target: PathLike) -> str:
+    destination = os.path.realpath(target)
+    if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
+        raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
+    around = log_directory_around(destination)
+    if around is None and destination.startswith(os.path.join(os.path.realpath(path), "")):
+        around = os.path.realpath(path)
+    if around is not None:
+        raise UsageError(f"{os.fspath(target)} lies inside the log directory {around}, where it would stop a broker")
+    return destination
+
+
+def _chosen(
+    places: Sequence[tuple[Survey, str | None]], topic: str, partitions: Sequence[int], source: str | None
+) -> list[tuple[Survey, Remains]]:
+    by_partition: dict[int, list[tuple[Survey, Remains]]] = {}
+    wanted = None if source is None else os.path.basename(source.rstrip("/"))
+    for found, run_id in places:
+        for each in remains_in(found, run_id, topic, partitions):
+            if wanted in (None, each.directory, each.run_id):
+                by_partition.setdefault(each.partition, []).append((found, each))
+    if not by_partition:
+        raise RecoveryRefused(
+            f"nothing that was deleted of {topic} stands in {places[0][0].root} or in a quarantine of its runs: "
+            "`undelete` without --topic lists what there is",
+            reason="nothing",
+        )
+    for number, several in sorted(by_partition.items()):
+        if len(several) > 1:
+            names = ", ".join(each.run_id or each.directory for _found, each in several)
+            raise RecoveryRefused(
+                f"{topic}-{number} was deleted more than once: {names}; choose one with --source", reason="several"
+            )
+    return [several[0] for _number, several in sorted(by_partition.items())]
+
+
+class _Assembled:
+    """The new directories before they are brought into order; every file is one of a place that is only read."""
+
+    def __init__(self, topic: str, topic_id: str | None) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.taken: dict[str, Remains] = {}
+        self.left: list[str] = []
+        self._surveys: list[Survey] = []
+        self._logs: dict[str, tuple[str, int]] = {}
+        """path in the new directory -> number and path of the file, and its size"""
+        self._metadata: dict[str, bytes] = {}
+
+    def take(self, found: Survey, remains: Remains) -> None:
+        """One partition."""
+        directory = f"{self.topic}-{remains.partition}"
+        number = len(self._surveys)
+        self._surveys.append(found)
+        for segment in remains.segments:
+            path = f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}"
+            if path in self._logs:
+                self.left.append(f"{segment.path} begins at the same offset as {self._logs[path][0].partition(':')[2]}")
+            elif segment.last_offset is None:
+                self.left.append(f"{segment.path} holds no sound record")
+            else:
+                self._logs[path] = f"{number}:{segment.path}", segment.bytes
+        topic_id = self.topic_id or remains.topic_id
+        if topic_id is not None:
+            self._metadata[f"{directory}/{PARTITION_METADATA}"] = encode_partition_metadata(
+                PartitionMetadata(0, topic_id)
+            )
+        if not any(path.startswith(directory + "/") for path in self._logs):
+            raise RecoveryRefused(f"nothing of {remains.path} is sound", reason="nothing")
+        self.taken[directory] = remains
+
+    def origin(self, key: str) -> Source:
+        """An original file."""
+        number, _, path = key.partition(":")
+        return self._surveys[int(number)].source(path)
+
+    def tree(self) -> Tree:
+        """What is to be brought into order."""
+        tree = Tree({}, self.taken, self.origin)
+        for path, (key, size) in self._logs.items():
+            tree.files[path] = join([Slice(key, 0, size)])
+        for path, data in self._metadata.items():
+            tree.write(path, data)
+        return tree
+
+
+def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: str | None) -> PutBack:
+    partition = next((each for each in result.partitions if each.name == directory), None)
+    if partition is None:
+        raise RecoveryRefused(f"a broker would not load what is left of {remains.path}", reason="mode")
+    return PutBack(
+        directory,
+        remains.path,
+        partition.log_start_offset,
+        partition.log_end_offset,
+        remains.records,
+        topic_id,
+    )
+
+
+def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
+    """Write all of it, each directory under a name that no broker reads until it is whole; of a half nothing stays."""
+    missing = FileSystem.missing(destination)
+    fs = FileSystem.create(destination)
+    try:
+        for directory in assembled.taken:
+            unfinished = f".{directory}.kafkalog-tmp"
+            fs.make_directory(unfinished, 0o755)
+            for name in tree.names(directory):
+                _copy(fs, tree, assembled, f"{directory}/{name}", f"{unfinished}/{name}", owner)
+            fs.give(unfinished, owner.st_uid, owner.st_gid)
+            fs.sync_directory(unfinished)
+        if RECOVERY_POINT_CHECKPOINT in tree.files:
+            _copy(fs, tree, assembled, RECOVERY_POINT_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, owner)
+        for directory in assembled.taken:
+            fs.rename(f".{directory}.kafkalog-tmp", directory)
+        fs.sync_directory("")
+    except (RecoveryRefused, StorageError):
+        fs.remove_content()
+        fs.remove_if_empty(missing)
+        raise
+    finally:
+        fs.close()
+
+
+def _copy(fs: FileSystem, tree: Tree, assembled: _Assembled, path: str, target: str, owner: os.stat_result) -> None:
+    source = ContentSource(tree.files[path], assembled.origin)
+    pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
+    fs.write_new(target, pieces, source.size, (0o644, owner.st_uid, owner.st_gid))

@@ -1,0 +1,163 @@
+"""`kafkalog runs`: what recoveries have left, and its removal for good."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.recovery.history import RunInfo, RunState, root_of_runs, runs
+from kafkalog.recovery.purging import PurgeResult, purge, purgeable
+
+__all__ = ["command"]
+
+_SHOWN_ORIGINALS = 20
+
+
+def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
+    """List the runs; 1 if one is cut short or cannot be read."""
+    worst = Outcome.CLEAN
+    for path in paths:
+        root, found = root_of_runs(path), runs(path, quarantine)
+        if any(each.is_unfinished or each.state is RunState.UNREADABLE for each in found):
+            worst = Outcome.FINDINGS
+        if as_json:
+            print_json({"path": root, "runs": [each.as_dict() for each in found], "changed": False})
+        elif found:
+            _print_runs(root, found)
+        else:
+            _print(f"{escape_controls(root)}: no recovery has left anything")
+    return worst
+
+
+def _print(*lines: str) -> None:
+    with LineWriter() as writer:
+        for line in lines:
+            writer.write(line)
+
+
+def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
+    print_table(
+        escape_controls(root),
+        ["run", "began", "machine", "mode", "state", "files", "bytes on disk", "undo"],
+        [
+            [
+                each.run_id,
+                each.began.partition(".")[0].replace("T", " "),
+                _machine(each),
+                each.mode,
+                str(each.state),
+                each.files,
+                each.allocated_bytes,
+                "possible" if each.undoable else "no",
+            ]
+            for each in found
+        ],
+    )
+    for place in dict.fromkeys(os.path.dirname(each.directory) for each in found):
+        _print(f"kept in {escape_controls(place)}")
+    for each in found:
+        if each.why_not is not None:
+            what = each.state if each.state is RunState.UNREADABLE else "cannot be undone"
+            _print(f"{each.run_id} {what}: {escape_controls(each.why_not)}")
+        if each.is_unfinished:
+            complete = f"recover --complete {each.run_id}" if each.is_foreign else "recover"
+            _print(f"{each.run_id} {each.state}: `{complete}` brings it to its end, `undo --run {each.run_id}` takes "
+                   "it back")  # fmt: skip
+
+
+def _machine(run: RunInfo) -> str:
+    if run.mode is None:
+        return ""
+    if run.machine is None:
+        return "not known"
+    return f"another ({run.machine[:8]})" if run.is_foreign else "this one"
+
+
+def _print_loss(root: str, run: RunInfo) -> None:
+    """What nobody can have back when a run is purged."""
+    with LineWriter() as writer:
+        writer.write(
+            f"run {run.run_id} on {escape_controls(root)} ({run.state}): {run.files} files, {run.allocated_bytes} "
+            "bytes on disk"
+        )
+        if run.state is RunState.FINISHED or run.state is RunState.SUPERSEDED:
+            writer.write("  it can never be undone then, and these originals, which stand nowhere else, are lost:")
+        for each in run.originals[:_SHOWN_ORIGINALS]:
+            where = "" if each.start is None else f" from byte {each.start} on"
+            writer.write(f"    {escape_controls(each.path)}{where}, {each.bytes} bytes")
+        if len(run.originals) > _SHOWN_ORIGINALS:
+            writer.write(f"    and {len(run.originals) - _SHOWN_ORIGINALS} more")
+        if run.state is RunState.UNREADABLE:
+            writer.write("  what it keeps cannot be told")
+
+
+def _purge(
+    paths: Sequence[str], run_ids: Sequence[str], days: float | None, quarantine: str | None, yes: bool, as_json: bool
+) -> int:
+    if run_ids and len(paths) != 1:
+        raise UsageError("--purge takes one PATH")
+    chosen = [
+        (path, root_of_runs(path), *purgeable(path, run_ids, older_than_days=days, quarantine=quarantine))
+        for path in paths
+    ]
+    if not as_json:
+        for _path, root, found, _left in chosen:
+            for run in found:
+                _print_loss(root, run)
+    if any(found for _path, _root, found, _left in chosen) and not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise RecoveryRefused(
+                "nothing was removed: this is no terminal to ask on; add --yes to act", reason="confirm"
+            )
+        if not click.confirm("Remove all of this for good?", default=False):
+            return Outcome.REFUSED
+    results = [
+        purge(path, [run.run_id for run in found], quarantine=quarantine) if found else PurgeResult(root, ())
+        for path, root, found, _left in chosen
+    ]
+    for (_path, root, _found, left), result in zip(chosen, results, strict=True):
+        if as_json:
+            print_json({**result.as_dict(), "left": left})
+            continue
+        if result.purged:
+            _print(f"{escape_controls(root)}: {len(result.purged)} runs purged, {result.freed_bytes} bytes freed")
+        else:
+            _print(f"{escape_controls(root)}: nothing to purge")
+        _print(*(f"run {run_id} stays: {escape_controls(why)}" for run_id, why in left.items()))
+    return Outcome.CHANGED if any(result.purged for result in results) else Outcome.CLEAN
+
+
+@click.command(name="runs")
+@PATHS
+@click.option("--quarantine", metavar="DIR", help="Look for runs here too [PATH.recovery, and where PATH says].")
+@click.option("--purge", "run_ids", metavar="RUN", multiple=True,
+              help="Remove for good what this run keeps; may be repeated.")  # fmt: skip
+@click.option("--purge-older-than", "days", type=click.FloatRange(min=0), metavar="DAYS",
+              help="Remove for good what runs keep that began so long ago.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Purge without asking.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
+def command(
+    paths: tuple[str, ...],
+    quarantine: str | None,
+    run_ids: tuple[str, ...],
+    days: float | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Show what recoveries have left: when, by which machine, how much it is, and whether undo is possible.
+
+    A run that is purged cannot be undone any more, and the originals that it kept are lost.  Runs that were cut short
+    are never purged: complete them or take them back.
+
+    Exit code 1 if a run is cut short or cannot be read, 2 if something was purged, 3 if it declined.
+    """
+    if run_ids or days is not None:
+        return _purge(paths, run_ids, days, quarantine, yes, as_json)
+    return _show(paths, quarantine, as_json)

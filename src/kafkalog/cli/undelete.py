@@ -1,0 +1,167 @@
+"""`kafkalog undelete`: what was deleted and is still there, shown or put back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
+from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.times import time_text
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.recovery import Remains, Undeletion, deleted, plan_undelete, undelete, undelete_into
+from kafkalog.recovery.history import root_of_runs
+from kafkalog.recovery.undeletion import PutBack
+
+__all__ = ["command"]
+
+
+def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str | None, as_json: bool) -> int:
+    root = root_of_runs(path)
+    found = deleted(path, topic=topic, partitions=numbers, quarantine=quarantine)
+    if as_json:
+        print_json({"path": root, "remains": [each.as_dict() for each in found], "changed": False})
+        return Outcome.CLEAN
+    if not found:
+        _print(f"{escape_controls(root)}: nothing that was deleted is still there")
+        return Outcome.CLEAN
+    print_table(
+        escape_controls(root),
+        ["topic", "partition", "what", "first", "last", "records", "bytes", "deleted", "in"],
+        [
+            [
+                each.topic,
+                each.partition,
+                str(each.kind),
+                each.first_offset,
+                each.last_offset,
+                each.records,
+                each.bytes,
+                time_text(each.deleted_ms),
+                each.run_id or each.directory,
+            ]
+            for each in found
+        ],
+    )
+    _print(*(_outcome(each) for each in found))
+    return Outcome.CLEAN
+
+
+def _outcome(each: Remains) -> str:
+    where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
+    if each.why_not is not None:
+        return escape_controls(f"{where}: not put back: {each.why_not}")
+    return escape_controls(f"{where}: {each.outcome}")
+
+
+def _print(*lines: str) -> None:
+    with LineWriter() as writer:
+        for line in lines:
+            writer.write(line)
+
+
+def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]) -> list[str]:
+    lines = [
+        f"{each.source} -> {each.directory}: {each.records} records; offsets {each.log_start_offset} to "
+        f"{each.log_end_offset - 1}; topic id {each.topic_id or 'none'}"
+        for each in put_back
+    ]
+    lines += [f"stays deleted: {each}" for each in left]
+    lines += [f"note: {each}" for each in notes]
+    return [escape_controls(line) for line in lines]
+
+
+def _confirm(made: Undeletion, topic: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise RecoveryRefused("nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm")
+    return click.confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?", default=False)
+
+
+@click.command(name="undelete")
+@click.argument("path", metavar="PATH")
+@click.option("--topic", help="Put this topic back; without it, or with --list, only show what there is.")
+@click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True,
+              help="Only this partition number; may be repeated.")  # fmt: skip
+@click.option("--list", "only_list", is_flag=True, help="Only show what there is of the topic.")
+@click.option("--source", metavar="NAME", help="Which directory, or run, where several are of one partition.")
+@click.option("--as", "as_topic", metavar="TOPIC", help="Put a deleted partition back as one of this topic.")
+@click.option("--topic-id", metavar="ID", help="The topic's id in the cluster [that of the empty partition in the "
+              "place, that of the metadata log, or the own].")  # fmt: skip
+@click.option("--hold", is_flag=True, help="Only keep a broker from removing it: -delete directories become -stray.")
+@click.option("--into", metavar="DIR", help="Write it into this new directory, and leave PATH as it is.")
+@click.option("--config", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name; may be repeated.")
+@click.option("--at", type=int, metavar="EPOCH_MS", help="The time that counts as now.")
+@click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept, and looked for [PATH.recovery].")
+@click.option("--yes", is_flag=True, help="Act without asking.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    path: str,
+    topic: str | None,
+    numbers: tuple[int, ...],
+    only_list: bool,
+    source: str | None,
+    as_topic: str | None,
+    topic_id: str | None,
+    hold: bool,
+    into: str | None,
+    config: tuple[str, ...],
+    at: int | None,
+    quarantine: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Show what was deleted from a log directory and is still there, or put it back.
+
+    Deleted partitions (-delete and -stray directories), deleted segments (.deleted), and what recoveries keep.  A topic
+    is put back under the broker's lock and with a journal; `undo` takes that back.  A broker removes what it deleted
+    when file.delete.delay.ms is over, and .deleted segments at its next start: undelete before that.
+
+    A KRaft cluster does not know a deleted topic's id any more.  With the broker stopped, undelete with --hold; start
+    it, create the topic again, stop it and undelete: the log takes the place of the empty one.
+
+    Exit code 0 for a list, 2 if something was put back or written, 3 if it declined.
+    """
+    if topic is None or only_list:
+        if topic is None and (into is not None or as_topic is not None or source is not None or topic_id is not None):
+            raise UsageError("name the topic that is to be put back with --topic")
+        return _list(path, topic, numbers, quarantine, as_json)
+    settings = parse_settings(config)
+    if into is not None:
+        if hold:
+            raise UsageError("--hold and --into do not go together")
+        taken = undelete_into(
+            path, into, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
+            config=settings, at=at, quarantine=quarantine,
+        )  # fmt: skip
+        if as_json:
+            print_json(taken.as_dict())
+        else:
+            _print(f"written into {escape_controls(taken.target)}", *_told(taken.put_back, taken.left, ()),
+                   *(f"{escape_controls(name)}: offsets {first} to {last} are lost to damage"
+                     for name, spans in taken.lost.items() for first, last in spans))  # fmt: skip
+        return Outcome.CHANGED
+    made = None
+    if not yes or not as_json:
+        made = plan_undelete(
+            path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+            at=at, hold=hold,
+        )  # fmt: skip
+        if not as_json:
+            _print(*_told(made.put_back, made.left, made.notes))
+        if not yes and not _confirm(made, topic):
+            return Outcome.REFUSED
+    result = undelete(
+        path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings, at=at,
+        hold=hold, quarantine=quarantine, expected=made,
+    )  # fmt: skip
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        root = escape_controls(result.done.root)
+        _print(
+            f"put back in {root}: run {result.run_id}", f"to take it back: kafkalog undo {root} --run {result.run_id}"
+        )
+    return Outcome.CHANGED

@@ -1,0 +1,551 @@
+"""What was deleted is found, put back in the order that a broker leaves alone, and taken back byte for byte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from elsewhere import PLACES, quarantine_at
+from kafkalog import RecoveryRefused, UsageError, deleted, open_partition, plan, undelete, undelete_into, undo
+from kafkalog.recovery import RemainsKind, plan_undelete, recover, runs
+from lock_holder import held
+from stopping import Stopped, failing_at
+from trees import copy_tree, first_difference, stamps
+
+SOURCE = "4.1.1/segments"
+UNIQUE = "0123456789abcdef0123456789abcdef"
+OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A broker's directory that safe recovery has nothing to do with any more; its metadata log is there."""
+    made = own_copy(brokers(SOURCE)[0], tmp_path / "logs")
+    recover(made, quarantine=tmp_path / "first")
+    for path in (made / ".kafkalog-quarantine", made / ".lock"):
+        path.unlink(missing_ok=True)
+    assert not plan(made).changes
+    return made
+
+
+def without_cluster(root: Path) -> Path:
+    """The same where the controllers are elsewhere: nothing says what topics there are."""
+    for path in (root / "__cluster_metadata-0").iterdir():
+        path.unlink()
+    (root / "__cluster_metadata-0").rmdir()
+    return root
+
+
+def delete_directory(root: Path, name: str, state: str = "delete") -> Path:
+    """As `LogManager.asyncDelete` does."""
+    target = root / f"{name}.{UNIQUE}-{state}"
+    (root / name).rename(target)
+    for checkpoint in CHECKPOINTS:
+        lines = (root / checkpoint).read_text().splitlines()[2:]
+        kept = [
+            line for line in lines if line.rsplit(" ", 1)[0] != name.rsplit("-", 1)[0] + " " + name.rsplit("-", 1)[1]
+        ]
+        (root / checkpoint).write_text("\n".join(["0", str(len(kept)), *kept]) + "\n")
+    return target
+
+
+def delete_segments(root: Path, name: str, count: int) -> list[int]:
+    """As retention does: the oldest segments' files get the suffix, epochs and checkpoints begin where the log does."""
+    bases = sorted(int(path.stem) for path in (root / name).glob("*.log"))
+    for base in bases[:count]:
+        for suffix in SUFFIXES:
+            path = root / name / f"{base:020d}{suffix}"
+            if path.exists():
+                path.rename(path.with_name(path.name + ".deleted"))
+    (root / name / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {bases[count]}\n")
+    topic, _, number = name.rpartition("-")
+    (root / "log-start-offset-checkpoint").write_text(f"0\n1\n{topic} {number} {bases[count] + 1}\n")
+    return bases
+
+
+def values(directory: Path) -> list[tuple[int, bytes | None]]:
+    return [(record.offset, record.value) for record in open_partition(directory).records()]
+
+
+def logs_of(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob("*.log")}
+
+
+# -- deleted partitions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["delete", "stray"])
+def test_a_deleted_partition_is_what_it_was(root: Path, state: str) -> None:
+    whole, points = stamps(root), sorted((root / "recovery-point-offset-checkpoint").read_text().split("\n"))
+    gone = delete_directory(root, "sessions-20-0", state)
+    before = stamps(root)
+    (found,) = deleted(root)
+    assert (found.topic, found.partition, found.directory) == ("sessions-20", 0, gone.name)
+    assert found.kind is (RemainsKind.DIRECTORY if state == "delete" else RemainsKind.STRAY)
+    assert (found.first_offset, found.last_offset, found.why_not) == (0, 234, None)
+    assert found.bytes == sum(path.stat().st_size for path in gone.glob("*.log"))
+    assert found.records == len(values(gone))
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    result = undelete(root, "sessions-20")
+    assert [each.records for each in result.done.put_back] == [found.records]
+    assert not plan(root).changes
+    now = stamps(root)
+    for name, (_time, mode, content) in whole.items():
+        assert name in CHECKPOINTS or now[name][1:] == (mode, content), name
+    assert sorted((root / "recovery-point-offset-checkpoint").read_text().split("\n")) == points
+    undo(root)
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+def test_all_partitions_of_a_topic_or_one(root: Path) -> None:
+    for number in (0, 1):
+        delete_directory(root, f"sessions-20-{number}")
+    assert len(deleted(root, topic="sessions-20")) == 2
+    assert len(deleted(root, topic="sessions-20", partitions=[1])) == 1
+    assert deleted(root, topic="sessions") == ()
+    undelete(root, "sessions-20", partitions=[1])
+    assert [each.partition for each in deleted(root)] == [0]
+    undelete(root, "sessions-20")
+    assert deleted(root) == ()
+    assert not plan(root).changes
+
+
+def empty_live(root: Path, name: str, topic_id: str) -> None:
+    """What a broker makes for a topic that is created again."""
+    live = root / name
+    live.mkdir()
+    for suffix in (".log", ".index", ".timeindex"):
+        (live / f"{0:020d}{suffix}").touch()
+    (live / "leader-epoch-checkpoint").write_text("0\n0\n")
+    (live / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_it_takes_the_place_of_an_empty_log_and_its_topic_id(root: Path, place: str, tmp_path: Path) -> None:
+    without_cluster(root)
+    wanted = values(root / "sessions-20-0")
+    gone = delete_directory(root, "sessions-20-0")
+    (gone / "leader-epoch-checkpoint").write_text("0\n0\n")  # a broker that starts on it truncates it
+    empty_live(root, "sessions-20-0", OTHER_ID)
+    before = stamps(root)
+    with quarantine_at(place, tmp_path) as kept:
+        result = undelete(root, "sessions-20", quarantine=kept)
+        assert result.done.put_back[0].topic_id == OTHER_ID
+        assert values(root / "sessions-20-0") == wanted
+        assert open_partition(root / "sessions-20-0").leader_epochs != ()
+        assert not plan(root / "sessions-20-0").changes
+        undo(root)
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+def test_held_until_the_topic_is_there_again(root: Path) -> None:
+    """Under the name of a stray no broker removes it; put back it is what it was."""
+    wanted = values(root / "sessions-20-0")
+    gone = delete_directory(root, "sessions-20-0")
+    delete_segments(root, "stock-41-0", 2)
+    before = stamps(root)
+    held_as = gone.name.removesuffix("delete") + "stray"
+    with pytest.raises(RecoveryRefused, match="at once"):
+        undelete(root, "stock-41", hold=True)
+    assert [each.directory for each in undelete(root, "sessions-20", hold=True).done.put_back] == [held_as]
+    assert [each.directory for each in deleted(root, topic="sessions-20")] == [held_as]
+    with pytest.raises(RecoveryRefused, match="no broker removes"):
+        undelete(root, "sessions-20", hold=True)
+    assert kafkalog("undo", root, "--yes").code == 2
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    assert kafkalog("undelete", root, "--topic", "sessions-20", "--hold", "--yes").code == 2
+    undelete(root, "sessions-20")
+    assert values(root / "sessions-20-0") == wanted
+    assert not plan(root / "sessions-20-0").changes
+
+
+@pytest.mark.parametrize("what", ["records", "deleted segments"])
+def test_a_place_that_is_taken(root: Path, what: str) -> None:
+    delete_directory(root, "sessions-20-0")
+    if what == "records":
+        copy_tree(root / "sessions-20-1", root / "sessions-20-0")
+    else:
+        empty_live(root, "sessions-20-0", OTHER_ID)
+        (root / "sessions-20-0" / f"{0:020d}.log.deleted").write_bytes(b"x")
+    before = stamps(root)
+    with pytest.raises(RecoveryRefused):
+        undelete(root, "sessions-20", partitions=[0])
+    assert kafkalog("undelete", root, "--topic", "sessions-20", "--yes").code == 3
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+def test_a_topic_that_the_cluster_knows_by_another_id(root: Path) -> None:
+    """The metadata log says what the id is: it is taken from there, and another one is refused."""
+    known = (root / "sessions-20-0" / "partition.metadata").read_text().split()[-1]
+    gone = delete_directory(root, "sessions-20-0")
+    (gone / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    with pytest.raises(RecoveryRefused, match="stray"):
+        undelete(root, "sessions-20", topic_id=OTHER_ID)
+    assert undelete(root, "sessions-20").done.put_back[0].topic_id == known
+    assert not plan(root).changes
+
+
+def test_a_topic_that_the_cluster_does_not_know(root: Path) -> None:
+    gone = delete_directory(root, "sessions-20-0")
+    gone.rename(gone.with_name(gone.name.replace("sessions-20-0", "forgotten-9")))
+    before = stamps(root)
+    assert "once the cluster knows the topic" in deleted(root)[0].outcome
+    with pytest.raises(RecoveryRefused, match="does not know forgotten"):
+        undelete(root, "forgotten")
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    with pytest.raises(RecoveryRefused, match="other brokers"):
+        undelete(root, "forgotten", as_topic="parcels-24")
+    assert undelete(root, "forgotten", topic_id=OTHER_ID).done.put_back[0].topic_id == OTHER_ID
+
+
+def test_another_topic_gets_it(root: Path) -> None:
+    wanted = values(root / "sessions-20-1")
+    known = (root / "parcels-24-1" / "partition.metadata").read_text().split()[-1]
+    delete_directory(root, "sessions-20-1")
+    result = undelete(root, "sessions-20", as_topic="parcels-24")
+    assert (result.done.put_back[0].directory, result.done.put_back[0].topic_id) == ("parcels-24-1", known)
+    assert values(root / "parcels-24-1") == wanted
+    assert not plan(root).changes
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250, "ä", "a\n"])
+def test_a_name_that_is_no_topics(root: Path, name: str) -> None:
+    delete_directory(root, "sessions-20-0")
+    with pytest.raises(UsageError, match="no name of a topic"):
+        undelete(root, "sessions-20", as_topic=name)
+    with pytest.raises(UsageError, match="no name of a topic"):
+        undelete_into(root, root.with_name("new"), "sessions-20", as_topic=name)
+
+
+@pytest.mark.parametrize("text", ["", "x", "A" * 22, "A" * 21 + "!", OTHER_ID + "=="])
+def test_a_topic_id_that_is_none(root: Path, text: str) -> None:
+    delete_directory(root, "sessions-20-0")
+    with pytest.raises(UsageError, match="topic id"):
+        undelete(root, "sessions-20", topic_id=text)
+
+
+def test_several_of_one_partition(root: Path) -> None:
+    gone = delete_directory(root, "sessions-20-0")
+    other = copy_tree(gone, gone.with_name(gone.name.replace(UNIQUE, "f" * 32)))
+    with pytest.raises(RecoveryRefused, match="--source"):
+        undelete(root, "sessions-20")
+    undelete(root, "sessions-20", source=other.name)
+    assert gone.exists()
+    assert not other.exists()
+
+
+def test_without_the_clusters_word_the_own_id_stays_and_that_is_said(root: Path) -> None:
+    delete_directory(without_cluster(root), "sessions-20-0")
+    assert any("-stray" in note for note in undelete(root, "sessions-20").done.notes)
+
+
+def test_damage(root: Path) -> None:
+    """A torn tail goes, as at every start; for anything else there is --into."""
+    gone = delete_directory(root, "sessions-20-0")
+    logs = sorted(gone.glob("*.log"))
+    with logs[-1].open("ab") as file:
+        file.write(logs[-1].read_bytes()[:70])
+    assert "torn_tail" in str(deleted(root)[0].segments[-1].damage)
+    undelete(root, "sessions-20")
+    assert not plan(root).changes
+    undo(root)
+    data = bytearray(logs[0].read_bytes())
+    data[len(data) // 2] ^= 1
+    logs[0].write_bytes(data)
+    before = stamps(root)
+    with pytest.raises(RecoveryRefused, match="--into"):
+        undelete(root, "sessions-20")
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    taken = undelete_into(root, root.with_name("new"), "sessions-20")
+    assert taken.lost["sessions-20-0"]
+    assert not plan(root.with_name("new"), mode="salvage").changes
+    known = {offset for offset, _value in values(root.with_name("new") / "sessions-20-0")}
+    lost = {each for first, last in taken.lost["sessions-20-0"] for each in range(first, last + 1)}
+    assert max(known) == 234 or 234 in lost
+    assert not known & lost
+
+
+# -- deleted segments ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["stock-41-0", "sessions-20-0"])
+def test_segments_that_retention_took(root: Path, name: str, place: str, tmp_path: Path) -> None:
+    wanted, logs = values(root / name), logs_of(root / name)
+    topic, _, _number = name.rpartition("-")
+    bases = delete_segments(root, name, 2)
+    before = stamps(root)
+    (found,) = deleted(root)
+    assert (found.kind, found.directory, found.why_not) == (RemainsKind.SEGMENTS, name, None)
+    assert [each.base_offset for each in found.segments] == bases[:2]
+    with quarantine_at(place, tmp_path) as kept:
+        result = undelete(root, topic, quarantine=kept)
+        assert result.done.left == ()
+        assert (values(root / name), logs_of(root / name)) == (wanted, logs)
+        assert not plan(root).changes
+        assert deleted(root) == () or {each.kind for each in deleted(root)} == {RemainsKind.QUARANTINE}
+        undo(root)
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+def test_a_segment_that_others_have_replaced_stays(root: Path) -> None:
+    """Compaction leaves the segments it replaced, whose offsets live on."""
+    bases = delete_segments(root, "stock-41-0", 2)
+    live = root / "stock-41-0" / f"{bases[3]:020d}.log"
+    live.with_name(live.name + ".deleted").write_bytes(live.read_bytes())
+    result = undelete(root, "stock-41")
+    (left,) = result.done.left
+    assert live.name in left
+    assert not plan(root).changes
+    undo(root)
+    for base in bases[:2]:
+        for path in (root / "stock-41-0").glob(f"{base:020d}.*"):
+            path.unlink()
+    before = stamps(root)
+    assert deleted(root)[0].why_not is not None
+    with pytest.raises(RecoveryRefused, match="--into"):
+        undelete(root, "stock-41")
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+def test_a_damaged_segment_never_costs_what_lives(root: Path) -> None:
+    bases = delete_segments(root, "stock-41-0", 2)
+    path = root / "stock-41-0" / f"{bases[1]:020d}.log.deleted"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    live = logs_of(root / "stock-41-0")
+    result = undelete(root, "stock-41")
+    assert [each for each in result.done.left if "damaged" in each]
+    assert logs_of(root / "stock-41-0").items() >= live.items()
+    undo(root)
+    with (root / "stock-41-0" / f"{bases[-1]:020d}.log").open("r+b") as file:
+        file.seek(30)
+        file.write(b"\xff\xff\xff\xff")
+    before = stamps(root)
+    with pytest.raises(RecoveryRefused, match="recover the partition first"):
+        undelete(root, "stock-41")
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+# -- quarantines -----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_recovery_took_is_taken_out_of_its_quarantine(root: Path) -> None:
+    """Damage in the first segment: safe drops the later ones, a broker goes on, and they can still be had."""
+    wanted = values(root / "stock-41-0")
+    logs = sorted((root / "stock-41-0").glob("*.log"))
+    data = bytearray(logs[1].read_bytes())
+    data[70] ^= 1
+    logs[1].write_bytes(data)
+    run_id = recover(root, full=True, accept_loss=True).run_id
+    (found,) = deleted(root)
+    assert (found.kind, found.run_id) == (RemainsKind.QUARANTINE, run_id)
+    assert len(found.segments) == len(logs) - 2
+    (root / "meta.properties").touch()  # as a broker that goes on
+    with pytest.raises(RecoveryRefused):
+        undo(root)
+    with pytest.raises(RecoveryRefused):
+        undelete(root, "stock-41")
+    before = stamps(root.parent)
+    taken = undelete_into(root, root.with_name("new"), "stock-41", topic_id=OTHER_ID)
+    assert not plan(root.with_name("new")).changes
+    kept = values(root.with_name("new") / "stock-41-0")
+    assert kept == [each for each in wanted if each[0] >= int(logs[2].stem)]
+    assert taken.put_back[0].topic_id == OTHER_ID
+    after = {name: told for name, told in stamps(root.parent).items() if not name.startswith("new") and name != "."}
+    assert first_difference(after, {name: told for name, told in before.items() if name != "."}) == ""
+
+
+def test_a_quarantine_with_a_link_in_it_is_not_followed(root: Path, tmp_path: Path) -> None:
+    logs = sorted((root / "stock-41-0").glob("*.log"))
+    data = bytearray(logs[1].read_bytes())
+    data[70] ^= 1
+    logs[1].write_bytes(data)
+    recover(root, full=True, accept_loss=True)
+    kept = Path(runs(root)[0].directory) / "files"
+    secret = tmp_path / "secret"
+    copy_tree(root / "sessions-20-0", secret / "secret-0")
+    (kept / "secret-0").symlink_to(secret / "secret-0")
+    (kept / "stock-41-0" / f"{7:020d}.log").symlink_to(next(secret.glob("secret-0/*.log")))
+    os.mkfifo(kept / "stock-41-0" / f"{8:020d}.log")
+    (found,) = deleted(root)
+    assert {each.base_offset for each in found.segments} == {int(each.stem) for each in logs[2:]}
+    kept.rename(kept.with_name("elsewhere"))
+    kept.symlink_to(kept.with_name("elsewhere"))
+    assert deleted(root) == ()
+
+
+# -- a directory of its own ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["inside", "not empty", "a file", "another log directory"])
+def test_a_target_that_cannot_be(root: Path, what: str, tmp_path: Path) -> None:
+    delete_directory(root, "sessions-20-0")
+    target = tmp_path / "new"
+    if what == "inside":
+        target = root / "new"
+    elif what == "not empty":
+        (target / "mine").mkdir(parents=True)
+    elif what == "a file":
+        target.write_text("mine")
+    else:
+        target = copy_tree(root, tmp_path / "other") / "new"
+    before = stamps(tmp_path)
+    with pytest.raises(UsageError):
+        undelete_into(root, target, "sessions-20")
+    assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
+
+
+def test_nothing_is_left_of_a_copy_that_failed(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkalog import StorageError
+
+    delete_directory(root, "sessions-20-0")
+    before = stamps(tmp_path)
+    with (
+        failing_at(5, lambda: StorageError(28, "No space left on device", "x"), monkeypatch),
+        pytest.raises(StorageError),
+    ):
+        undelete_into(root, tmp_path / "deep" / "new", "sessions-20")
+    after = {name: told for name, told in stamps(tmp_path).items() if name != "."}
+    assert first_difference(after, {name: told for name, told in before.items() if name != "."}) == ""
+
+
+# -- under lock and journal ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [lambda root: delete_directory(root, "stock-41-0"), lambda root: delete_segments(root, "stock-41-0", 3)],
+    ids=["directory", "segments"],
+)
+def test_stopped_anywhere_it_is_completed_or_taken_back(
+    prepare: Callable[[Path], object], root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = values(root / "stock-41-0")
+    prepare(root)
+    before = stamps(root)
+    number, stops = 0, 0
+    while True:
+        number += 3
+        work = copy_tree(root, tmp_path / str(number) / "logs")
+        with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
+            undelete(work, "stock-41")
+        if count[0] < number:
+            break
+        stops += 1
+        (work / ".lock").unlink(missing_ok=True)
+        unfinished = [each for each in runs(work) if each.is_unfinished]
+        if not unfinished:
+            continue
+        with pytest.raises(RecoveryRefused, match="cut short"):
+            undelete(work, "stock-41")
+        if number % 2:
+            undo(work)
+            assert first_difference(dict(stamps(work)), dict(before)) == ""
+        else:
+            assert recover(work).completed == (unfinished[0].run_id,)
+            assert values(work / "stock-41-0") == wanted
+            assert not plan(work).changes
+    assert stops > 5
+
+
+def test_what_changed_since_it_was_shown(root: Path) -> None:
+    delete_directory(root, "sessions-20-0")
+    made = plan_undelete(root, "sessions-20")
+    (root / f"sessions-20-0.{UNIQUE}-delete" / "partition.metadata").touch()
+    with pytest.raises(RecoveryRefused, match="changed since"):
+        undelete(root, "sessions-20", expected=made)
+
+
+def test_a_lock_that_is_held(root: Path) -> None:
+    delete_directory(root, "sessions-20-0")
+    with held(root / ".lock"), pytest.raises(RecoveryRefused, match="locked"):
+        undelete(root, "sessions-20")
+    (root / ".lock").unlink()
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "hard link"])
+def test_what_is_no_file_of_its_own(root: Path, what: str, tmp_path: Path) -> None:
+    gone = delete_directory(root, "sessions-20-0")
+    path = gone / "leader-epoch-checkpoint"
+    if what == "link":
+        path.rename(tmp_path / "epochs")
+        path.symlink_to(tmp_path / "epochs")
+    elif what == "fifo":
+        path.unlink()
+        os.mkfifo(path)
+    else:
+        path.write_text("0\n0\n")
+        os.link(path, tmp_path / "epochs")
+    before = stamps(tmp_path)
+    with pytest.raises(RecoveryRefused):
+        undelete(root, "sessions-20")
+    assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command(root: Path) -> None:
+    finished = kafkalog("undelete", root)
+    assert (finished.code, "nothing that was deleted" in finished.out) == (0, True)
+    delete_directory(root, "sessions-20-0")
+    delete_segments(root, "stock-41-0", 2)
+    before = stamps(root)
+    finished = kafkalog("undelete", root)
+    assert finished.code == 0
+    assert "becomes sessions-20-0 again" in finished.out
+    assert "begins at 0 again" in finished.out
+    (told,) = kafkalog("undelete", root, "--json").objects
+    assert [each["topic"] for each in told["remains"]] == ["sessions-20", "stock-41"]
+    assert told["changed"] is False
+    (told,) = kafkalog("undelete", root, "--topic", "stock-41", "--list", "--json").objects
+    assert [each["topic"] for each in told["remains"]] == ["stock-41"]
+    finished = kafkalog("undelete", root, "--topic", "stock-41")
+    assert (finished.code, "--yes" in finished.err, "records; offsets 0 to" in finished.out) == (3, True, True)
+    assert kafkalog("undelete", root, "--topic", "nothing", "--yes").code == 3
+    assert kafkalog("undelete", root, "--into", root.with_name("new")).code == 64
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    finished = kafkalog("undelete", root, "--topic", "stock-41", "--yes")
+    assert (finished.code, "kafkalog undo" in finished.out) == (2, True)
+    (told,) = kafkalog("undelete", root, "--topic", "sessions-20", "--partition", 0, "--yes", "--json").objects
+    assert (told["changed"], told["put_back"][0]["directory"]) == (True, "sessions-20-0")
+    assert [each["run_id"] for each in kafkalog("runs", root, "--json").objects[0]["runs"]][-1] == told["run_id"]
+    assert kafkalog("undo", root, "--yes").code == 2
+    finished = kafkalog("undelete", root, "--topic", "sessions-20", "--into", root.with_name("new"))
+    assert (finished.code, "written into" in finished.out) == (2, True)
+
+
+def test_ls_and_dump_find_it_and_keep_it_apart(root: Path) -> None:
+    every = len(values(root / "sessions-20-0"))
+    gone = delete_directory(root, "sessions-20-0")
+    stock = len(values(root / "stock-41-0"))
+    delete_segments(root, "stock-41-0", 2)
+    live = len(values(root / "stock-41-0"))
+    (told,) = kafkalog("ls", root, "--json").objects
+    assert [each["state"] for each in told["partitions"] if each["topic"] == "sessions-20"] == ["delete", "live"]
+    (found,) = [each for each in told["partitions"] if each["topic"] == "stock-41"]
+    assert len(found["deleted_segments"]) == 2
+    assert "2 deleted segments" in kafkalog("ls", root).out
+
+    def dumped(*words: object) -> int:
+        return len(kafkalog("dump", "--json", *words).objects)
+
+    assert dumped(root, "--topic", "stock-41") == live < stock
+    assert dumped(root, "--topic", "stock-41", "--all") >= live
+    assert (
+        dumped(root, "--topic", "stock-41", "--deleted") == dumped(root / "stock-41-0", "--deleted") >= stock - live - 1
+    )
+    assert dumped(root, "--topic", "sessions-20", "--partition", 0) == 0
+    assert "--deleted" in kafkalog("dump", root, "--topic", "sessions-20", "--partition", 0).err
+    assert dumped(root, "--topic", "sessions-20", "--partition", 0, "--deleted") == dumped(gone) == every
+    assert dumped(root, "--topic", "sessions-20", "--partition", 1, "--deleted") == 0
