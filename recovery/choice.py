@@ -29,8 +29,8 @@ ACCEPT_LOSS = "--accept-loss"
 _SALVAGE = "--mode salvage"
 Safely = Callable[[Tree, bool, Proof | None], SafeResult]
 """Recovers a tree: going on behind damage or not, turning bits back with at least this proof or not."""
-OtherCopy = Callable[[Unit, int], Measured | None]
-"""What merging with the other copies that were given would keep of a partition, if they hold it; and its log start."""
+OtherCopy = Callable[[Unit], Measured | None]
+"""What merging with the other copies that were given would keep of a partition, if they hold it."""
 
 
 @dataclass(slots=True)
@@ -286,7 +286,7 @@ def _compared(
         candidates.append(_Outcome(WayName.REPLICA, (), safe.result, {**safe.measured, **elsewhere}))
     merged = {}
     for unit in hurt if other_copy is not None else ():
-        held = other_copy(unit, unit.log_start) if other_copy is not None else None
+        held = other_copy(unit) if other_copy is not None else None
         if held is not None:
             merged[unit.name] = held
     if merged:

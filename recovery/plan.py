@@ -5,7 +5,7 @@ Pure but for reading: a plan changes nothing, and is bound to the survey it was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, topic_ids
+from kafkalog.recovery.other_copies import other_copies
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
@@ -93,6 +94,8 @@ class Plan:
     """why logs are cut and things are put out of the way"""
     topics: TopicFacts = NO_FACTS
     """where the topics' settings came from"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies"""
     declined: dict[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is, while others are recovered"""
     choice: Choice = field(default_factory=Choice)
@@ -160,10 +163,11 @@ def make_plan(
     cluster_metadata: bool = False,
     workers: Workers | None = None,
     compare: bool = True,
+    copies: Sequence[str] = (),
 ) -> Plan:
     """Let the mode's rules run over a virtual copy, and take the difference to what is there.
 
-    `compare`: count too what this and every other way would keep.
+    `compare`: count too what this and every other way would keep; `copies` are directories that hold other copies.
     """
     workers = workers or Workers()
     unread: str | tuple[()] = () if cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
@@ -186,7 +190,7 @@ def make_plan(
         None,
         tuple(topics.strays(partition.name for partition in result.partitions if partition.stray is None)),
     )
-    plan = Plan(found.root, mode, forecast, [], [], found, topics=topics)
+    plan = Plan(found.root, mode, forecast, [], [], found, topics=topics, copies=tuple(copies))
 
     def safely(tree: Tree, resume: bool, proof: Proof | None, counted: Workers | None = None) -> SafeResult:
         donors = topic_ids(found.tree())
@@ -225,6 +229,7 @@ def make_plan(
             topics=topics,
             cluster_metadata=cluster_metadata,
             repair=repair,
+            other_copy=other_copies(found.root, copies) if copies else None,
         )
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())

@@ -70,6 +70,8 @@ class RecoveryOptions:
     """go on where records that can still be read would be dropped"""
     select: Chosen = ALL
     """the partitions that are meant"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies of them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         cluster_metadata=options.cluster_metadata,
         workers=workers,
         compare=compare,
+        copies=options.copies,
     )
 
 
@@ -229,6 +232,7 @@ def plan(
     cluster_metadata: bool = False,
     topics: TopicFacts | None = None,
     select: Chosen = ALL,
+    copies: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
@@ -238,9 +242,10 @@ def plan(
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
     for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
     what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
-    over `config`), `select` names the partitions that are meant, `jobs` is how many partitions are looked at at a time,
-    each in a process of its own, and `on_progress` is told how far that is.  Raises `UsageError` for
-    a path that is no log directory, `StorageError` for I/O.
+    over `config`), `select` names the partitions that are meant, `copies`
+    are directories that hold other copies of them, with which the way `merge` is counted, `jobs` is how many partitions
+    are looked at at a time, each in a process of its own, and `on_progress` is told how far that is.  Raises
+    `UsageError` for a path that is no log directory, `StorageError` for I/O.
     """
     root, only = _selected(path, select)
     workers = Workers(jobs, on_progress)
@@ -249,7 +254,15 @@ def plan(
             found,
             workers,
             RecoveryOptions(
-                mode, config or {}, at, full, topic_id, repair_bits, cluster_metadata=cluster_metadata, topics=topics
+                mode,
+                config or {},
+                at,
+                full,
+                topic_id,
+                repair_bits,
+                cluster_metadata=cluster_metadata,
+                topics=topics,
+                copies=tuple(os.fspath(each) for each in copies),
             ),
         )
 
@@ -272,6 +285,7 @@ def recover(
     complete: str | None = None,
     accept_loss: bool = False,
     select: Chosen = ALL,
+    copies: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
@@ -299,6 +313,7 @@ def recover(
         complete=complete,
         accept_loss=accept_loss,
         select=select,
+        copies=tuple(os.fspath(each) for each in copies),
     )
     return recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)[
         0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class OneBatch:
         if start >= end:
             return 0
         if isinstance(header, BatchHeader):
-            return max(header.records_count, 0)
+            return 0 if header.is_control else max(header.records_count, 0)
         return 1 if header.codec == Codec.NONE else len(decode_batch(self.batch, limits=limits).records)
 
     def epochs(self) -> Iterator[tuple[int, int]]:
@@ -178,9 +178,10 @@ class Run:
         return int((self.run.last_offsets < offset).sum())
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Records of the batches from `start` to before `end`, markers of transactions included."""
+        """Records of the batches from `start` to before `end`, markers of transactions left out."""
         counts = self.run["records_count"][start:end]
-        return int(counts[counts > 0].sum())
+        data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
+        return int(counts[data & (counts > 0)].sum())
 
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""

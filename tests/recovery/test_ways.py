@@ -137,3 +137,23 @@ def test_what_is_done_with_consent_can_be_undone(tmp_path: Path) -> None:
     assert result.plan.choice.own.sound_lost == 73
     undo(root, result.run_id)
     assert stamps(root) == before
+
+
+def test_another_copy_is_a_way(tmp_path: Path) -> None:
+    """Two copies, damaged in different places, make a whole one; what `merge` then writes holds as much."""
+    case = recovery_case("undamaged/clean-plain")
+    root, copy = case.unpack_before(tmp_path / "root"), case.unpack_before(tmp_path / "copy")
+    for directory, position in ((root, 400), (copy, 2000)):
+        log = max(directory.glob("t-0/*.log"), key=lambda path: path.stat().st_size)
+        data = bytearray(log.read_bytes())
+        data[position : position + 3] = bytes(each ^ 0xA5 for each in data[position : position + 3])
+        log.write_bytes(data)
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    choice = plan(root, **given(case), full=True, copies=[copy]).choice
+    ways = {way.way: way for way in choice.ways}
+    assert choice.recommended is ways["merge"]
+    assert ways["merge"].measured.records_lost == 0
+    assert (ways["salvage"].measured.records_lost or 0) > 0
+    kafkalog.merge_replicas([root / "t-0", copy / "t-0"], tmp_path / "merged")
+    records = [record.offset for record in kafkalog.open_partition(tmp_path / "merged" / "t-0").records()]
+    assert len(records) == ways["merge"].measured.records_kept

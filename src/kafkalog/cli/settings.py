@@ -53,6 +53,14 @@ def planning_options(function: Function) -> Function:
         click.option(
             "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions looked at at a time [one for each CPU]."
         ),
+        click.option(
+            "--copy",
+            "copies",
+            metavar="DIR",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False),
+            help="Another copy (a broker's volume, a snapshot): what merging with it would keep is shown too.",
+        ),
         chosen_options,
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
         click.option(
@@ -74,6 +82,7 @@ class Options(TypedDict):
     repair_bits: Proof | None
     cluster_metadata: bool
     select: Chosen
+    copies: tuple[str, ...]
 
 
 def options_of(
@@ -88,6 +97,7 @@ def options_of(
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
+    copies: tuple[str, ...],
 ) -> Options:
     """The options as the library takes them."""
     settings: dict[str, str] = {}
@@ -103,6 +113,7 @@ def options_of(
         repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
         cluster_metadata=cluster_metadata,
         select=Chosen.of(topics, numbers, excluded),
+        copies=copies,
     )
 
 

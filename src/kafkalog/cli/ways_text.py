@@ -16,8 +16,11 @@ __all__ = ["command_for", "print_ways"]
 _MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
 
 
-def command_for(way: Way, path: str, given: Sequence[str] = ()) -> str | None:
+def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
     """The command line that carries a way out; None if no command of ours does."""
+    path = plan.root
+    if way.way is WayName.MERGE:
+        return " ".join(["kafkalog merge", *map(shlex.quote, [path, *plan.copies]), "--into NEW-DIRECTORY"])
     if way.way not in _MODES and way.way is not WayName.KAFKA:
         return None
     options = ["--mode kafka"] if way.way is WayName.KAFKA else [each for each in way.needs if each.startswith("--")]
@@ -41,7 +44,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
         if best.consequence:
             writer.write(escape_controls(f"  {best.consequence}"))
-        command = command_for(best, plan.root, given)
+        command = command_for(best, plan, given)
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
         if plan.needs_consent:

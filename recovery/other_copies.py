@@ -1,0 +1,45 @@
+"""What merging with other copies would keep: the way `merge` of a plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.recovery.merge import merge_preview
+from kafkalog.recovery.ways import LostRange, Measured, Unit
+
+__all__ = ["other_copies"]
+
+
+def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured | None]:
+    """For a partition of the log directory `root`: what it and the copies hold together, if one of them has it.
+
+    `copies` are log directories, or directories of the partition itself.
+    """
+
+    def merged(unit: Unit) -> Measured | None:
+        there = [path for copy in copies for path in _directories(copy, unit) if os.path.isdir(path)]
+        if not there:
+            return None
+        try:
+            found = merge_preview([os.path.join(root, unit.name), *there])
+        except (UsageError, RecoveryRefused):
+            return None  # no copies of one another: `merge` says why
+        lost = [LostRange(unit.name, first, last) for first, last in found.gaps]
+        return Measured(
+            found.records_kept,
+            found.offsets_missing,
+            is_exact=not lost,
+            bytes_cut=0,
+            lost=lost,
+            below_high_watermark=None if unit.high_watermark is None else found.log_end_offset < unit.high_watermark,
+        )
+
+    return merged
+
+
+def _directories(copy: str, unit: Unit) -> list[str]:
+    name = f"{unit.topic}-{unit.partition}"
+    real = os.path.realpath(copy)
+    return [real] if os.path.basename(real) == name else [os.path.join(real, name)]
