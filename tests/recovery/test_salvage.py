@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import kafkalog
 from fixture_data import recovery_case
 from kafkalog import ScanResult, open_all
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.model import BATCH
+from kafkalog.codec.encode import build_batch, build_messages
+from kafkalog.codec.model import BATCH, Record, TimestampType
 from kafkalog.codec.scan import BATCH_CRC_START, scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.bitrepair import Neighbors, Proof, flipped_bit, repair_batch
@@ -179,3 +181,34 @@ def test_a_repair_that_is_not_proven_enough_is_not_made(root: Path) -> None:
     victim = whole(log).batches[6]
     flip(log, victim.position + BATCH.size + 9, 3)
     assert plan(root, config=SETTINGS, at=AT, repair_bits=Proof.CONTENT).partitions[0].cut_bytes > 0
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("hole", ["zeros", "bits", "length"])
+def test_what_stands_between_two_damaged_places_is_kept(version: int, hole: str, tmp_path: Path) -> None:
+    """Bad sectors seldom come alone; the second one may hide a header, and logs may be old."""
+    root = tmp_path / "logs"
+    (root / "t-0").mkdir(parents=True)
+    pieces = [_batch(number, version) for number in range(30)]
+    starts = [sum(map(len, pieces[:number])) for number in range(30)]
+    data = bytearray(b"".join(pieces))
+    for number in (5, 20):
+        start = starts[number]
+        if hole == "zeros":
+            data[start : start + len(pieces[number])] = bytes(len(pieces[number]))
+        elif hole == "bits":
+            data[start + len(pieces[number]) - 3] ^= 0x41
+            data[start + len(pieces[number]) - 9] ^= 0x41
+        else:
+            data[start + 8] ^= 0x7F
+    (root / "t-0" / f"{0:020}.log").write_bytes(data)
+    recover(root, mode="salvage", at=AT)
+    left = [record.offset for record in kafkalog.open_partition(root / "t-0").records()]
+    assert left == [number for number in range(30) if number not in (5, 20)]
+
+
+def _batch(number: int, version: int) -> bytes:
+    record = Record(number, 1_700_000_000_000, TimestampType.CREATE_TIME, b"key", b"value %d" % number * 7)
+    if version == 2:
+        return build_batch([record], base_offset=number)
+    return build_messages([record], magic=version)
