@@ -89,6 +89,12 @@ class StorageError(KafkaLogError, OSError):
         wrapped.__cause__ = error
         return wrapped
 
+    def __str__(self) -> str:
+        """The file and what the system said of it, without its number."""
+        if not self.strerror:
+            return super().__str__()
+        return self.strerror if self.filename is None else f"{self.filename}: {self.strerror}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = OSError.__reduce__(self)[1]  # those of the operating system are not in `args`
         return _restored, (type(self), arguments, self.__dict__)

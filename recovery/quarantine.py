@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
-from kafkalog.log.files import read_small
+from kafkalog.log.files import NotRegularFileError, read_small
 from kafkalog.recovery.actions import READ_BY_A_BROKER
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import (
@@ -247,7 +247,7 @@ class Runs:
             return None
         try:
             return read_run(place, run_id, name)
-        except (FormatError, LimitExceeded) as error:
+        except (FormatError, LimitExceeded, NotRegularFileError) as error:
             raise RecoveryRefused(
                 f"{error}; nothing is done while it is there: move {os.path.join(place, run_id)} away to go on "
                 "without that run",

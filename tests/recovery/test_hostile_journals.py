@@ -7,6 +7,7 @@ anywhere else; or they act on the directory they were given and on nothing else.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -263,3 +264,20 @@ def test_a_run_of_another_machine_is_completed_only_when_named(
     assert recover(root, complete=run, accept_loss=True, **given(CASE)).completed == (run,)
     assert kafkalog("undo", "--yes", "--run", run, root).code == 2
     assert first_difference(dict(stamps(root)), dict(looked)) == ""
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a FIFO"])
+@pytest.mark.parametrize("name", [MANIFEST, JOURNAL])
+def test_what_is_no_file_is_no_journal(kind: str, name: str, tmp_path: Path) -> None:
+    root = hostile_directory(tmp_path, name, b"")
+    (document,) = root.parent.glob(f"logs.recovery/*/{name}")
+    document.unlink()
+    if kind == "a directory":
+        document.mkdir()
+    else:
+        os.mkfifo(document)
+    for words in (("undo", "--yes", root), ("recover", "--yes", "--accept-loss", root)):
+        one_sentence_and_nothing_changed(root, *words)
+    said = kafkalog("plan", root)
+    assert f"{document}: {kind}, not a file" in said.out + said.err
+    assert "Errno" not in said.out + said.err
