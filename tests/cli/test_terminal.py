@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from command import kafkalog
 from every_byte import Originals
 from fixture_data import recovery_case
+from kafkalog.recovery.journal import JOURNAL, MANIFEST
 from recovery_settings import given
 from terminal import on_a_terminal
 from trees import stamps
@@ -147,3 +149,39 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
     seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.recover.print_result"))
     assert seen.code == 130
     assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ takes it back", " ".join(seen.lines))
+
+
+MOMENTS = (
+    "kafkalog.recovery.plan.load_directory", "kafkalog.recovery.choice.census", "kafkalog.recovery.runner.prepare",
+    "kafkalog.recovery.preparing._Preparation:step", "kafkalog.recovery.preparing.write_document",
+    "kafkalog.recovery.runner.roll_forward", "kafkalog.recovery.operations.Link:do",
+    "kafkalog.recovery.operations.Replace:do", "kafkalog.recovery.apply.finish_document",
+    "kafkalog.cli.recover.print_result",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callable[[str, int], None]) -> None:
+    """`ls` and `plan` name a run that was cut short and change nothing; `recover` ends it; `undo` gives all back."""
+    before, kept = stamps(root), root.with_name("logs.recovery")
+    kill = interrupted_at(moment).replace("SIGINT", "SIGKILL")
+    words: list[str | Path] = [root, "--mode", "salvage", *settings()]
+    seen = on_a_terminal("recover", "--yes", *words, setup=kill)
+    assert seen.code == -9, seen.text
+    left = stamps(root)
+    run = max((path.name for path in kept.glob("*")), default=None)
+    begun = bool(run and (kept / run / JOURNAL).exists())
+    listed, planned = kafkalog("ls", root), kafkalog("plan", *words)
+    for finished in (listed, planned):
+        assert ("was cut short" in finished.out) is begun, finished.out
+        assert begun is False or f"`undo --run {run}` takes it back" in finished.out
+    assert stamps(root) == left
+    recovered = kafkalog("recover", "--yes", *words)
+    is_done = bool(run and (kept / run / MANIFEST).exists())
+    assert recovered.code == (0 if is_done else 2), recovered
+    assert (f"run {run}, which had been cut short, was completed first" in recovered.out) is begun
+    assert kafkalog("recover", "--yes", *words).code == 0
+    while (kafkalog("undo", "--yes", root)).code == 2:
+        pass
+    assert stamps(root) == before
+    measured("kills after which ls, plan, recover and undo said and did what was right", 1)
