@@ -170,14 +170,13 @@ def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callabl
     assert seen.code == -9, seen.text
     left = stamps(root)
     run = max((path.name for path in kept.glob("*")), default=None)
-    begun = bool(run and (kept / run / JOURNAL).exists())
+    begun, is_done = (bool(run and (kept / run / name).exists()) for name in (JOURNAL, MANIFEST))
     listed, planned = kafkalog("ls", root), kafkalog("plan", *words)
     for finished in (listed, planned):
         assert ("was cut short" in finished.out) is begun, finished.out
         assert begun is False or f"`undo --run {run}` takes it back" in finished.out
     assert stamps(root) == left
     recovered = kafkalog("recover", "--yes", *words)
-    is_done = bool(run and (kept / run / MANIFEST).exists())
     assert recovered.code == (0 if is_done else 2), recovered
     assert (f"run {run}, which had been cut short, was completed first" in recovered.out) is begun
     assert kafkalog("recover", "--yes", *words).code == 0
