@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkalog.codec.names import FileKind
 from kafkalog.recovery.broker.tree import Content, Slice, Tree
-from kafkalog.recovery.census import Census, Span, census, count_of, live_segments, sound_batches
+from kafkalog.recovery.census import Census, Damage, Span, census, count_of, live_segments, sound_batches
 from kafkalog.recovery.offset_ranges import OffsetRanges
 
 __all__ = ["LostRange", "Measured", "Unit", "Way", "WayName", "logs_of", "measure", "recommended", "total"]
@@ -160,18 +160,22 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
 
 def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int) -> Measured:
     """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
-    if log_start == unit.log_start and logs_of(after, unit.directories) == logs_of(before, unit.directories):
-        left = original
+    if log_start == unit.log_start and _holds_all(before, after, unit, original):
+        left = original  # nothing sound is missing, and nothing was put in: the same can be read
     else:
         now = dict(after.renamed_directories)
         names = [now.get(each, each) for each in unit.directories]
         left = census(after, [name for name in names if name in after.directories], log_start)
-    result = Measured(left.records, 0, bytes_cut=0, damage_left=sum(not each.is_tail for each in left.damages))
+    kept = _kept_bytes(after, unit)
+    held = sum(before.files[path].size for each in unit.directories for _base, path in live_segments(before, each))
+    result = Measured(
+        left.records,
+        0,
+        bytes_cut=max(held - sum(end - start for spans in kept.values() for start, end in spans), 0),
+        damage_left=sum(_stays(each, kept) if left is original else not each.is_tail for each in left.damages),
+    )
     gone = OffsetRanges()
     if left is not original:
-        kept = _kept_bytes(after, unit)
-        held = sum(before.files[path].size for each in unit.directories for _base, path in live_segments(before, each))
-        result.bytes_cut = max(held - sum(end - start for spans in kept.values() for start, end in spans), 0)
         for span in original.spans:
             for missing in _missing(span, kept.get(span.path, [])):
                 for batch, first, last in sound_batches(before, missing):
@@ -224,6 +228,21 @@ def _kept_bytes(after: Tree, unit: Unit) -> Mapping[str, list[tuple[int, int]]]:
     for spans in kept.values():
         spans.sort()
     return kept
+
+
+def _holds_all(before: Tree, after: Tree, unit: Unit, original: Census) -> bool:
+    """The logs afterwards hold every sound batch in its place, and nothing but bytes of the originals."""
+    counted = {path for directory in unit.directories for _base, path in live_segments(before, directory)}
+    for content in logs_of(after, unit.directories):
+        if any(not isinstance(part, Slice) or part.origin not in counted for part in content.parts):
+            return False
+    kept = _kept_bytes(after, unit)
+    return not any(True for span in original.spans for _missed in _missing(span, kept.get(span.path, [])))
+
+
+def _stays(damage: Damage, kept: Mapping[str, Sequence[tuple[int, int]]]) -> bool:
+    """A damaged place is still in the log: a consumer stops there."""
+    return not damage.is_tail and any(low <= damage.position < high for low, high in kept.get(damage.path, []))
 
 
 def _missing(span: Span, kept: Sequence[tuple[int, int]]) -> Iterator[Span]:
