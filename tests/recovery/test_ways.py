@@ -1,7 +1,7 @@
 """The ways that a plan compares: what each would keep is what it keeps when it is really carried out.
 
-Every recorded case, every way (a part of them in each run, all in the sweep).  What is left is read by the record reader, which decodes every record; the comparison
-counts by batch headers.
+Every way of a part of the recorded cases in each run, of all in the sweep.  What is left is read by the record reader,
+which decodes every record; the comparison counts by batch headers.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_another_copy_is_a_way(tmp_path: Path) -> None:
         log.write_bytes(data)
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
     choice = plan(root, **given(case), full=True, copies=[copy]).choice
-    ways = {way.way: way for way in choice.ways}
+    ways = {str(way.way): way for way in choice.ways}
     assert choice.recommended is ways["merge"]
     assert ways["merge"].measured.records_lost == 0
     assert (ways["salvage"].measured.records_lost or 0) > 0
