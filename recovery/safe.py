@@ -85,10 +85,10 @@ class SafeResult:
     def findings(self) -> list[Finding]:
         """The reasons of cuts and changes."""
         found = [
-            Finding(cut.code, Severity.ERROR, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
+            Finding(cut.code, cut.severity, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
         ]
         found += [
-            Finding(each.code, Severity.WARNING, each.position, None, f"{each.detail}; it stays", each.path)
+            Finding(each.code, each.severity, each.position, None, f"{each.detail}; it stays", each.path)
             for each in self.repeats.values()
         ]
         found += self.repairs
