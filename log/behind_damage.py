@@ -15,6 +15,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.log.resync import NO_OFFSET_LIMIT
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import BatchReader
 
@@ -33,7 +34,6 @@ _ENDING = frozenset(
     }
 )
 """What a consumer does not read past."""
-_V2 = 2
 
 
 @dataclass(slots=True)
@@ -67,15 +67,12 @@ class _Count:
         header = batch.header
         last = header.last_offset
         first = header.base_offset if isinstance(header, BatchHeader) else last
-        if (
-            header.magic not in MAGICS
-            or not 0 <= first <= last
-            or not 0 <= last - segment.base_offset <= (MAX_RELATIVE_OFFSET)
-        ):
+        if header.magic not in MAGICS or not 0 <= first <= last < NO_OFFSET_LIMIT or last < segment.base_offset:
             return  # nobody reads it
         if is_behind:
             self._add(segment, 1, self._records(batch, first))
-        self._next_offset = max(self._next_offset, last + 1)
+        if last - segment.base_offset <= MAX_RELATIVE_OFFSET:  # else lower ones may follow, which are new all the same
+            self._next_offset = max(self._next_offset, last + 1)
 
     def _records(self, batch: RecordBatch, first: int) -> int:
         header = batch.header

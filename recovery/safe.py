@@ -93,10 +93,17 @@ class SafeResult:
         ]
         found += self.repairs
         found += [
-            Finding(FindingCode.FOREIGN_FILE, Severity.WARNING, None, None, change.reason, change.path)
+            Finding(FindingCode.FOREIGN_FILE, _severity(change), None, None, change.reason, change.path)
             for change in self.changes
         ]
         return found
+
+
+def _severity(change: Change) -> Severity:
+    """Something that stands where a segment's log should be is as bad as in an inventory."""
+    parsed = parse_segment_file(change.path.rpartition("/")[2])
+    is_log = parsed is not None and change.path.endswith(f"/{segment_file(parsed.base_offset, FileKind.LOG)}")
+    return Severity.ERROR if is_log else Severity.WARNING
 
 
 class _CannotSettleError(Exception):

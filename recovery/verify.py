@@ -89,7 +89,7 @@ def verify(
         found = [*log_dir.findings, *_among(duplicates, log_dir.partitions)]
         for partition, report in zip(log_dir.partitions, reports, strict=True):
             if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
-                found += _beside(log_dir, partition, report)
+                report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables)
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in inventory.standalone:
