@@ -153,6 +153,7 @@ class Resync:
             behind = damaged_at + LOG_OVERHEAD.size + length
             if length > 0 and behind < source.size and self._is_proven(behind, expected, depth):
                 return behind if behind < end else None
+        following = self._offset_behind_tail(damaged_at, expected)
         candidates = _old_candidates if self._is_old(damaged_at) else _candidates
         for position in candidates(source, damaged_at + 1, expected):
             if self._effort < 0 or position >= end:
@@ -167,9 +168,25 @@ class Resync:
             if head[MAGIC_POSITION] == _V2 and (header is None or not _is_plausible(header, expected)):
                 continue
             self._effort -= size
-            if self._is_proven(position, expected, depth):
+            if not self._is_proven(position, expected, depth):
+                continue
+            if following is None or (header is not None and header.base_offset == following):
+                return position
+            if _chain_end(source, position, expected, self._limits)[1] in (StopReason.END, StopReason.ZERO_TAIL):
                 return position
         return None
+
+    def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
+        """The offset that must follow where the last segment ends inside a batch whose header is as it should be.
+
+        All the rest may be the value of a record; a log that is stored in there is torn where this one is.
+        The last segment was never compacted, so the batch behind it would continue its offsets.
+        """
+        header = _header_at(self._window, position, self._source.size)
+        if header is None or expected.end_offset != NO_OFFSET_LIMIT or position + header.size <= self._source.size:
+            return None
+        is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
+        return header.next_offset if is_next else None
 
     def _is_old(self, damaged_at: int) -> bool:
         """The log holds messages of versions 0 and 1 where it begins; of both kinds are those before an upgrade."""

@@ -27,7 +27,7 @@ from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
-from kafkalog.log.resync import TAILS, Expected, Resync, judged
+from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
 
@@ -225,7 +225,8 @@ class SliceReader:
         wanted = self._slice
         seen = self.next_offset > wanted.start_offset  # else what is wanted may begin inside a batch below it
         first = self.next_offset if seen else wanted.base_offset
-        expected = Expected(first, wanted.base_offset + MAX_RELATIVE_OFFSET + 1, NO_PARTITION_LEADER_EPOCH)
+        limit = NO_OFFSET_LIMIT if wanted.is_last else wanted.base_offset + MAX_RELATIVE_OFFSET + 1
+        expected = Expected(first, limit, NO_PARTITION_LEADER_EPOCH)
         return resync.next_batch(scanner.valid_bytes, expected, end=end)
 
     def _damage(self, finding: Finding, start: int, end: int) -> Damage:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from batches import field, message, patch, simple
+from batches import batch, field, message, patch, record, simple
 from command import kafkalog as command
 from fixture_data import recovery_cases, recovery_families
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.recovery.census import census
 from kafkalog.recovery.survey import survey
@@ -159,9 +159,25 @@ def test_later_segments_count_and_are_shown(tmp_path: Path) -> None:
     names = ("sound_batches_behind_damage", "sound_records_behind_damage")
     found = [tuple(segment[name] for name in names) for segment in partition["segments"]]
     assert found == [(7, 21), (2, 6), (1, 2)]
-    assert "10 sound batches with 29 records behind it" in partition["health"]
+    assert "29 records in 10 batches behind damage" in partition["health"]
     with_segments = command("ls", "--segments", directory).out
     assert "21 records in 7 batches" in with_segments
+
+
+@pytest.mark.parametrize("change", [SIZE_BEYOND, SIZE_ZERO, CHECKSUM], ids=str)
+def test_a_log_inside_of_a_damaged_value_is_not_taken_for_records(tmp_path: Path, change: tuple[int, bytes]) -> None:
+    inside = b"".join(v2(number) for number in range(40, 60))
+    outer = batch(record(value=inside), 1, base_offset=6)
+    position, data = change
+    whole = v2(0) + v2(1) + patch(outer, position % len(outer), data) + simple(2, 7) + simple(2, 9)
+    directory = log_of(tmp_path, whole)
+    assert [record.offset for record in open_partition(directory).records(all=True)] == [*range(6), *range(7, 11)]
+    assert verify(directory).partitions[0].sound_records_behind_damage == 4
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    directory = log_of(torn, v2(0) + v2(1) + outer[:-30])  # a tail that was torn holds whole batches too
+    (finding,) = (found for found in verify(directory).findings if found.code is not FindingCode.INDEX_MISSING)
+    assert (finding.code, finding.severity) == (FindingCode.TORN_TAIL, Severity.WARNING)
 
 
 def test_nothing_behind_is_not_spoken_of(tmp_path: Path) -> None:

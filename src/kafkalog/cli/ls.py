@@ -77,8 +77,9 @@ class _PartitionSummary:
         """The worst that was found, in a word."""
         stops = [str(each.stop) for each in self.segments if each.stop is not StopReason.END]
         serious = [str(found.code) for found in self.findings if found.severity is not Severity.INFO]
-        behind = [str(self.behind)] if self.behind.batches else []
-        words = list(dict.fromkeys([*stops, *serious, *behind]))
+        words = list(dict.fromkeys([*stops, *serious]))
+        if self.behind.batches:
+            words.append(f"{behind_text(self.behind.batches, self.behind.records)} behind damage")
         return ", ".join(words) if words else "ok"
 
 
