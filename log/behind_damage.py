@@ -120,12 +120,13 @@ def behind_damage(
         segment = reader.segment
         if segment is None:
             continue
-        here = found.position if isinstance(found, RecordBatch) else int(found.positions[0])
-        is_behind = segment is not damaged or here > position
         if isinstance(found, RecordBatch):
-            count.take(found, segment, is_behind=is_behind)
-        else:
-            count.take_run(found, segment, is_behind=is_behind)
+            count.take(found, segment, is_behind=segment is not damaged or found.position > position)
+            continue
+        before = int((found.positions <= position).sum()) if segment is damaged else 0
+        for part, is_behind in ((found.part(0, before), False), (found.part(before, len(found)), True)):
+            if len(part):
+                count.take_run(part, segment, is_behind=is_behind)
     return count.found
 
 
