@@ -42,11 +42,11 @@ class FindingCode(enum.StrEnum):
 
     # how a walk over a segment can end
     TORN_TAIL = "torn_tail"
-    """the file ends inside a batch"""
+    """the log ends inside a batch"""
     ZERO_TAIL = "zero_tail"
-    """zeros from the last batch to the end of the file"""
+    """zeros from the last batch to the end of the log"""
     BATCH_SIZE_INVALID = "batch_size_invalid"
-    """the size field is below the smallest message or batch"""
+    """the size field is below the smallest message or batch, or leads beyond a file behind which the log goes on"""
     CRC_MISMATCH = "crc_mismatch"
     """the checksum does not fit the bytes"""
     LIMIT_EXCEEDED = "limit_exceeded"
@@ -139,6 +139,8 @@ class FindingCode(enum.StrEnum):
     """the log ends below its log start offset; a broker deletes all of it"""
     LOG_END_BELOW_HIGH_WATERMARK = "log_end_below_high_watermark"
     """the log ends below the last known high watermark"""
+    UNREADABLE = "unreadable"
+    """the operating system does not give out a file or a directory; the others were read all the same"""
     BROKER_REFUSES = "broker_refuses"
     """a broker would not start on this, or take the directory offline"""
 

@@ -46,6 +46,7 @@ from kafkalog.log.files import (
     is_directory,
     read_small,
     scan_directory,
+    unreadable,
     what_it_is,
 )
 from kafkalog.log.partition import Partition, read_partition
@@ -152,10 +153,10 @@ def _readable_partition(path: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, path: str, limits: Limits, unreadable: list[StorageError] | None = None) -> None:
+    def __init__(self, path: str, limits: Limits, tolerant: bool) -> None:
         self.path = path
         self.limits = limits
-        self.unreadable = unreadable
+        self.tolerant = tolerant
         self.findings: list[Finding] = []
 
     def found(self, code: FindingCode, path: str, detail: str, severity: Severity) -> None:
@@ -172,7 +173,15 @@ class _Reader:
             self.found(code, path, str(error.strerror), Severity.ERROR)
         except FormatError as error:
             self.found(code, path, error.message, Severity.ERROR)
+        except StorageError as error:
+            self.without(error, path)
         return None
+
+    def without(self, error: StorageError, path: str) -> None:
+        """Go on without what cannot be read, if that is wanted."""
+        if not self.tolerant:
+            raise error
+        self.findings.append(unreadable(error, path))
 
     def checkpoint(self, name: str) -> Offsets:
         def decode(data: bytes, path: str) -> Offsets:
@@ -195,9 +204,7 @@ class _Reader:
                     try:
                         found.append(read_partition(entry.path, name, start, limits=self.limits))
                     except StorageError as error:
-                        if self.unreadable is None:
-                            raise
-                        self.unreadable.append(error)
+                        self.without(error, entry.path)
                 elif entry.name not in _TOLERATED:
                     detail = "not a partition directory; a broker refuses to start beside it"
                     self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
@@ -226,12 +233,10 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
 
 
 @checked
-def open_log_dir(
-    path: PathLike, *, limits: Limits = DEFAULT_LIMITS, unreadable: list[StorageError] | None = None
-) -> LogDir:
+def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
     """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read.
 
-    With a list for `unreadable` a partition that cannot be read is left out, and why is appended there.
+    With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
     """
     text = os.fspath(path)
     if not exists(text):
@@ -245,7 +250,7 @@ def open_log_dir(
         if inside:
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is none itself")
         raise UsageError(f"{text} holds no Kafka log directory, no partition and no segment")
-    reader = _Reader(text, limits, unreadable)
+    reader = _Reader(text, limits, tolerant)
     recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
     meta = reader.small(
         META_PROPERTIES,
@@ -267,6 +272,17 @@ def _is_log_dir_inside(path: str) -> bool:
         return False
 
 
-def log_dirs_inside(path: PathLike) -> list[str]:
-    """Sub-directories that are themselves log directories: the volumes or brokers of a root."""
-    return [entry.path for entry in _directories(path) if _is_log_dir_inside(entry.path)]
+def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
+    """Sub-directories that are themselves log directories: the volumes or brokers of a root.
+
+    `on_error` is told of those that cannot be listed.
+    """
+    found = []
+    for entry in _directories(path):
+        try:
+            if is_log_dir(entry.path) and not is_partition_dir(entry.path):
+                found.append(entry.path)
+        except StorageError as error:
+            if on_error is not None:
+                on_error(error, entry.path)
+    return found

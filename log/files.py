@@ -16,6 +16,7 @@ from typing import Self
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import LimitExceeded, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.log.lending import lent
 from kafkalog.log.process import OwnProcess
@@ -35,6 +36,7 @@ __all__ = [
     "real",
     "scan_directory",
     "status_of",
+    "unreadable",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -182,6 +184,13 @@ class FileSource:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def unreadable(error: StorageError, path: PathLike) -> Finding:
+    """What is left to say of a file or directory below `path` that cannot be read, where the others are read on."""
+    detail = error.strerror or str(error)
+    file = os.fspath(path if error.filename is None else error.filename)
+    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, detail, file)
 
 
 @checked

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, RecordBatch
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource, PathLike
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import next_batch
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
 
@@ -182,16 +182,13 @@ class Follower:
             return source.size
         mark = self._mark
         expected = mark.next_offset if mark is not None and mark.base_offset == segment.base_offset else 0
-        found = next_batch(
-            source,
-            position,
-            source.size,
-            base_offset=segment.base_offset,
-            next_offset=max(expected, segment.base_offset),
-            limits=self._limits,
+        first = max(expected, segment.base_offset)
+        found = Resync(source, self._limits).next_batch(
+            position, Expected(first, segment.base_offset + MAX_RELATIVE_OFFSET + 1, NO_PARTITION_LEADER_EPOCH)
         )
-        if found >= source.size:
+        if found is None:
             self._fruitless = stamp
+            return source.size
         return found
 
     def _take(self, batch: RecordBatch, segment: Segment) -> None:

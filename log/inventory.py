@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
-from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory
+from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
 from kafkalog.log.partition import Partition, open_partition, open_segment
 
 __all__ = ["LONGEST", "Inventory", "open_all"]
@@ -33,6 +33,8 @@ class Inventory:
     log_dirs: tuple[LogDir, ...]
     standalone: tuple[Partition, ...]
     """partition directories and segment files that were pointed at themselves"""
+    unreadable: tuple[Finding, ...] = ()
+    """paths that cannot be read at all"""
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -43,6 +45,7 @@ class Inventory:
     def findings(self) -> tuple[Finding, ...]:
         """What listing found, of log directories and partitions."""
         return (
+            *self.unreadable,
             *(finding for log_dir in self.log_dirs for finding in log_dir.findings),
             *(finding for partition in self.partitions for finding in partition.findings),
         )
@@ -54,6 +57,35 @@ class Inventory:
             if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):
                 found.setdefault(partition.name, []).append(partition)
         return {name: tuple(several) for name, several in found.items() if len(several) > 1}
+
+    def duplicate_findings(self) -> list[Finding]:
+        """A finding for each copy of a topic-partition that stands in several directories.
+
+        Replicas are on several brokers: that is information.  A broker does not start where two of its own volumes
+        hold the same partition (`LogManager`): that is a warning.
+        """
+        found = []
+        for name, several in self.duplicates().items():
+            copies = {os.path.dirname(absolute(each.path)): each for each in reversed(several)}
+            if len(copies) == 1:
+                continue  # two names for one partition, which its directory speaks of
+            brokers = [self._broker(directory) for directory in copies]
+            known = [broker for broker in brokers if broker is not None]
+            severity = Severity.INFO if len(set(known)) == len(known) else Severity.WARNING
+            paths = " and ".join(sorted(each.path for each in copies.values()))
+            own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
+            detail = f"{name} stands in {paths}{own}"
+            code = FindingCode.DUPLICATE_PARTITION
+            found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
+        return found
+
+    def _broker(self, directory: str) -> tuple[str | None, int] | None:
+        """Cluster and node that a log directory belongs to; None if it does not say."""
+        for log_dir in self.log_dirs:
+            meta = log_dir.meta_properties
+            if absolute(log_dir.path) == directory and meta is not None and meta.node_id is not None:
+                return meta.cluster_id, meta.node_id
+        return None
 
     @checked
     def readable(self, replica: PathLike | None = None) -> tuple[Partition, ...]:
@@ -112,29 +144,65 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
     return list(seen.values())
 
 
-@checked
-def open_all(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
-    """Everything at `paths`; a path that holds nothing of Kafka's is a `UsageError` that says what it is instead."""
-    if not paths:
-        raise UsageError("no path was given")
-    log_dirs: dict[str, LogDir] = {}
-    standalone: list[Partition] = []
-    for path in _distinct(paths):
+class _Opened:
+    """What was found so far, path after path."""
+
+    def __init__(self, limits: Limits, tolerant: bool) -> None:
+        self._limits = limits
+        self._tolerant = tolerant
+        self.log_dirs: dict[str, LogDir] = {}
+        self.standalone: list[Partition] = []
+        self.unreadable: list[Finding] = []
+
+    def add(self, path: str) -> None:
+        """Take in one path."""
         if not exists(path):
             raise UsageError(f"{path} does not exist")
-        if not is_directory(path):
-            standalone.append(open_segment(path))
-        elif is_partition_dir(path):
-            standalone.append(open_partition(path, limits=limits))
-        else:
-            for directory in [path] if is_log_dir(path) else log_dirs_inside(path):
-                key = real(directory)
-                if key not in log_dirs:
-                    log_dirs[key] = open_log_dir(directory, limits=limits)
-                path = ""
-            if path:
-                raise UsageError(_nothing_here(path))
-    return Inventory(tuple(os.fspath(path) for path in paths), tuple(log_dirs.values()), tuple(standalone))
+        try:
+            if not is_directory(path):
+                self.standalone.append(open_segment(path))
+            elif is_partition_dir(path):
+                self.standalone.append(open_partition(path, limits=self._limits))
+            else:
+                self._log_dirs(path)
+        except StorageError as error:
+            if not self._tolerant:
+                raise
+            self.unreadable.append(unreadable(error, path))
+
+    def _without(self, error: StorageError, path: str) -> None:
+        """A directory that may be a log directory, and that nobody can look into."""
+        if self._tolerant:
+            self.unreadable.append(unreadable(error, path))
+
+    def _log_dirs(self, path: str) -> None:
+        before = len(self.unreadable)
+        directories = [path] if is_log_dir(path) else log_dirs_inside(path, self._without)
+        if not directories and len(self.unreadable) == before:
+            raise UsageError(_nothing_here(path))
+        for directory in directories:
+            key = real(directory)
+            if key not in self.log_dirs:
+                self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits)
+
+
+@checked
+def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
+    """Everything at `paths`; a path that holds nothing of Kafka's is a `UsageError` that says what it is instead.
+
+    What cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
+    """
+    if not paths:
+        raise UsageError("no path was given")
+    opened = _Opened(limits, tolerant)
+    for path in _distinct(paths):
+        opened.add(path)
+    return Inventory(
+        tuple(os.fspath(path) for path in paths),
+        tuple(opened.log_dirs.values()),
+        tuple(opened.standalone),
+        tuple(opened.unreadable),
+    )
 
 
 def _nothing_here(path: str) -> str:

@@ -99,6 +99,11 @@ class RecordReader:
         return self._batches.stop
 
     @property
+    def damaged_at(self) -> tuple[Segment, int] | None:
+        """Where damage ended the reading: the segment, and the position in it; None at the end of a log."""
+        return self._batches.damaged_at
+
+    @property
     def segment(self) -> Segment | None:
         """Where the latest record stands."""
         return self._batches.segment

@@ -1,67 +1,269 @@
-"""Behind damage: where the next batch begins.
+"""Finding the next real batch behind damage.
 
-First where the damaged batch says it ends, then at every position whose bytes could be a batch header of this segment.
-Only a valid checksum counts, so what is found is a batch; and the work is bounded, whatever the bytes are.
+A Kafka log that was stored inside Kafka values holds perfect batches with valid checksums, so a checksum alone proves
+nothing.  A batch counts only if it also continues offsets and epochs, and if the chain of batches that it begins ends
+where it must: at the end of the file, at another damaged batch whose own header continues the chain and whose own
+length leads to a sound batch, or at zeros or a damaged header behind which the log goes on with batches proven in
+this same way.  What is merely found is not kept.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from heapq import merge
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.scan import MAGIC_POSITION, SMALLEST_MESSAGE, Scanner
-from kafkalog.codec.source import Source, next_data
+from kafkalog.codec.source import Source, Window, next_data
 
-__all__ = ["next_batch"]
+__all__ = ["NO_OFFSET_LIMIT", "TAILS", "Expected", "Resync", "judged", "resumed_behind_tail"]
 
-_MAGIC = 2
-_MAGIC_BYTE = bytes([_MAGIC])
-_CHECKED_BYTES_PER_BYTE = 8
-"""How often each byte may go through a checksum on average before the search is given up."""
-_OFFSET = BATCH.reader("base_offset")
-_SIZE = BATCH.reader("batch_length")
-
-
-def next_batch(
-    source: Source, position: int, end: int, *, base_offset: int, next_offset: int, limits: Limits = DEFAULT_LIMITS
-) -> int:
-    """Where behind `position` a valid batch begins whose offset is not below `next_offset`; `end` if nowhere."""
-    head = source.read(position, LOG_OVERHEAD.size)
-    if len(head) == LOG_OVERHEAD.size:
-        claimed = position + LOG_OVERHEAD.size + LOG_OVERHEAD.reader("size")(head, 0)
-        if claimed > position and _begins(source, claimed, end, next_offset, limits):
-            return claimed
-    budget = _CHECKED_BYTES_PER_BYTE * (end - position)
-    start = position + 1
-    while start < end:
-        # a batch whose magic byte is not zero may begin so many bytes before the next data
-        start = max(start, min(next_data(source, start, end) - MAGIC_POSITION, end))
-        piece = bytes(source.read(start, min(limits.read_window_bytes, end - start)))
-        last = len(piece) - BATCH.size
-        found = piece.find(_MAGIC_BYTE, MAGIC_POSITION)
-        while 0 <= found <= last + MAGIC_POSITION:
-            at = found - MAGIC_POSITION
-            size = _SIZE(piece, at) + LOG_OVERHEAD.size
-            plausible = next_offset <= _OFFSET(piece, at) <= base_offset + MAX_RELATIVE_OFFSET
-            if plausible and SMALLEST_MESSAGE < size <= end - start - at:
-                if _begins(source, start + at, end, next_offset, limits):
-                    return start + at
-                budget -= size
-                if budget < 0:
-                    return end
-            found = piece.find(_MAGIC_BYTE, found + 1)
-        if start + len(piece) >= end or last < 0:
-            return end
-        start += last + 1
-    return end
+NO_OFFSET_LIMIT = 2**63 - 1
+"""Where no later segment bounds the offsets."""
+TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+"""What an append that was cut short leaves at the end of a log."""
+_EFFORT = 64
+"""Bytes checked per byte searched, at most: crafted headers must not make the search quadratic."""
+_DEEPEST = 200
+"""Damaged places behind each other, at most, that a proof may pass."""
+_ZEROS = bytes(LOG_OVERHEAD.size)
+_OTHER_BYTE = re.compile(rb"[^\0]")
+_V2 = 2
+_FEW_OFFSETS = 1 << 16
+_MAGIC_BYTE = b"\x02"
+_PIECE = 1 << 20
+_SIZE = LOG_OVERHEAD.reader("size")
 
 
-def _begins(source: Source, position: int, end: int, next_offset: int, limits: Limits) -> bool:
-    if not 0 <= position < end:
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a batch behind the damage must continue: offsets from `next_offset` to below `end_offset`, and epochs."""
+
+    next_offset: int
+    end_offset: int
+    epoch: int
+
+
+def _is_plausible(header: AnyHeader, expected: Expected) -> bool:
+    if not isinstance(header, BatchHeader):
+        return header.magic < _V2 and expected.next_offset <= header.last_offset < expected.end_offset
+    return (
+        header.magic == _V2
+        and expected.next_offset <= header.base_offset
+        and header.last_offset_delta >= 0
+        and header.last_offset < expected.end_offset
+        and 0 <= header.records_count <= header.last_offset_delta + 1
+        and 0 <= header.attributes < 1 << 7
+        and (header.partition_leader_epoch == -1 or header.partition_leader_epoch >= expected.epoch)
+        and header.size >= BATCH.size
+    )
+
+
+def _behind(header: AnyHeader, expected: Expected) -> Expected:
+    """What the batch behind this one must continue."""
+    return Expected(header.last_offset + 1, expected.end_offset, max(header.partition_leader_epoch, expected.epoch))
+
+
+def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
+    """Positions from `start` on whose magic byte is that of v2."""
+    return (found - MAGIC_POSITION for found in _finds(source, start + MAGIC_POSITION, _MAGIC_BYTE))
+
+
+def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
+    """Positions where an offset that may follow seems to stand: all but its last two bytes are those expected."""
+    high = expected.next_offset >> 16
+    found = [_finds(source, start, each.to_bytes(6, "big")) for each in (high, high + 1) if each < 1 << 47]
+    return merge(*found)
+
+
+def _finds(source: Source, start: int, wanted: bytes) -> Iterator[int]:
+    base = start
+    while base < source.size:
+        if any(wanted):
+            base = max(next_data(source, base, source.size) - len(wanted) + 1, base)
+        piece = bytes(source.read(base, _PIECE))
+        found = piece.find(wanted)
+        while found >= 0:
+            if piece.startswith(_ZEROS, found):  # a size comes before so many zeros end
+                other = _OTHER_BYTE.search(piece, found)
+                found = (len(piece) if other is None else other.start()) - len(_ZEROS) + 1
+                found = piece.find(wanted, max(found, 0))
+                if found < 0:
+                    break
+            yield base + found
+            found = piece.find(wanted, found + 1)
+        if len(piece) < len(wanted) or base + len(piece) >= source.size:
+            return
+        base += len(piece) - len(wanted) + 1
+
+
+def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
+    if position + BATCH.size > size:
+        return None
+    view = window.view(position, BATCH.size)
+    return BatchHeader(*BATCH.struct.unpack_from(view)) if len(view) >= BATCH.size else None
+
+
+def _chain_end(
+    source: Source, position: int, expected: Expected, limits: Limits
+) -> tuple[int, StopReason, RecordBatch | None]:
+    """Where the chain of continuing sound batches from `position` ends, why, and its last batch."""
+    scanner = Scanner(source, position=position, limits=limits)
+    last: RecordBatch | None = None
+    following = expected
+    for batch in scanner:
+        header = batch.header
+        if not _is_plausible(header, following):
+            return batch.position, StopReason.CORRUPT, last
+        following = _behind(header, following)
+        last = batch
+    return scanner.valid_bytes, scanner.stop or StopReason.END, last
+
+
+class Resync:
+    """The search in one log; what it has proven once it need not prove again.
+
+    Batches larger than `limits` allow are not looked into.  A source that becomes shorter ends the search.
+    """
+
+    def __init__(self, source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._source = source
+        self._limits = limits
+        self._window = Window(source, limits.read_window_bytes)
+        self._proven: set[int] = set()
+        self._effort = _EFFORT * source.size
+
+    def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
+        """Position of the first proven batch behind the damaged one, and before `end`; None if there is none.
+
+        The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is
+        even looked at.
+        """
+        return self._search(damaged_at, expected, _DEEPEST, self._source.size if end is None else end)
+
+    def _search(self, damaged_at: int, expected: Expected, depth: int, end: int) -> int | None:
+        source = self._source
+        head = self._window.view(damaged_at, LOG_OVERHEAD.size)
+        if len(head) == LOG_OVERHEAD.size:
+            length = _SIZE(head, 0)
+            behind = damaged_at + LOG_OVERHEAD.size + length
+            if length > 0 and behind < source.size and self._is_proven(behind, expected, depth):
+                return behind if behind < end else None
+        following = self._offset_behind_tail(damaged_at, expected)
+        candidates = _old_candidates if self._is_old(damaged_at) else _candidates
+        for position in candidates(source, damaged_at + 1, expected):
+            if self._effort < 0 or position >= end:
+                return None
+            head = self._window.view(position, MAGIC_POSITION + 1)
+            if len(head) <= MAGIC_POSITION:
+                return None
+            size = _SIZE(head, 0) + LOG_OVERHEAD.size
+            if size < LOG_OVERHEAD.size + SMALLEST_MESSAGE or position + size > source.size:
+                continue
+            header = _header_at(self._window, position, source.size)
+            if head[MAGIC_POSITION] == _V2 and (header is None or not _is_plausible(header, expected)):
+                continue
+            self._effort -= size
+            if not self._is_proven(position, expected, depth):
+                continue
+            if following is None or (header is not None and header.base_offset == following):
+                return position
+            if _chain_end(source, position, expected, self._limits)[1] in (StopReason.END, StopReason.ZERO_TAIL):
+                return position
+        return None
+
+    def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
+        """The offset that must follow where the last segment ends inside a batch whose header is as it should be.
+
+        All the rest may be the value of a record; a log that is stored in there is torn where this one is.
+        The last segment was never compacted, so the batch behind it would continue its offsets.
+        """
+        header = _header_at(self._window, position, self._source.size)
+        if header is None or expected.end_offset != NO_OFFSET_LIMIT or position + header.size <= self._source.size:
+            return None
+        is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
+        return header.next_offset if is_next else None
+
+    def _is_old(self, damaged_at: int) -> bool:
+        """The log holds messages of versions 0 and 1 where it begins; of both kinds are those before an upgrade."""
+        head = self._window.view(0, MAGIC_POSITION + 1)
+        return damaged_at > 0 and len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
+
+    def _is_proven(self, position: int, expected: Expected, depth: int) -> bool:
+        """The chain from here ends where it must, or the log goes on from it behind further damage."""
+        if position in self._proven:
+            first = next(iter(Scanner(self._source, position=position, limits=self._limits)), None)
+            return first is not None and _is_plausible(first.header, expected)
+        end, stop, last = _chain_end(self._source, position, expected, self._limits)
+        self._effort -= end - position + BATCH.size
+        if last is None:
+            return False
+        if self._ends_well(end, stop, last.header, expected, depth):
+            self._proven.add(position)
+            return True
         return False
-    batch = next(iter(Scanner(source, position=position, end=end, limits=limits)), None)
-    if batch is None or batch.magic > _MAGIC:
-        return False
-    header = batch.header
-    first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
-    return first >= next_offset
+
+    def _ends_well(self, end: int, stop: StopReason, last: AnyHeader, expected: Expected, depth: int) -> bool:
+        source = self._source
+        if stop in (StopReason.END, StopReason.ZERO_TAIL):
+            return True
+        after = _behind(last, expected)
+        if end + LOG_OVERHEAD.size >= source.size:
+            return True  # fewer bytes than a header to the end: a torn tail
+        head = bytes(self._window.view(end, MAGIC_POSITION + 1))
+        if len(head) <= MAGIC_POSITION:
+            return True
+        offset, length = LOG_OVERHEAD.struct.unpack_from(head)
+        behind = end + LOG_OVERHEAD.size + length
+        continues = _may_follow(last, offset, head[-1], after.next_offset)
+        if length > 0 and behind >= source.size and continues:
+            return True  # the last batch, torn or damaged
+        if length > 0 and behind < source.size and _chain_end(source, behind, after, self._limits)[2] is not None:
+            return True
+        if depth == 0 or not (continues or _is_hole(source, end)):
+            return False
+        return self._search(end, after, depth - 1, source.size) is not None
+
+
+def _may_follow(last: AnyHeader, offset: int, magic: int, next_offset: int) -> bool:
+    """What a damaged batch says of itself is what would stand behind `last`."""
+    if isinstance(last, BatchHeader):
+        return magic == _V2 and offset == next_offset
+    return magic < _V2 and next_offset <= offset < next_offset + _FEW_OFFSETS
+
+
+def _is_hole(source: Source, position: int) -> bool:
+    """Zeros where a header should be, as a disk leaves them that lost what was written there."""
+    end = min(position + BATCH.size, source.size)
+    return next_data(source, position, end) == end or not any(source.read(position, end - position))
+
+
+def resumed_behind_tail(
+    source: Source, position: int, stop: StopReason, next_offset: int, limits: Limits = DEFAULT_LIMITS
+) -> int | None:
+    """Where the last segment of a log goes on behind what seems to be a batch that was never finished; mostly nowhere.
+
+    A tail of zeros has nothing behind it, and damage that is no tail is not looked behind.
+    """
+    if stop is not StopReason.TORN_TAIL:
+        return None
+    expected = Expected(next_offset, NO_OFFSET_LIMIT, NO_PARTITION_LEADER_EPOCH)
+    return Resync(source, limits).next_batch(position, expected)
+
+
+def judged(finding: Finding, stop: StopReason, resumed: int | None, *, has_later: bool) -> tuple[Finding, StopReason]:
+    """What ended a walk over a segment, told from an append that was cut short: that is the end of a log.
+
+    `finding` and `stop` are the walk's, `resumed` is where the next batch begins behind it (None: nowhere), `has_later`
+    whether another segment follows.  Where the log goes on, a size field is wrong and data is missing.
+    """
+    if stop not in TAILS or (resumed is None and not has_later):
+        return finding, stop
+    more = "another segment follows" if resumed is None else f"a sound batch begins at byte {resumed}"
+    detail = f"{finding.detail}, but {more}"
+    damage = replace(finding, code=FindingCode.BATCH_SIZE_INVALID, severity=Severity.ERROR, detail=detail)
+    return damage, StopReason.CORRUPT

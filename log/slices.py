@@ -17,6 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CONTROL_FLAG,
+    NO_PARTITION_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
     AbortedTransaction,
     BatchHeader,
@@ -26,7 +27,7 @@ from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
-from kafkalog.log.resync import next_batch
+from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
 
@@ -111,6 +112,7 @@ class SliceReader:
         wanted = self._slice
         position = wanted.start
         with FileSource(wanted.path) as source:
+            resync = Resync(source, self._limits)
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
                 for found in self._found(scanner):
@@ -125,15 +127,18 @@ class SliceReader:
                 yield from self._taken()
                 yield from self._faults(self._assembler.flush())
                 position = scanner.valid_bytes
-                if scanner.stop in (None, StopReason.END):
+                if scanner.stop is None or scanner.stop is StopReason.END:
                     break
                 if scanner.stop is StopReason.TORN_TAIL and source.size < wanted.end:
                     break
-                position = self._resume(source, scanner)
-                if self._is_tail(scanner) and position == min(wanted.end, source.size):
+                end = min(wanted.end, source.size)
+                resumed = self._resumed(resync, scanner, end)
+                if resumed is None and self._is_tail(scanner):
                     break
+                position = end if resumed is None else resumed
                 for finding in scanner.findings:
-                    yield self._damage(finding, scanner.valid_bytes, position)
+                    damage, _ = judged(finding, scanner.stop, resumed, has_later=not wanted.is_last)
+                    yield self._damage(damage, scanner.valid_bytes, position)
             if source.size < wanted.end and self.next_offset < wanted.end_offset:
                 detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
@@ -211,21 +216,18 @@ class SliceReader:
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
-        return self._slice.is_last and scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+        return self._slice.is_last and scanner.stop in TAILS
 
-    def _resume(self, source: FileSource, scanner: Scanner | RunScanner) -> int:
-        """Where to go on; in a tail a batch behind it tells damage from an unfinished append."""
-        wanted = self._slice
+    def _resumed(self, resync: Resync, scanner: Scanner | RunScanner, end: int) -> int | None:
+        """Where to go on, if before `end`; in a tail a batch behind it tells damage from an unfinished append."""
         if not self._tolerant and not self._is_tail(scanner):
-            return wanted.end
-        return next_batch(
-            source,
-            scanner.valid_bytes,
-            min(wanted.end, source.size),
-            base_offset=wanted.base_offset,
-            next_offset=self.next_offset,
-            limits=self._limits,
-        )
+            return None
+        wanted = self._slice
+        seen = self.next_offset > wanted.start_offset  # else what is wanted may begin inside a batch below it
+        first = self.next_offset if seen else wanted.base_offset
+        limit = NO_OFFSET_LIMIT if wanted.is_last else wanted.base_offset + MAX_RELATIVE_OFFSET + 1
+        expected = Expected(first, limit, NO_PARTITION_LEADER_EPOCH)
+        return resync.next_batch(scanner.valid_bytes, expected, end=end)
 
     def _damage(self, finding: Finding, start: int, end: int) -> Damage:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)

@@ -26,6 +26,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource
+from kafkalog.log.resync import judged, resumed_behind_tail
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 
@@ -103,7 +104,13 @@ def summarize(
                     size = each.end - int(each.positions[0])
                 if on_bytes is not None:
                     on_bytes(size)
-    facts.findings.extend(finding.in_file(segment.path) for finding in scanner.findings)
+        stop = scanner.stop or StopReason.END
+        has_later = next_segment is not None
+        next_offset = segment.base_offset if facts.last is None else facts.last + 1
+        resumed = None if has_later else resumed_behind_tail(source, scanner.valid_bytes, stop, next_offset, limits)
+        for found_last in scanner.findings:
+            finding, stop = judged(found_last, stop, resumed, has_later=has_later)
+            facts.findings.append(finding.in_file(segment.path))
     return SegmentSummary(
         segment=segment,
         batches=facts.magics.total(),
@@ -114,7 +121,7 @@ def summarize(
         codecs=dict(sorted(facts.codecs.items())),
         magics=dict(sorted(facts.magics.items())),
         valid_bytes=scanner.valid_bytes,
-        stop=scanner.stop or StopReason.END,
+        stop=stop,
         findings=tuple(facts.findings),
     )
 

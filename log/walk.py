@@ -1,7 +1,7 @@
 """The walk over the batches of several segments, and where damage ends it.
 
-A torn or zero tail in the last segment is the end of the log.  Anywhere else damage is a hole that a consumer cannot
-cross: the walk stops there with a finding, unless it is told to go on with the next segment.
+A torn or zero tail in the last segment, with nothing behind it, is the end of the log.  Anything else is damage that a
+consumer cannot cross: the walk stops there with a finding, unless it is told to go on behind it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, RecordBatch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
-from kafkalog.log.resync import next_batch
+from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
 from kafkalog.log.segment import Segment
 from kafkalog.log.time_lookup import position_for_timestamp
 
@@ -39,10 +39,9 @@ class BatchReader:
     """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
 
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
-    through the time index.  With `through_damage` the walk goes on behind damage, at
-    the next batch with a right checksum.  Batches that
-    `batches` does not accept are passed over.  `on_bytes` is told how many bytes of log were passed.  Raises
-    `StorageError` only.
+    through the time index.  With `through_damage` the walk goes on behind damage, at the next batch that is proven to
+    continue the log (see `Resync`).  Batches that `batches` does not accept are passed over.  `on_bytes` is told how
+    many bytes of log were passed.  Raises `StorageError` only.
     """
 
     def __init__(
@@ -70,6 +69,8 @@ class BatchReader:
         self.segment: Segment | None = None
         self.findings: list[Finding] = []
         self.stop: StopReason | None = None
+        self.damaged_at: tuple[Segment, int] | None = None
+        """where damage ended the walk: the segment, and the position in it; None at the end of a log"""
 
     @property
     def damaged(self) -> bool:
@@ -96,7 +97,7 @@ class BatchReader:
     def _one(
         self, segment: Segment, later: Sequence[Segment], start_offset: int | None, runs: bool
     ) -> Iterator[BatchRun | RecordBatch]:
-        continuity = Continuity(segment.base_offset, next_segment=later[0].base_offset if later else None)
+        next_base = later[0].base_offset if later else None
         low = -1 if start_offset is None else start_offset
         with segment.open() as source:
             position = 0
@@ -105,8 +106,10 @@ class BatchReader:
             if self._start_timestamp is not None:
                 newer = position_for_timestamp(segment, source, self._start_timestamp, limits=self._limits)
                 position = max(position, newer)
-            next_offset = segment.base_offset
+            next_offset, epoch = segment.base_offset, NO_PARTITION_LEADER_EPOCH
+            resync = Resync(source, self._limits)
             while True:
+                continuity = Continuity(segment.base_offset, next_segment=next_base)
                 scanner = self._scanner(source, position, runs)
                 for found in scanner:
                     parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
@@ -115,22 +118,29 @@ class BatchReader:
                             return
                         yield from self._wanted(each, low)
                         if isinstance(each, RecordBatch):
-                            behind, size = each.last_offset + 1, each.size
+                            behind, size, newest = each.last_offset + 1, each.size, each.header.partition_leader_epoch
                         else:
                             behind, size = each.next_offset, each.end - int(each.positions[0])
-                        next_offset = max(next_offset, behind)
+                            newest = int(each["partition_leader_epoch"].max())
+                        if next_base is None or behind <= next_base:  # else a damaged offset: what follows is lower
+                            next_offset = max(next_offset, behind)
+                        epoch = max(epoch, newest)
                         if self._on_bytes is not None:
                             self._on_bytes(size)
-                position = self._behind_damage(scanner, source, segment, next_offset)
-                is_end = position >= source.size and not later
-                for finding in scanner.findings:
-                    # a tail that was never written is no loss at the end of the log, and a hole anywhere else
-                    severity = finding.severity if is_end else Severity.ERROR
-                    self.findings.append(replace(finding, severity=severity, file=segment.path))
-                if position >= source.size:
+                stop = scanner.stop or StopReason.END
+                if stop is StopReason.END:
                     break
-                continuity = Continuity(segment.base_offset, next_segment=later[0].base_offset if later else None)
-            self._stop(scanner.stop or StopReason.END, segment, scanner.valid_bytes, later)
+                resumed = None
+                if self._through_damage or (stop is StopReason.TORN_TAIL and not later):
+                    expected = Expected(next_offset, NO_OFFSET_LIMIT if next_base is None else next_base, epoch)
+                    resumed = resync.next_batch(scanner.valid_bytes, expected)
+                for each_finding in scanner.findings:
+                    finding, stop = judged(each_finding, stop, resumed, has_later=bool(later))
+                    self.findings.append(finding.in_file(segment.path))
+                if resumed is None or not self._through_damage:
+                    break
+                position = resumed
+            self._stop(stop, segment, scanner.valid_bytes, later)
 
     def _wanted(self, found: BatchRun | RecordBatch, low: int) -> Iterator[BatchRun | RecordBatch]:
         """What of a batch or a run does not end below an offset and is accepted."""
@@ -143,21 +153,6 @@ class BatchReader:
             wanted = wanted.where(self._filter.chosen(wanted))
         if len(wanted):
             yield wanted
-
-    def _behind_damage(
-        self, scanner: Scanner | RunScanner, source: FileSource, segment: Segment, next_offset: int
-    ) -> int:
-        """Where the next sound batch of the segment begins behind what stopped the scanner; else the segment's end."""
-        if scanner.stop is StopReason.END or not self._through_damage:
-            return source.size
-        return next_batch(
-            source,
-            scanner.valid_bytes,
-            source.size,
-            base_offset=segment.base_offset,
-            next_offset=next_offset,
-            limits=self._limits,
-        )
 
     def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner:
         if not runs:
@@ -184,6 +179,8 @@ class BatchReader:
 
     def _stop(self, reason: StopReason, segment: Segment, position: int, later: Sequence[Segment]) -> None:
         self.stop = reason
+        if reason is not StopReason.END and reason not in TAILS:
+            self.damaged_at = segment, position
         if reason is StopReason.END or not later or self._through_damage or not self.findings:
             return
         size = sum(each.size for each in later)

@@ -18,9 +18,9 @@ from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
+from kafkalog.log.resync import TAILS, Expected, Resync, judged
 from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.offset_ranges import OffsetRanges
-from kafkalog.recovery.resync import Expected, Resync
 from kafkalog.recovery.soundness import log_segments, offset_problem
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _SWAP = ".swap"
 _CODEC = 7
 _V2 = 2
 _LAST_CODEC = 4
-_TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +265,13 @@ class _Walk:
         stop: StopReason | None,
     ) -> Damage:
         """What is known of what was between a position and the next proven batch, segment or the log's end."""
+        finding, _ = judged(finding, stop or StopReason.END, resumed, has_later=next_base is not None)
         end = source.size if resumed is None else resumed
         first = self._next_offset
         behind = next_base
         if resumed is not None:
             behind = _offsets(next(iter(Scanner(source, position=resumed))))[0]
-        is_tail = resumed is None and next_base is None and stop in _TAILS
+        is_tail = resumed is None and next_base is None and stop in TAILS
         last, records, is_exact = _headers_between(source, position, end, first, behind)
         if is_tail:
             return Damage(path, position, end, finding.code, finding.detail, is_tail=True)

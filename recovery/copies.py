@@ -166,7 +166,7 @@ def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:
     log_dir = None
     if is_log_dir(around):
         try:
-            log_dir = open_log_dir(around, limits=limits, unreadable=[])
+            log_dir = open_log_dir(around, tolerant=True, limits=limits)
         except StorageError as error:
             shelf.unreadable.append((around, reason(error, around)))
     shelf.add(_opened(name, path, log_dir, limits))
@@ -184,14 +184,14 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
     if key in seen:
         return
     seen.add(key)
-    unreadable: list[StorageError] = []
     try:
-        log_dir = open_log_dir(path, limits=limits, unreadable=unreadable)
+        log_dir = open_log_dir(path, tolerant=True, limits=limits)
     except StorageError as error:
         shelf.unreadable.append((path, reason(error, path)))
         return
     shelf.log_dirs.append(log_dir)
-    shelf.findings += log_dir.findings
+    unreadable = [finding for finding in log_dir.findings if finding.code is FindingCode.UNREADABLE]
+    shelf.findings += [finding for finding in log_dir.findings if finding not in unreadable]
     for partition in log_dir.partitions:
         if partition.name is None:
             continue
@@ -200,12 +200,14 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
         else:
             shelf.left_out.append(partition.path)
     for failed in unreadable:
-        place = os.path.join(path, os.path.basename(failed.filename or ""))
+        inside = os.path.relpath(failed.file or path, path)
+        place = os.path.join(path, inside.split(os.sep, 1)[0])
+        why = failed.detail if inside == os.path.basename(place) else f"{failed.detail}: {os.path.basename(inside)}"
         name = parse_partition_directory(os.path.basename(place))
         if name is not None and name.state is DirectoryState.LIVE:
-            shelf.add(Copy(name, place, log_dir, None, reason(failed, place)))
+            shelf.add(Copy(name, place, log_dir, None, why))
         else:
-            shelf.unreadable.append((place, reason(failed, place)))
+            shelf.unreadable.append((place, why))
 
 
 def _do_not_belong_together(shelf: Shelf) -> None:

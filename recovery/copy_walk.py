@@ -17,8 +17,8 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.files import FileSource
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
-from kafkalog.recovery.resync import Expected, Resync
 from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
 

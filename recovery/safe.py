@@ -85,18 +85,25 @@ class SafeResult:
     def findings(self) -> list[Finding]:
         """The reasons of cuts and changes."""
         found = [
-            Finding(cut.code, Severity.ERROR, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
+            Finding(cut.code, cut.severity, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
         ]
         found += [
-            Finding(each.code, Severity.WARNING, each.position, None, f"{each.detail}; it stays", each.path)
+            Finding(each.code, each.severity, each.position, None, f"{each.detail}; it stays", each.path)
             for each in self.repeats.values()
         ]
         found += self.repairs
         found += [
-            Finding(FindingCode.FOREIGN_FILE, Severity.WARNING, None, None, change.reason, change.path)
+            Finding(FindingCode.FOREIGN_FILE, _severity(change), None, None, change.reason, change.path)
             for change in self.changes
         ]
         return found
+
+
+def _severity(change: Change) -> Severity:
+    """Something that stands where a segment's log should be is as bad as in an inventory."""
+    parsed = parse_segment_file(change.path.rpartition("/")[2])
+    is_log = parsed is not None and change.path.endswith(f"/{segment_file(parsed.base_offset, FileKind.LOG)}")
+    return Severity.ERROR if is_log else Severity.WARNING
 
 
 class _CannotSettleError(Exception):

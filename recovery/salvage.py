@@ -12,15 +12,14 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
+from kafkalog.log.resync import TAILS, Expected, Resync
 from kafkalog.recovery.bitrepair import Neighbors, Proof, repair_at
 from kafkalog.recovery.broker.tree import Literal, Part, Tree, join
-from kafkalog.recovery.resync import Expected, Resync
-from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem
+from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, tail_or_damage
 
 __all__ = ["salvage"]
 
 _NO_END = 2**63 - 1
-_TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class _Salvage:
         position = 0
         goes_on = True
         while True:
-            stop = self._stretch(source, position, base)
+            stop = self._stretch(source, position, base, has_later=next_base is not None)
             end = source.size if stop is None else stop.position
             parts += self._tree.files[path].slice(position, end).parts
             if stop is None:
@@ -74,7 +73,7 @@ class _Salvage:
             self.result.contents[path] = content
         return goes_on
 
-    def _stretch(self, source: Source, start: int, base: int) -> _Stop | None:
+    def _stretch(self, source: Source, start: int, base: int, *, has_later: bool) -> _Stop | None:
         """Take sound batches from a position on; None at the end of the file."""
         scanner = Scanner(source, position=start)
         for batch in scanner:
@@ -90,8 +89,10 @@ class _Salvage:
             self.result.end_offset = last + 1
         if scanner.stop is StopReason.END:
             return None
-        finding = scanner.findings[-1]
-        return _Stop(scanner.valid_bytes, finding.code, finding.detail, scanner.stop in _TAILS)
+        stop = scanner.stop or StopReason.END
+        next_offset = 0 if self._last is None else self._last + 1
+        finding = tail_or_damage(source, scanner.findings[-1], stop, next_offset, has_later=has_later)
+        return _Stop(scanner.valid_bytes, finding.code, finding.detail, stop in TAILS)
 
     _gap_from: int | None = None
 

@@ -15,17 +15,31 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+from kafkalog.log.resync import judged, resumed_behind_tail
 from kafkalog.recovery.broker.tree import Content, Tree
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderRun
 
-__all__ = ["Cut", "SoundLog", "bytes_above", "end_of_last_sound", "log_segments", "offset_problem", "sound_prefix"]
+__all__ = [
+    "Cut",
+    "SoundLog",
+    "bytes_above",
+    "end_of_last_sound",
+    "log_segments",
+    "offset_problem",
+    "sound_prefix",
+    "tail_or_damage",
+]
+
+
+_TAIL_CODES = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,11 @@ class Cut:
     position: int
     code: FindingCode
     detail: str
+
+    @property
+    def severity(self) -> Severity:
+        """As everywhere: an append that was cut short is no damage."""
+        return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
 
 
 @dataclass(slots=True)
@@ -77,11 +96,6 @@ def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
 _LAST_OFFSET = 2**63 - 1
 _NONE = -1
 """No offset yet: every offset of a sound batch is higher."""
-_STOP_CODES = {
-    StopReason.TORN_TAIL: FindingCode.TORN_TAIL,
-    StopReason.ZERO_TAIL: FindingCode.ZERO_TAIL,
-    StopReason.LIMIT: FindingCode.LIMIT_EXCEEDED,
-}
 
 
 def offset_problem(magic: int, first: int, last: int, base: int, before: int = _NONE) -> tuple[FindingCode, str] | None:
@@ -97,6 +111,13 @@ def offset_problem(magic: int, first: int, last: int, base: int, before: int = _
     if last >= _LAST_OFFSET:
         return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
     return None
+
+
+def tail_or_damage(source: Source, finding: Finding, stop: StopReason, next_offset: int, *, has_later: bool) -> Finding:
+    """What ended a walk, an append that was cut short told from damage; `next_offset` is what should come there."""
+    position = finding.position or 0
+    resumed = None if has_later else resumed_behind_tail(source, position, stop, next_offset)
+    return judged(finding, stop, resumed, has_later=has_later)[0]
 
 
 def _sound_batches(run: HeaderRun, base: int) -> int:
@@ -142,8 +163,8 @@ class _Walk:
         """where to walk to instead"""
         self.result = SoundLog()
 
-    def segment(self, base: int, path: str) -> bool:
-        """Walk one segment; False if the log ends in it."""
+    def segment(self, base: int, path: str, *, has_later: bool) -> bool:
+        """Walk one segment; False if the log ends in it.  `has_later`: another segment follows."""
         if base > self._highest:  # the log goes on from there, even if nothing is in it
             self._go_on()
         position = 0
@@ -161,8 +182,8 @@ class _Walk:
         if scanner.stop is StopReason.END:
             return True
         stop = scanner.stop or StopReason.END
-        finding = scanner.findings[-1]
-        self._cut(path, scanner.valid_bytes, _STOP_CODES.get(stop, finding.code), finding.detail)
+        finding = tail_or_damage(source, scanner.findings[-1], stop, self._highest + 1, has_later=has_later)
+        self._cut(path, scanner.valid_bytes, finding.code, finding.detail)
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
@@ -278,7 +299,7 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
             continue
         walk = _Walk(tree, None)
         for base, path in islice(segments, number, None):
-            if not walk.segment(base, path):
+            if not walk.segment(base, path, has_later=(base, path) != segments[-1]):
                 break
         if walk.misplaced is not None:
             return sound_prefix(tree, directory, start=segments[number][0]).end_offset
@@ -318,6 +339,6 @@ def _walk(tree: Tree, directory: str, start: int, until: Cut | None) -> _Walk:
     for _base, path in segments[:first]:
         walk.result.sizes[path] = tree.files[path].size
     for base, path in segments[first:]:
-        if not walk.segment(base, path):
+        if not walk.segment(base, path, has_later=(base, path) != segments[-1]):
             break
     return walk

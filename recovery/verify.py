@@ -7,53 +7,37 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log import Inventory, LogDir, Partition, open_all
+from kafkalog.log import LogDir, Partition, open_all
+from kafkalog.log.checkpoint_findings import checkpoint_findings
+from kafkalog.log.files import unreadable
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.verify_partition import header_tables, verify_partition
-from kafkalog.recovery.verify_report import PartitionReport, VerifyReport
+from kafkalog.recovery.verify_report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 
-__all__ = ["broker_findings", "checkpoint_findings", "duplicate_findings", "verify"]
+__all__ = ["broker_start", "verify"]
 
 PathLike = str | os.PathLike[str]
 
 
-def checkpoint_findings(
-    partition: Partition, report: PartitionReport, log_start: int, high_watermark: int | None
-) -> Iterator[Finding]:
-    """What the checkpoints of the log directory and a live partition's log together tell."""
-    end = report.log_end_offset
-    if partition.segments and _last_end(partition, report) < log_start:
-        detail = f"the log ends at {end}, its start is {log_start}: a broker would delete all of it"
-        yield Finding(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, None, end, detail, partition.path)
-    if high_watermark is not None and end < high_watermark:
-        detail = f"the log ends at {end}, the high watermark was {high_watermark}"
-        yield Finding(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, None, end, detail, partition.path)
+def _beside(log_dir: LogDir, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
+    """What the checkpoints of its log directory tell of a live partition."""
+    if partition.name is None or partition.state.value:
+        return
+    key = (partition.name.topic, partition.name.partition)
+    start = log_dir.log_start_offsets.get(key, 0)
+    yield from checkpoint_findings(partition, report.log_end_offset, start, log_dir.high_watermarks.get(key))
 
 
-def _log_dir_findings(log_dir: LogDir, reports: dict[str, PartitionReport]) -> Iterator[Finding]:
-    for partition in log_dir.partitions:
-        report = reports.get(partition.path)
-        if report is None or partition.name is None or partition.state.value:
-            continue
-        key = (partition.name.topic, partition.name.partition)
-        start = log_dir.log_start_offsets.get(key, 0)
-        yield from checkpoint_findings(partition, report, start, log_dir.high_watermarks.get(key))
-
-
-def _last_end(partition: Partition, report: PartitionReport) -> int:
-    return max(report.log_end_offset, partition.segments[-1].base_offset)
-
-
-def broker_findings(log_dir: LogDir, tables: HeaderTables | None = None) -> Iterator[Finding]:
+def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[BrokerStart, list[Finding]]:
     """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read."""
     try:
         settings = LogSettings()
@@ -65,19 +49,14 @@ def broker_findings(log_dir: LogDir, tables: HeaderTables | None = None) -> Iter
         if error.errno is None:
             raise
         detail = f"the broker's start could not be foreseen: {error.strerror}"
-        yield Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
-        return
-    if result.outcome != Outcome.LOADED:
-        end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
-        detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
-        yield Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)
-
-
-def duplicate_findings(inventory: Inventory) -> Iterator[Finding]:
-    """Topic-partitions that stand in more than one directory."""
-    for name, several in inventory.duplicates().items():
-        detail = f"{name} stands in {' and '.join(each.path for each in several)}"
-        yield Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail, several[0].path)
+        finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
+        return BrokerStart(None, None, detail), [finding]
+    start = BrokerStart(str(result.outcome), result.exception, result.message)
+    if result.outcome == Outcome.LOADED:
+        return start, []
+    end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
+    detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
+    return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)]
 
 
 @checked
@@ -89,18 +68,36 @@ def verify(
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
-    `deep` also decodes every record; `on_read` is told of log bytes as they pass.  Raises `UsageError` for paths that
-    hold nothing of Kafka's and `StorageError` for I/O.
+    `deep` also decodes every record; `on_read` is told of log bytes as they pass.  What cannot be read is a finding
+    (`unreadable`), and everything else is checked all the same.  Raises `UsageError` for paths that hold nothing of
+    Kafka's.
     """
-    inventory = open_all(*paths, limits=limits)
+    inventory = open_all(*paths, tolerant=True, limits=limits)
     tables = header_tables(inventory.partitions)
-    reports = {
-        partition.path: verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
-        for partition in inventory.partitions
-    }
-    found = [finding for log_dir in inventory.log_dirs for finding in log_dir.findings]
-    found.extend(duplicate_findings(inventory))
+
+    def check(partition: Partition) -> PartitionReport:
+        try:
+            return verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
+        except StorageError as error:
+            findings = [*partition.findings, unreadable(error, partition.path)]
+            return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
+
+    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
+    duplicates = inventory.duplicate_findings()
     for log_dir in inventory.log_dirs:
-        found.extend(_log_dir_findings(log_dir, reports))
-        found.extend(broker_findings(log_dir, tables))
-    return VerifyReport(inventory.paths, list(reports.values()), found)
+        reports = [check(partition) for partition in log_dir.partitions]
+        found = [*log_dir.findings, *_among(duplicates, log_dir.partitions)]
+        for partition, report in zip(log_dir.partitions, reports, strict=True):
+            if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
+                report.findings += _beside(log_dir, partition, report)
+        start, refused = broker_start(log_dir, tables)
+        directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
+    for partition in inventory.standalone:
+        found = _among(duplicates, [partition])
+        directories.append(DirectoryReport(partition.path, [check(partition)], found))
+    return VerifyReport(inventory.paths, directories)
+
+
+def _among(findings: Sequence[Finding], partitions: Sequence[Partition]) -> list[Finding]:
+    paths = {partition.path for partition in partitions}
+    return [finding for finding in findings if finding.file in paths]

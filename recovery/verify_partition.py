@@ -23,10 +23,12 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log import FileSource, Partition, Segment
+from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.files import real
 from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.soundness import tail_or_damage
 from kafkalog.recovery.verify_report import PartitionReport
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class _PartitionVerifier:
             detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
             path, offset = self._deleted
             self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
+        self._behind_damage()
         self._transaction_indexes()
         for path in self.partition.snapshots:
             self._snapshot(path)
@@ -124,7 +127,13 @@ class _PartitionVerifier:
             scanner = Scanner(source, position=position, limits=self.limits)
             for batch in scanner:
                 last_offset = self._walked(batch, segment.path, continuity, checks, last_offset)
-            report.findings += [finding.in_file(segment.path) for finding in scanner.findings]
+            stop = scanner.stop or StopReason.END
+            report.findings += [
+                tail_or_damage(source, finding, stop, last_offset + 1, has_later=next_base is not None).in_file(
+                    segment.path
+                )
+                for finding in scanner.findings
+            ]
             report.valid_bytes += scanner.valid_bytes
             if scanner.stop is not StopReason.END and next_base is not None:
                 detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
@@ -134,6 +143,18 @@ class _PartitionVerifier:
                 report.findings += check.findings
         report.log_bytes += segment.size
         report.log_end_offset = max(report.log_end_offset, last_offset + 1)
+
+    def _behind_damage(self) -> None:
+        """Say what stands behind the first damage, which is where a consumer stops."""
+        report, partition = self.report, self.partition
+        damage = behind_first_damage(
+            partition.segments, report.findings, log_start=partition.log_start_offset, limits=self.limits
+        )
+        if damage is None:
+            return
+        finding, found = damage
+        report.sound_batches_behind_damage, report.sound_records_behind_damage = found.batches, found.records
+        report.findings[report.findings.index(finding)] = with_what_is_behind(finding, found)
 
     def _walked(
         self,

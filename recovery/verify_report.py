@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalog.codec.findings import Finding, Severity
 
-__all__ = ["PartitionReport", "VerifyReport"]
+__all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
 
 @dataclass(slots=True)
@@ -22,6 +22,11 @@ class PartitionReport:
     records: int = 0
     log_bytes: int = 0
     valid_bytes: int = 0
+    """up to the first damage of each segment"""
+    sound_batches_behind_damage: int = 0
+    """that no consumer reaches: they stand behind the first damage, in the same segment or in later ones"""
+    sound_records_behind_damage: int = 0
+    """that a consumer would see of those"""
     findings: list[Finding] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -34,17 +39,36 @@ class PartitionReport:
             "records": self.records,
             "log_bytes": self.log_bytes,
             "valid_bytes": self.valid_bytes,
+            "sound_batches_behind_damage": self.sound_batches_behind_damage,
+            "sound_records_behind_damage": self.sound_records_behind_damage,
             "findings": [finding.as_dict() for finding in self.findings],
         }
 
 
-@dataclass(slots=True)
-class VerifyReport:
-    """All partitions, and what was found about the directories themselves."""
+@dataclass(frozen=True, slots=True)
+class BrokerStart:
+    """What a broker with default settings would make of a log directory."""
 
-    paths: Sequence[str]
-    partitions: list[PartitionReport]
-    directory_findings: list[Finding]
+    outcome: str | None
+    """`loaded`, or what happens instead; None if it could not be foreseen"""
+    exception: str | None = None
+    message: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, under the names that a plan's `broker` has."""
+        return {"outcome": self.outcome, "exception": self.exception, "message": self.message}
+
+
+@dataclass(slots=True)
+class DirectoryReport:
+    """One log directory; or what was pointed at itself: a partition directory, a segment, a path not to be read."""
+
+    path: str
+    partitions: list[PartitionReport] = field(default_factory=list)
+    directory_findings: list[Finding] = field(default_factory=list)
+    """about the directory itself; each partition has its own"""
+    broker: BrokerStart | None = None
+    """None where `path` is no log directory"""
 
     @property
     def findings(self) -> list[Finding]:
@@ -57,10 +81,43 @@ class VerifyReport:
         return all(finding.severity is Severity.INFO for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Plain values for JSON, with the names that plans and recoveries have at their top level."""
         return {
-            "paths": list(self.paths),
+            "path": self.path,
             "clean": self.is_clean,
-            "partitions": [partition.as_dict() for partition in self.partitions],
+            "changed": False,
+            "run_id": None,
+            "broker": None if self.broker is None else self.broker.as_dict(),
+            "ways": [],
+            "recommended": None,
             "findings": [finding.as_dict() for finding in self.findings],
+            "partitions": [partition.as_dict() for partition in self.partitions],
         }
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """All directories that were checked."""
+
+    paths: Sequence[str]
+    """as they were given"""
+    directories: list[DirectoryReport]
+
+    @property
+    def partitions(self) -> list[PartitionReport]:
+        """Of all directories."""
+        return [each for directory in self.directories for each in directory.partitions]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Everything that was found."""
+        return [found for directory in self.directories for found in directory.findings]
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing but information was found."""
+        return all(directory.is_clean for directory in self.directories)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Plain values for JSON, for each directory."""
+        return [directory.as_dict() for directory in self.directories]

@@ -19,11 +19,12 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log import Inventory, LogDir, Partition, open_log_dir, open_segment
 from kafkalog.log.batch_words import batch_words
+from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.files import is_directory, is_file
 from kafkalog.log.partition import read_partition
 from kafkalog.log.side_files import read_side_file
 from kafkalog.log.summary import SegmentSummary, summarize
-from kafkalog.recovery.verify import broker_findings, checkpoint_findings, duplicate_findings
+from kafkalog.recovery.verify import broker_start
 from kafkalog.recovery.verify_partition import verify_partition
 
 __all__ = ["CHECKPOINTS", "PER_PARTITION", "Place", "checkpoint_rows", "finding_places", "finding_rows", "places"]
@@ -172,7 +173,7 @@ def finding_places(inventory: Inventory) -> list[Place]:
     found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
     found += [_with_checkpoints(each, log_dir) for log_dir in inventory.log_dirs for each in log_dir.partitions]
     found += places(inventory.standalone)
-    known = tuple(duplicate_findings(inventory))
+    known = tuple(inventory.duplicate_findings())
     return [*found, Place("", known=known)] if known else found
 
 
@@ -190,12 +191,12 @@ def finding_rows(place: Place) -> Iterator[Row]:
         found: Iterable[Finding] = place.known
         if place.path:
             log_dir = open_log_dir(place.path)
-            found = [*log_dir.findings, *broker_findings(log_dir)]
+            found = [*log_dir.findings, *broker_start(log_dir)[1]]
         yield from (finding.as_dict() for finding in found)
         return
     partition = _reopened(place)
     report = verify_partition(partition)
-    beside = checkpoint_findings(partition, report, place.log_start, place.high_watermark)
+    beside = checkpoint_findings(partition, report.log_end_offset, place.log_start, place.high_watermark)
     for finding in (*report.findings, *beside):
         row = finding.as_dict()
         yield _named(partition, place.path, row)

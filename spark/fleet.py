@@ -60,7 +60,7 @@ def _verify(path: str, *, deep: bool) -> list[Row]:
             by_severity.count(Severity.WARNING),
             [_finding(finding) for finding in report.findings],
             None,
-            json.dumps(report.as_dict()),
+            "\n".join(json.dumps(directory) for directory in report.as_dicts()),
         )
     ]
 

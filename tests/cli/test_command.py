@@ -132,7 +132,8 @@ def test_a_read_error_is_4_and_names_file_and_position(monkeypatch: pytest.Monke
         assert finished.code == 4
         assert finished.err.count("\n") == 1
         assert finished.err == (
-            f"kafkalog: {directory}/00000000000000000180.log: cannot read at byte 0: Input/output error\n"
+            f"kafkalog: error: unreadable ({directory}/00000000000000000180.log): "
+            "cannot read at byte 0: Input/output error\n"
         )
 
 
@@ -141,7 +142,7 @@ def test_an_error_of_the_operating_system_is_4(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     finished = kafkalog("dump", fifo)
     assert finished.code == 4
-    assert finished.err == f"kafkalog: {fifo}: a FIFO, not a file\n"
+    assert finished.err == f"kafkalog: error: unreadable ({fifo}): a FIFO, not a file\n"
 
 
 def test_debug_shows_where_an_error_came_from() -> None:

@@ -109,8 +109,8 @@ def test_a_torn_tail_in_an_older_segment_is_a_hole(directory: Path, offsets: lis
         file.truncate(batch.position + batch.size - 3)
     got, found, stop = read(open_partition(directory))
     assert got == [offset for offset in offsets if offset < base_of(batch)]
-    assert found == [(FindingCode.TORN_TAIL, Severity.ERROR)]
-    assert stop is StopReason.TORN_TAIL
+    assert found == [(FindingCode.BATCH_SIZE_INVALID, Severity.ERROR)]
+    assert stop is StopReason.CORRUPT
 
 
 def test_a_batch_moved_beyond_the_segments_range_stops_the_reader(directory: Path, offsets: list[int]) -> None:

@@ -13,10 +13,11 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.files import FileSource
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import next_batch
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.slices import Damage, Slice, SliceReader
 from kafkalog.log.spans import batch_spans, spans
 
+ANYTHING = Expected(0, 1 << 31, -1)
 CASES = ("0.8.2.2/segments", "0.11.0.3/segments", "4.1.1/segments", "4.1.1/compact", "2.8.2/codecs")
 
 
@@ -155,7 +156,7 @@ def test_the_search_behind_damage_gives_up_on_bytes_that_only_look_like_batches(
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(header * 60_000)
     with FileSource(path) as source:
-        assert next_batch(source, 0, source.size, base_offset=0, next_offset=0) == source.size
+        assert Resync(source).next_batch(0, ANYTHING) is None
 
 
 def test_a_batch_is_found_behind_random_bytes(tmp_path: Path) -> None:
@@ -164,6 +165,5 @@ def test_a_batch_is_found_behind_random_bytes(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"\x02\x13" * 700 + content[starts[2] :])
     with FileSource(path) as source:
-        found = next_batch(source, 0, source.size, base_offset=0, next_offset=0)
-        assert found == 1400
-        assert next_batch(source, 0, 1400, base_offset=0, next_offset=0) == 1400
+        assert Resync(source).next_batch(0, ANYTHING) == 1400
+        assert Resync(source).next_batch(0, ANYTHING, end=1400) is None

@@ -231,7 +231,7 @@ def test_verification_finds_the_same(
     answers = []
     for way in (NONE, shape):
         with columns(way):
-            verified = kafkalog.verify(root, deep=False).as_dict()
+            verified = kafkalog.verify(root, deep=False).as_dicts()
             partition = kafkalog.open_partition(root / DIRECTORY)
             summaries = [summarize(segment) for segment in partition.segments]
             answers.append((verified, partition.transactions(), summaries))
@@ -289,6 +289,6 @@ def test_every_recorded_case_is_planned_the_same(tmp_path: Path) -> None:
         for way in (NONE, shape):
             with columns(way):
                 made = kafkalog.plan(root, mode="safe", **arguments)
-                found = kafkalog.verify(root, deep=False).as_dict()
+                found = kafkalog.verify(root, deep=False).as_dicts()
                 answers.append(STRAY.sub("stray", repr((made.as_dict(), made.actions, found))))
         assert answers[0] == answers[1], case.id

@@ -15,7 +15,7 @@ from broker_dirs import STOPPED, brokers, own_copy
 from fixture_data import BrokerCase
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery.verify import verify
-from kafkalog.recovery.verify_report import VerifyReport
+from kafkalog.recovery.verify_report import DirectoryReport, VerifyReport
 
 PARTITION = "orders-23-0"
 TRANSACTIONS = "4.1.1/txn"
@@ -34,6 +34,10 @@ def broker(tmp_path: Path) -> Path:
 
 
 def of(code: FindingCode, report: VerifyReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.code is code]
+
+
+def of_one(code: FindingCode, report: DirectoryReport) -> list[Finding]:
     return [finding for finding in report.findings if finding.code is code]
 
 
@@ -275,10 +279,21 @@ def test_duplicate_partition(broker: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     shutil.copytree(broker / PARTITION, other / PARTITION)
+    both = [broker / PARTITION, other / PARTITION]
+    report = verify(broker, other)
+    found = of(FindingCode.DUPLICATE_PARTITION, report)
+    assert [each.file for each in found] == [str(each) for each in both]
+    assert all(str(each) in one.detail for each in both for one in found)
+    assert {each.severity for each in found} == {Severity.INFO}
+    assert [len(of_one(FindingCode.DUPLICATE_PARTITION, each)) for each in report.directories] == [1, 1]
+
+
+def test_a_partition_in_two_volumes_of_one_broker_is_more_than_a_replica(broker: Path, tmp_path: Path) -> None:
+    other = own_copy(broker, tmp_path / "other")
     found = of(FindingCode.DUPLICATE_PARTITION, verify(broker, other))
-    assert len(found) == 1
-    assert str(broker / PARTITION) in found[0].detail
-    assert str(other / PARTITION) in found[0].detail
+    assert found
+    assert {each.severity for each in found} == {Severity.WARNING}
+    assert all("which would not start" in each.detail for each in found)
 
 
 @pytest.mark.parametrize("suffix", ["deleted", "cleaned", "swap"])

@@ -39,7 +39,7 @@ def test_verify_many_says_of_each_what_verify_says(spark: SparkSession, fleet: l
     assert rows[3].message == f"{fleet[3]} does not exist"
     for path, row in zip(fleet[:3], rows, strict=False):
         report = kafkalog.verify(path)
-        assert json.loads(row.report) == report.as_dict()
+        assert [json.loads(row.report)] == report.as_dicts()
         assert [found.asDict() for found in row.findings] == [found.as_dict() for found in report.findings]
         severities = [str(found.severity) for found in report.findings]
         assert (row.errors, row.warnings) == (severities.count("error"), severities.count("warning"))

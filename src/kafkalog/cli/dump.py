@@ -13,20 +13,23 @@ from typing import NamedTuple
 import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA, Timestamp
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, WritesBehind, escape_controls, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.record_filter import RecordFilter
 from kafkalog.cli.record_lines import batch_line, record_line, record_object
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
+from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
 from kafkalog.log.deleted import deleted_partitions
+from kafkalog.log.files import unreadable
 from kafkalog.log.side_files import is_side_file, read_side_file
+from kafkalog.log.walk import BatchReader
 
 __all__ = ["command"]
 
@@ -108,9 +111,18 @@ class _Dump:
             self.heading(reader.segment)
             self.printed += 1
             self.writer.write(json.dumps({**place, **words}) if self.as_json else batch_line(batch))
-        self.findings.extend(reader.findings)
+        self._ended(partition, reader, everything=everything)
 
-    def records(self, partition: Partition, reader: RecordReader) -> None:
+    def _ended(self, partition: Partition, reader: BatchReader | RecordReader, *, everything: bool) -> None:
+        """Take over what was found; where damage ended the walk, with what stands behind it."""
+        found = list(reader.findings)
+        if reader.damaged_at is not None and found and not everything:
+            segment, position = reader.damaged_at
+            behind = behind_damage(partition.segments, segment, position, log_start=partition.log_start_offset)
+            found[-1] = with_what_is_behind(found[-1], behind, "; --all shows them")
+        self.findings.extend(found)
+
+    def records(self, partition: Partition, reader: RecordReader, *, all_records: bool) -> None:
         """Record lines."""
         json_line = record_object(partition.topic, partition.partition, self.encoding)
         everything = self.wanted.is_empty
@@ -130,7 +142,7 @@ class _Dump:
             line = json_line if self.as_json else record_line
             for record in records:
                 self.writer.write(line(batch, record))
-        self.findings.extend(reader.findings)
+        self._ended(partition, reader, everything=all_records)
 
     def json_records(self, partition: Partition, reader: RecordReader) -> None:
         """All records as JSON lines, most of them without an object for each; only where no filter is set."""
@@ -146,7 +158,7 @@ class _Dump:
                 batch, records = made
                 for record in records:
                     writer.write(readable(batch, record))
-        self.findings.extend(reader.findings)
+        self._ended(partition, reader, everything=False)
 
     def is_for_many(self, partition: Partition, *, everything: bool) -> bool:
         """Whether `json_records` can do it, and is worth it."""
@@ -237,7 +249,7 @@ def command(
 
     PATH is a log directory, a directory of several, a partition directory, a segment, or an index, snapshot or
     checkpoint file.  What was deleted and not yet removed is only printed with --deleted, and apart from what lives.
-    Findings go to standard error; the exit code is then 1.
+    Findings go to standard error; the exit code is then 1, or 4 if something could not be read.
     """
     wanted = RecordFilter.of(
         start_time=start_time,
@@ -255,13 +267,14 @@ def command(
     partitions: list[Partition] = []
     findings: list[Finding] = []
     if others:
-        inventory = open_all(*others)
+        inventory = open_all(*others, tolerant=True)
         partitions = _selected(
             deleted_partitions(inventory) if deleted else inventory.readable(replica), topics, numbers
         )
         if topics and not partitions and not deleted and _selected(deleted_partitions(inventory), topics, numbers):
             sys.stderr.write(f"{', '.join(map(escape_controls, topics))}: only what was deleted is there; --deleted "
                              "prints it\n")  # fmt: skip
+        findings.extend(inventory.unreadable)
         findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
         findings.extend(finding for partition in partitions for finding in partition.findings)
     progress = ByteProgress("reading", sum(partition.size for partition in partitions))
@@ -271,23 +284,30 @@ def command(
             findings=findings,
         )  # fmt: skip
         for path in side_files:
-            dump.side_file(path)
+            try:
+                dump.side_file(path)
+            except StorageError as error:
+                dump.findings.append(unreadable(error, path))
         for partition in partitions:
             if dump.full:
                 break
-            if only_batches:
-                dump.batches(partition, everything=everything)
-                continue
-            reader = partition.records(
-                start_offset,
-                end_offset,
-                isolation_level=isolation_level,
-                all=everything,
-                on_bytes=progress.advance,
-                **of_batches._asdict(),
-            )
-            if dump.is_for_many(partition, everything=everything):
-                dump.json_records(partition, reader)
-            else:
-                dump.records(partition, reader)
-    return Outcome.FINDINGS if report_findings(dump.findings) else Outcome.CLEAN
+            try:
+                if only_batches:
+                    dump.batches(partition, everything=everything)
+                    continue
+                reader = partition.records(
+                    start_offset,
+                    end_offset,
+                    isolation_level=isolation_level,
+                    all=everything,
+                    on_bytes=progress.advance,
+                    **of_batches._asdict(),
+                )
+                if dump.is_for_many(partition, everything=everything):
+                    dump.json_records(partition, reader)
+                else:
+                    dump.records(partition, reader, all_records=everything)
+            except StorageError as error:
+                dump.findings.append(unreadable(error, partition.path))
+    report_findings(dump.findings)
+    return outcome_of_findings(dump.findings)

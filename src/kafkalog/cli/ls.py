@@ -8,31 +8,46 @@ from dataclasses import dataclass
 import click
 
 from kafkalog.cli.arguments import PATHS
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table, report_findings
+from kafkalog.cli.outcome import outcome_of_findings
+from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, print_table, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.times import time_text
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.log import Inventory, LogDir, Partition, open_all
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, Severity, StopReason
+from kafkalog.codec.names import DirectoryState
+from kafkalog.log import LogDir, Partition, open_all
+from kafkalog.log.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
+from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.deleted import deleted_segments
+from kafkalog.log.files import unreadable
 from kafkalog.log.summary import SegmentSummary, summarize
 from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command"]
+
+_UNKNOWN = "unknown"
+"""An offset that cannot be told from damaged bytes; one that there is none of stays empty."""
 
 
 @dataclass(frozen=True)
 class _PartitionSummary:
     partition: Partition
     segments: tuple[SegmentSummary, ...]
+    findings: tuple[Finding, ...]
+    behind: BehindDamage
+    is_read: bool = True
+    """False: the operating system did not give it out"""
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        return (*self.partition.findings, *(found for segment in self.segments for found in segment.findings))
+    def log_end_offset(self) -> int | None:
+        if not self.is_read:
+            return None
+        return max((each.next_offset for each in self.segments), default=self.partition.log_start_offset)
 
     @property
-    def log_end_offset(self) -> int:
-        return self.segments[-1].next_offset if self.segments else self.partition.log_start_offset
+    def is_unknown(self) -> bool:
+        """There are bytes, and no offset can be told from them."""
+        return self.first_offset is None and (not self.is_read or self.partition.size > 0)
 
     @property
     def first_offset(self) -> int | None:
@@ -63,32 +78,42 @@ class _PartitionSummary:
         stops = [str(each.stop) for each in self.segments if each.stop is not StopReason.END]
         serious = [str(found.code) for found in self.findings if found.severity is not Severity.INFO]
         words = list(dict.fromkeys([*stops, *serious]))
+        if self.behind.batches:
+            words.append(f"{behind_text(self.behind.batches, self.behind.records)} behind damage")
         return ", ".join(words) if words else "ok"
 
 
-def _summarize(partition: Partition, progress: ByteProgress) -> _PartitionSummary:
+def _summarize(partition: Partition, log_dir: LogDir | None, progress: ByteProgress) -> _PartitionSummary:
+    try:
+        return _summary(partition, log_dir, progress)
+    except StorageError as error:
+        findings = (*partition.findings, unreadable(error, partition.path))
+        return _PartitionSummary(partition, (), findings, BehindDamage(), is_read=False)
+
+
+def _summary(partition: Partition, log_dir: LogDir | None, progress: ByteProgress) -> _PartitionSummary:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
-    return _PartitionSummary(
-        partition,
-        tuple(
-            summarize(segment, next_segment=base, on_bytes=progress.advance)
-            for segment, base in zip(partition.segments, [*following, None], strict=False)
-        ),
+    segments = tuple(
+        summarize(segment, next_segment=base, on_bytes=progress.advance)
+        for segment, base in zip(partition.segments, [*following, None], strict=False)
     )
+    findings = [*partition.findings, *(found for each in segments for found in each.findings)]
+    behind = BehindDamage()
+    damage = behind_first_damage(partition.segments, findings, log_start=partition.log_start_offset)
+    if damage is not None:
+        finding, behind = damage
+        findings[findings.index(finding)] = with_what_is_behind(finding, behind)
+    if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
+        key = (partition.name.topic, partition.name.partition)
+        end = max((each.next_offset for each in segments), default=partition.log_start_offset)
+        start = log_dir.log_start_offsets.get(key, 0)
+        findings += checkpoint_findings(partition, end, start, log_dir.high_watermarks.get(key))
+    return _PartitionSummary(partition, segments, tuple(findings), behind)
 
 
-def _duplicate_findings(inventory: Inventory) -> list[Finding]:
-    """Replicas in several log directories: worth knowing here, refused where only one can be read."""
-    found = []
-    for name, several in inventory.duplicates().items():
-        detail = f"{name} stands in several directories: {' and '.join(each.path for each in several)}"
-        code = FindingCode.DUPLICATE_PARTITION
-        found.append(Finding(code, Severity.INFO, None, None, detail, several[0].path))
-    return found
-
-
-def _segment_object(summary: SegmentSummary) -> dict[str, object]:
+def _segment_object(summary: SegmentSummary, behind: BehindDamage) -> dict[str, object]:
     segment = summary.segment
+    batches, records = behind.of(segment)
     return {
         "base_offset": segment.base_offset,
         "path": segment.path,
@@ -96,6 +121,8 @@ def _segment_object(summary: SegmentSummary) -> dict[str, object]:
         "valid_bytes": summary.valid_bytes,
         "stop": str(summary.stop),
         "batches": summary.batches,
+        "sound_batches_behind_damage": batches,
+        "sound_records_behind_damage": records,
         "first_offset": summary.first_offset,
         "last_offset": summary.last_offset,
         "first_timestamp": summary.first_timestamp,
@@ -126,8 +153,10 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
         "bytes": partition.size,
         "codecs": summary.codecs,
         "health": summary.health,
+        "sound_batches_behind_damage": summary.behind.batches,
+        "sound_records_behind_damage": summary.behind.records,
         "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
-        "segments": [_segment_object(each) for each in summary.segments],
+        "segments": [_segment_object(each, summary.behind) for each in summary.segments],
         "unfinished_files": list(partition.unfinished),
         "deleted_segments": [
             {"base_offset": each.base_offset, "path": each.path, "bytes": each.size}
@@ -168,9 +197,9 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary]) -> None:
                 each.partition.state.value,
                 len(each.segments),
                 each.partition.log_start_offset,
-                each.first_offset,
-                each.last_offset,
-                each.log_end_offset,
+                _UNKNOWN if each.is_unknown else each.first_offset,
+                _UNKNOWN if each.is_unknown else each.last_offset,
+                _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
                 time_text(each.first_timestamp),
                 time_text(each.last_timestamp),
                 each.partition.size,
@@ -196,17 +225,18 @@ def _print_deleted(summaries: list[_PartitionSummary]) -> None:
 def _print_segments(summary: _PartitionSummary) -> None:
     print_table(
         escape_controls(summary.partition.path),
-        ["segment", "first", "last", "from", "to", "bytes", "batches", "codecs", "ends"],
+        ["segment", "first", "last", "from", "to", "bytes", "batches", "codecs", "behind damage", "ends"],
         [
             [
                 each.segment.base_offset,
-                each.first_offset,
-                each.last_offset,
+                _UNKNOWN if each.first_offset is None and each.segment.size else each.first_offset,
+                _UNKNOWN if each.last_offset is None and each.segment.size else each.last_offset,
                 time_text(each.first_timestamp),
                 time_text(each.last_timestamp),
                 each.segment.size,
                 each.batches,
                 _codecs(each.codecs),
+                behind_text(*summary.behind.of(each.segment)),
                 str(each.stop),
             ]
             for each in summary.segments
@@ -230,20 +260,21 @@ def _title(log_dir: LogDir, stands: Standing) -> str:
 def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
     """List topics, partitions and segments: offsets, times, bytes, codecs, health.
 
-    Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.
+    Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.  Exit code 0 if
+    all is well, 1 if something was found, 4 if something could not be read; all the rest is listed then.
     """
-    inventory = open_all(*paths)
+    inventory = open_all(*paths, tolerant=True)
     stands = {log_dir.path: standing(log_dir.path) for log_dir in inventory.log_dirs}
     with ByteProgress("reading", sum(partition.size for partition in inventory.partitions)) as progress:
         of_log_dirs = [
-            (log_dir, [_summarize(partition, progress) for partition in log_dir.partitions])
+            (log_dir, [_summarize(partition, log_dir, progress) for partition in log_dir.partitions])
             for log_dir in inventory.log_dirs
         ]
-        standalone = [_summarize(partition, progress) for partition in inventory.standalone]
+        standalone = [_summarize(partition, None, progress) for partition in inventory.standalone]
     summaries = [each for _log_dir, found in of_log_dirs for each in found] + standalone
-    findings = [finding for log_dir in inventory.log_dirs for finding in log_dir.findings]
+    findings = [*inventory.unreadable, *(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)]
     findings += [finding for each in summaries for finding in each.findings]
-    findings += _duplicate_findings(inventory)
+    findings += inventory.duplicate_findings()
     if as_json:
         print_json(
             {
@@ -264,4 +295,5 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         if with_segments:
             for each in summaries:
                 _print_segments(each)
-    return Outcome.FINDINGS if report_findings(findings) else Outcome.CLEAN
+    report_findings(findings)
+    return outcome_of_findings(findings)

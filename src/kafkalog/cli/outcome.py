@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
-__all__ = ["INTERNAL", "INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "sentence_of"]
+if TYPE_CHECKING:
+    from kafkalog.codec.findings import Finding
+
+__all__ = ["INTERNAL", "INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "outcome_of_findings", "sentence_of"]
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells expect"""
@@ -50,6 +55,16 @@ def outcome_of(error: BaseException) -> int:
     if isinstance(error, FormatError):
         return Outcome.FINDINGS
     return Outcome.IO_ERROR if isinstance(error, OSError) else INTERNAL
+
+
+def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
+    """The exit code for what was found: that something could not be read is worse than anything that was."""
+    from kafkalog.codec.findings import FindingCode, Severity
+
+    serious = {finding.code for finding in findings if finding.severity is not Severity.INFO}
+    if FindingCode.UNREADABLE in serious:
+        return Outcome.IO_ERROR
+    return Outcome.FINDINGS if serious else Outcome.CLEAN
 
 
 def sentence_of(error: BaseException) -> str:

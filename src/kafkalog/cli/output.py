@@ -18,7 +18,16 @@ from kafkalog.codec.findings import Finding, Severity
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["LineWriter", "WritesBehind", "escape_controls", "print_json", "print_table", "report_findings", "text_of"]
+__all__ = [
+    "LineWriter",
+    "WritesBehind",
+    "behind_text",
+    "escape_controls",
+    "print_json",
+    "print_table",
+    "report_findings",
+    "text_of",
+]
 
 _BLOCK_BYTES = 1 << 18
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -163,6 +172,11 @@ def _rich_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console = Console()
     console.print(Text(title), soft_wrap=True)  # a title that is wider than the table stays on its line
     console.print(table)
+
+
+def behind_text(batches: int, records: int) -> str:
+    """What stands behind damage, for a column; nothing where nothing does."""
+    return f"{records} records in {batches} batches" if batches else ""
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
