@@ -12,8 +12,9 @@ from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, und
 if TYPE_CHECKING:
     from kafkalog.recovery.comparison import Comparison
     from kafkalog.recovery.history import RunInfo, RunState, runs
-    from kafkalog.recovery.merge import merge_directories, merge_preview, merge_replicas
+    from kafkalog.recovery.merge import merge_directories, merge_replicas
     from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
+    from kafkalog.recovery.preview import merge_preview
     from kafkalog.recovery.purging import PurgeResult, purge
     from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.taking_out import TakenOut, undelete_into
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "comparison": ("Comparison",),
     "history": ("RunInfo", "RunState", "runs"),
-    "merge": ("merge_directories", "merge_preview", "merge_replicas"),
+    "merge": ("merge_directories", "merge_replicas"),
+    "preview": ("merge_preview",),
     "merge_result": ("MergeResult", "MergedDirectory"),
     "purging": ("PurgeResult", "purge"),
     "remains": ("Remains", "RemainsKind", "deleted"),

@@ -18,8 +18,6 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
-    DirectoryState,
-    parse_partition_directory,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.log.files import read_small
@@ -31,10 +29,11 @@ from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.merge_result import MergedDirectory, MergedRange, MergeResult
 from kafkalog.recovery.merge_write import own_file, write_partition
+from kafkalog.recovery.preview import of_one_partition, refuse_several_clusters, refuse_several_topics
 from kafkalog.recovery.space import refuse_if_full
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 
-__all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_preview", "merge_replicas"]
+__all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
 
 PathLike = str | os.PathLike[str]
 
@@ -49,7 +48,7 @@ def merge_replicas(
     are of several topics of its name, or if a broker would not load the result.
     """
     given = settings or LogSettings()
-    shelf = _of_one_partition(copies)
+    shelf = of_one_partition(copies)
     (found,) = shelf.copies.values()
     place = os.path.join(os.path.realpath(target), str(found[0].name))
     if os.path.lexists(place):
@@ -61,30 +60,6 @@ def merge_replicas(
         _write_starts(os.path.realpath(target), [log.start_entry])
     result.target = place
     return result
-
-
-@checked
-def merge_preview(copies: Sequence[PathLike], *, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
-    """What `merge_replicas` would keep of these copies; writes nothing.
-
-    Raises `UsageError` and `RecoveryRefused` as that does, but for what a broker would make of the result.
-    """
-    (found,) = _of_one_partition(copies).copies.values()
-    return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, limits=limits).preview()[0]
-
-
-def _of_one_partition(copies: Sequence[PathLike]) -> Shelf:
-    paths = [os.path.realpath(copy) for copy in copies]
-    parsed = {parse_partition_directory(os.path.basename(path)) for path in paths}
-    name = next(iter(parsed), None)
-    if len(paths) < 2 or len(parsed) != 1 or name is None or name.state is not DirectoryState.LIVE:
-        raise UsageError("give two or more directories of the same topic-partition")
-    shelf = gather(paths)
-    if [*shelf.copies] != [(name.topic, name.partition)]:
-        raise UsageError("give two or more directories of the same topic-partition")
-    _refuse_several_clusters(shelf)
-    _refuse_several_topics(shelf, (name.topic, name.partition))
-    return shelf
 
 
 @checked
@@ -111,7 +86,7 @@ def merge_directories(
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UsageError(f"{target} is there already: name a directory that is not")
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
-    _refuse_several_clusters(shelf)
+    refuse_several_clusters(shelf)
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
@@ -149,7 +124,7 @@ class _Work:
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
         try:
-            _refuse_several_topics(self._shelf, copies[0].key)
+            refuse_several_topics(self._shelf, copies[0].key)
             read = MergeCopies(
                 copies,
                 segment_bytes=settings.segment_bytes,
@@ -204,18 +179,3 @@ def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None
 
 def _now(at: int | None) -> int:
     return time.time_ns() // 1_000_000 if at is None else at
-
-
-_STRANGERS = "these are no copies of each other"
-
-
-def _refuse_several_clusters(shelf: Shelf) -> None:
-    """Logs of several clusters have nothing to do with each other, whatever their names."""
-    if shelf.several_clusters is not None:
-        raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_clusters}; merge the directories of one cluster")
-
-
-def _refuse_several_topics(shelf: Shelf, key: tuple[str, int]) -> None:
-    """Nor have those of topics that were deleted and made again."""
-    if key in shelf.several_topics:
-        raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_topics[key]}; merge the directories of one topic id")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.recovery.merge import merge_preview
+from kafkalog.recovery.preview import merge_preview
 from kafkalog.recovery.ways import LostRange, Measured, Unit
 
 __all__ = ["other_copies"]

@@ -52,10 +52,11 @@ if TYPE_CHECKING:
     from kafkalog.recovery.compare import compare
     from kafkalog.recovery.comparison import Comparison
     from kafkalog.recovery.history import RunInfo, RunState, runs
-    from kafkalog.recovery.merge import merge_directories, merge_preview, merge_replicas
+    from kafkalog.recovery.merge import merge_directories, merge_replicas
     from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
     from kafkalog.recovery.modes import Mode
     from kafkalog.recovery.plan import Plan
+    from kafkalog.recovery.preview import merge_preview
     from kafkalog.recovery.purging import PurgeResult, purge
     from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
@@ -126,7 +127,7 @@ _HOMES = {
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
     "merge_directories": "kafkalog.recovery.merge",
-    "merge_preview": "kafkalog.recovery.merge",
+    "merge_preview": "kafkalog.recovery.preview",
     "merge_replicas": "kafkalog.recovery.merge",
     "open": "kafkalog.log.directory:open_log_dir",
     "open_all": "kafkalog.log.inventory",
