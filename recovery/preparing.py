@@ -64,7 +64,7 @@ def prepare(
         journal = _Preparation(disks, empty, origin).journal(actions, on_step)
         refuse_changed()
         write_document(disks, journal, JOURNAL)
-    except BaseException:  # an interrupt from the keyboard too
+    except (Exception, KeyboardInterrupt):
         disks.quarantine.remove_tree(disks.run_id)
         raise
     disks.quarantine.remove(f"{disks.run_id}/{PREPARING}")
