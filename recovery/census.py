@@ -9,7 +9,7 @@ log start offset, no offset twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
@@ -62,6 +62,8 @@ class Damage:
     """that are gone; None: not known"""
     is_exact: bool = False
     """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
+    is_readable: bool = False
+    """the checksum is right: only what lies outside of it is wrong"""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class Census:
     log_bytes: int = 0
     epoch: int = -1
     """the largest leader epoch of a sound batch"""
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    """offsets between two segments of a log that has no other gap: a segment is gone, or the end of one"""
 
     @property
     def end_offset(self) -> int:
@@ -109,6 +113,7 @@ def census(tree: Tree, directories: Sequence[str], log_start: int) -> Census:
         segments = live_segments(tree, directory)
         for number, (base, path) in enumerate(segments):
             walk.segment(base, path, segments[number + 1][0] if number + 1 < len(segments) else None)
+    walk.end()
     return walk.result
 
 
@@ -153,6 +158,16 @@ class _Walk:
         self._log_start = log_start
         self._next_offset = 0
         """behind the offsets so far, those that do not fit between their neighbors left aside"""
+        self._pending: list[int] = []
+        """numbers of damages that are misplaced batches, since the last batch that is not"""
+        self._between: list[tuple[int, int]] = []
+        """offsets that are missing between two segments"""
+        self._has_gaps = False
+        """offsets are missing inside a segment, as compaction leaves them"""
+        self._hurt = False
+        """the segment ends in damage"""
+        self._at_start = True
+        """no batch of the segment was seen"""
         self._path = ""
         self._start = 0
         """of the span that is being walked"""
@@ -161,6 +176,11 @@ class _Walk:
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
         self.result.log_bytes += source.size
+        self._settle(base)
+        if self.result.offsets and base > self._next_offset and not self._hurt:
+            self._between.append((self._next_offset, base - 1))
+        self._hurt = False
+        self._at_start = True
         self._next_offset = max(self._next_offset, base)
         table = self._tree.headers(path)
         self._path, self._start, position = path, 0, 0
@@ -176,6 +196,7 @@ class _Walk:
             self._end_span(position)
             if scanner.stop is StopReason.END:
                 return
+            self._hurt = True
             expected = Expected(self._next_offset, _NO_END if next_base is None else next_base, self.result.epoch)
             resumed = resync.next_batch(position, expected)
             self.result.damages.append(
@@ -206,6 +227,9 @@ class _Walk:
             for batch in Scanner(source, position=int(run.positions[0]), end=run.end, check_crc=False):
                 self._batch(batch, base, next_base)
             return
+        self._settle(int(first[0]))
+        self._note_gaps(int(first[0]))
+        self._has_gaps = self._has_gaps or bool((first[1:] != last[:-1] + 1).any())
         data = run["attributes"] & CONTROL_FLAG == 0
         self.result.records += int(run["records_count"][data].clip(0).sum())
         begin = 0
@@ -223,6 +247,8 @@ class _Walk:
             self._misplaced(batch, *problem)
             return
         result = self.result
+        self._settle(first)
+        self._note_gaps(first)
         if last >= self._log_start and not result.offsets.covers(first, last):
             result.records += count_of(batch, first, last, self._log_start, result.offsets)
         result.offsets.add(first, last)
@@ -233,12 +259,15 @@ class _Walk:
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
         """Its checksum is right, but what lies outside of it is not: no consumer reads it."""
         self._end_span(batch.position)
+        self._pending.append(len(self.result.damages))
         end = self._start = batch.position + batch.size
-        header, first = batch.header, self._next_offset
-        records, delta = 1, 0
+        header = batch.header
+        records, first, last = 1, header.last_offset, header.last_offset
         if isinstance(header, BatchHeader):
             records = 0 if header.attributes & CONTROL_FLAG else max(header.records_count, 0)
-            delta = max(header.last_offset_delta, 0)
+            first, last = header.base_offset, header.base_offset + max(header.last_offset_delta, 0)
+        if not 0 <= first <= last <= _NO_END:
+            first, last = self._next_offset, self._next_offset + max(records - 1, 0)
         self.result.damages.append(
             Damage(
                 self._path,
@@ -248,11 +277,34 @@ class _Walk:
                 detail,
                 is_tail=False,
                 first_offset=first,
-                last_offset=first + delta,
+                last_offset=last,
                 records=records,
                 is_exact=True,
+                is_readable=True,
             )
         )
+
+    def _settle(self, behind: int) -> None:
+        """What a misplaced batch really is tells the next one: if just it is missing there, its offset was damaged."""
+        if len(self._pending) == 1:
+            number = self._pending[0]
+            damage = self.result.damages[number]
+            size = (damage.last_offset or 0) - (damage.first_offset or 0) + 1
+            if behind - self._next_offset == size:
+                self.result.damages[number] = replace(damage, first_offset=self._next_offset, last_offset=behind - 1)
+        self._pending.clear()
+
+    def _note_gaps(self, first: int) -> None:
+        """Compaction leaves gaps inside of segments; damage that was passed is no such gap."""
+        if first > self._next_offset and not (self._at_start and not self.result.offsets):
+            self._has_gaps = self._has_gaps or not self.result.damages
+        self._at_start = False
+
+    def end(self) -> None:
+        """The last segment was walked."""
+        self._pending.clear()
+        if not self._has_gaps:
+            self.result.missing = self._between
 
     def _damage(
         self,

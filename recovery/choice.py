@@ -58,21 +58,35 @@ class Choice:
 def sentence_of_loss(comparison: Choice) -> str:
     """Why recovery asks for consent, and what would lose less."""
     own = comparison.own
-    hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost}
-    name, worst = max(hurt.items(), key=lambda item: item[1].sound_lost)
-    where = f"{name}: {ranges_text(worst.lost)}" + (f", and {len(hurt) - 1} more partitions" if len(hurt) > 1 else "")
-    text = f"this would drop {own.sound_lost} records that can still be read ({where})"
+    hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost or each.markers_lost}
+    name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
+    where = f"{name}: {ranges_text(worst.lost) or 'no record'}" + (
+        f", and {len(hurt) - 1} more partitions" if len(hurt) > 1 else ""
+    )
+    what = []
+    if own.sound_lost:
+        what.append(f"{own.sound_lost} record{'s' if own.sound_lost > 1 else ''} that can still be read")
+    if own.markers_lost:
+        what.append(f"{own.markers_lost} sound marker{'s' if own.markers_lost > 1 else ''} of the end of a transaction")
+    text = f"this would drop {' and '.join(what)} ({where})"
     best = comparison.recommended
-    if best is not None and (best.measured.records_lost or 0) < (own.records_lost or 0):
+    if best is not None and _lost(best.measured) < _lost(own):
         options = " ".join(best.needs) or "nothing more"
-        text += f"; {best.way} loses least, {best.measured.records_lost} records, and needs {options}"
+        about = "" if best.measured.is_exact else "about "
+        text += f"; {best.way} loses least, {about}{best.measured.records_lost} records, and needs {options}"
     return f"{text}; to drop them all the same, add {ACCEPT_LOSS}"
 
 
+def _lost(found: Measured) -> tuple[int, int]:
+    return found.records_lost or 0, found.markers_lost
+
+
 def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
-    """Ranges of offsets for a sentence."""
-    words = ["offsets unknown" if each.last is None and not each.first else _range(each) for each in lost[:most]]
-    return ", ".join(words) + (f" and {len(lost) - most} more ranges" if len(lost) > most else "")
+    """Ranges of offsets for a sentence; with their partitions where those are several."""
+    several = len({each.partition for each in lost}) > 1
+    words = [(f"{each.partition}: " if several else "") + _range(each) for each in lost[:most]]
+    more = len(lost) - most
+    return ", ".join(words) + (f" and {more} more range{'s' if more > 1 else ''}" if more > 0 else "")
 
 
 def _range(lost: LostRange) -> str:
@@ -162,9 +176,18 @@ class _Comparer:
     def is_hurt(self, unit: Unit) -> bool:
         """Something is lost or damaged, or recovery declines: there is something to choose."""
         original = self.originals[unit.name]
-        if unit.name in self.refused or (original is not None and any(not each.is_tail for each in original.damages)):
+        if unit.name in self.refused:
+            return True
+        if original is not None and (original.missing or any(not each.is_tail for each in original.damages)):
             return True
         return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
+
+    def has_less(self, unit: Unit, merged: Measured | None) -> bool:
+        """Other copies hold more than this one ever will."""
+        original = self.originals[unit.name]
+        if merged is None or merged.records_kept is None or original is None:
+            return False
+        return merged.records_kept > original.records
 
     def replica(self, unit: Unit) -> Measured | None:
         """What other brokers have, as far as the metadata and the high watermark tell."""
@@ -209,7 +232,8 @@ def compare_ways(
     units = _units(before, cluster_metadata)
     comparer = _Comparer(before, kafka, own, topics)
     comparer.count(units)
-    hurt = [unit for unit in units if comparer.is_hurt(unit)]
+    merged = {} if other_copy is None else {unit.name: other_copy(unit) for unit in units}
+    hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
     level = Proof.STRUCTURE if repair is None else min(repair, Proof.STRUCTURE)
     part = before.part(*_directories(before, hurt))
     bits = (f"--repair-bits {level.name.lower()}",)
@@ -235,7 +259,7 @@ def compare_ways(
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
             carry_out(WayName.SALVAGE, (_SALVAGE, *bits), True, level)
         carry_out(WayName.SALVAGE, (_SALVAGE,), True, None)
-    return _compared(comparer, units, hurt, outcomes, other_copy)
+    return _compared(comparer, units, hurt, outcomes, merged)
 
 
 def _directories(tree: Tree, units: Sequence[Unit]) -> list[str]:
@@ -265,7 +289,7 @@ def _compared(
     units: Sequence[Unit],
     hurt: Sequence[Unit],
     outcomes: Sequence[_Outcome],
-    other_copy: OtherCopy | None,
+    with_copies: Mapping[str, Measured | None],
 ) -> Choice:
     comparison = Choice()
     names = {unit.name for unit in hurt}
@@ -284,11 +308,7 @@ def _compared(
     elsewhere = {unit.name: held for unit in hurt if (held := comparer.replica(unit)) is not None}
     if elsewhere:
         candidates.append(_Outcome(WayName.REPLICA, (), safe.result, {**safe.measured, **elsewhere}))
-    merged = {}
-    for unit in hurt if other_copy is not None else ():
-        held = other_copy(unit) if other_copy is not None else None
-        if held is not None:
-            merged[unit.name] = held
+    merged = {unit.name: held for unit in hurt if (held := with_copies.get(unit.name)) is not None}
     if merged:
         candidates.append(_Outcome(WayName.MERGE, (), safe.result, {**safe.measured, **merged}))
     order = list(WayName)
@@ -325,7 +345,7 @@ class _Words:
         return Way(outcome.way, found, self._needs(outcome, found), self._consequence(outcome.way, found))
 
     def _needs(self, outcome: _Outcome, found: Measured) -> tuple[str, ...]:
-        consent = (ACCEPT_LOSS,) if found.sound_lost else ()
+        consent = (ACCEPT_LOSS,) if found.sound_lost or found.markers_lost else ()
         match outcome.way:
             case WayName.SAFE | WayName.REPAIR_BITS | WayName.SALVAGE:
                 return (*outcome.options, *consent, *self._refusals)

@@ -104,7 +104,7 @@ class Plan:
     @property
     def needs_consent(self) -> bool:
         """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
-        return self.mode is not Mode.KAFKA and self.choice.own.sound_lost > 0
+        return self.mode is not Mode.KAFKA and (self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0)
 
     @property
     def is_worth_a_look(self) -> bool:

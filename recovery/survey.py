@@ -64,6 +64,8 @@ class Survey:
     """symbolic links to nothing"""
     on_read: OnRead | None = None
     """told the path and the end of every read"""
+    is_partial: bool = False
+    """only some of the partition directories were looked at"""
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
@@ -163,7 +165,7 @@ def survey(
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
-    found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, tables=tables)
+    found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, is_partial=only is not None, tables=tables)
     files: dict[str, FileFacts] = {}
     directories: dict[str, int] = {}
     special: dict[str, str] = {}

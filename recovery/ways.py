@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.recovery.broker.tree import Content, Slice, Tree
 from kafkalog.recovery.census import Census, Damage, Span, census, count_of, live_segments, sound_batches
@@ -77,6 +78,8 @@ class Measured:
     records_lost: int | None = None
     sound_lost: int = 0
     """of those lost, records that could still be read"""
+    markers_lost: int = 0
+    """sound control records that go: without its marker a transaction stays open"""
     is_exact: bool = True
     """False: more may be lost, because damage hides how many there were"""
     bytes_cut: int | None = None
@@ -106,6 +109,7 @@ class Way:
             "records_lost": found.records_lost,
             "records_lost_is_exact": found.is_exact and found.records_lost is not None,
             "sound_records_lost": found.sound_lost,
+            "sound_markers_lost": found.markers_lost,
             "bytes_cut": found.bytes_cut,
             "damage_left": found.damage_left,
             "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
@@ -120,9 +124,10 @@ def recommended(ways: Sequence[Way]) -> Way | None:
     order = {name: number for number, name in enumerate(WayName)}
     known = [way for way in ways if way.measured.records_lost is not None]
 
-    def rank(way: Way) -> tuple[int, bool, bool, int]:
+    def rank(way: Way) -> tuple[int, int, bool, bool, int]:
         found = way.measured
-        return found.records_lost or 0, not found.is_exact, found.damage_left > 0, order[way.way]
+        lost = found.records_lost or 0, found.markers_lost
+        return *lost, not found.is_exact, found.damage_left > 0, order[way.way]
 
     return min(known, key=rank, default=None)
 
@@ -135,6 +140,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.records_lost = _sum(result.records_lost, part.records_lost)
         result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
         result.sound_lost += part.sound_lost
+        result.markers_lost += part.markers_lost
         result.damage_left += part.damage_left
         result.is_exact = result.is_exact and part.is_exact
         result.lost += part.lost
@@ -176,16 +182,52 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     )
     gone = OffsetRanges()
     if left is not original:
-        for span in original.spans:
-            for missing in _missing(span, kept.get(span.path, [])):
-                for batch, first, last in sound_batches(before, missing):
-                    if last < unit.log_start or left.offsets.covers(first, last) or gone.covers(first, last):
-                        continue
-                    count = count_of(batch, first, last, unit.log_start, left.offsets)
-                    if count:
-                        gone.add(first, last)
-                        result.sound_lost += count
-    lost = result.sound_lost
+        _count_sound(unit, before, original, left, kept, result, gone)
+    unknown_from = _count_damaged(unit, original, left, kept, result, gone)
+    for start, end in _never_there(unit, original, left, gone):
+        result.records_lost = (result.records_lost or 0) + end - start + 1
+        result.is_exact = False
+        gone.add(start, end)
+    result.lost = _ranges(unit.name, gone, unknown_from)
+    if unit.high_watermark is not None:
+        result.below_high_watermark = any(each.first < unit.high_watermark for each in result.lost)
+    return result
+
+
+def _count_sound(
+    unit: Unit,
+    before: Tree,
+    original: Census,
+    left: Census,
+    kept: Mapping[str, Sequence[tuple[int, int]]],
+    result: Measured,
+    gone: OffsetRanges,
+) -> None:
+    """Add the sound batches that are not kept, nor others with their offsets."""
+    for span in original.spans:
+        for missing in _missing(span, kept.get(span.path, [])):
+            for batch, first, last in sound_batches(before, missing):
+                if last < unit.log_start or left.offsets.covers(first, last) or gone.covers(first, last):
+                    continue
+                if isinstance(batch.header, BatchHeader) and batch.header.is_control:
+                    result.markers_lost += max(batch.header.records_count, 0)
+                count = count_of(batch, first, last, unit.log_start, left.offsets)
+                if count:
+                    gone.add(first, last)
+                    result.sound_lost += count
+    result.records_lost = result.sound_lost
+
+
+def _count_damaged(
+    unit: Unit,
+    original: Census,
+    left: Census,
+    kept: Mapping[str, Sequence[tuple[int, int]]],
+    result: Measured,
+    gone: OffsetRanges,
+) -> int | None:
+    """Add what was in damaged places that were not repaired; from which offset on it is not known what was there."""
+    lost = result.records_lost or 0
     unknown_from: int | None = None
     for damage in original.damages:
         start, end = damage.first_offset, damage.last_offset
@@ -194,16 +236,26 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
         if damage.records is None:
             result.is_exact = False
             unknown_from = start if end is None else unknown_from
-        elif end is not None and end >= max(start, unit.log_start):
+        elif end is not None and end >= max(start, unit.log_start) and not gone.covers(start, end):
             lost += damage.records
             result.is_exact = result.is_exact and damage.is_exact
             gone.add(start, end)
+            if damage.is_readable and not _stays(damage, kept):
+                result.sound_lost += damage.records
     result.records_lost = lost
-    result.lost = _ranges(unit.name, gone, unknown_from)
-    if unit.high_watermark is not None:
-        below = any(each.first < unit.high_watermark for each in result.lost)
-        result.below_high_watermark = below
-    return result
+    return unknown_from
+
+
+def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges) -> Iterator[tuple[int, int]]:
+    """Offsets that must have been written and are in no batch: behind the log's end up to the high watermark, and where
+    a segment is gone.
+    """
+    for first, last in original.missing:
+        if last >= unit.log_start and not left.offsets.touches(first, last):
+            yield max(first, unit.log_start), last
+    behind = max([left.end_offset, unit.log_start, *(last + 1 for _first, last in gone)])
+    if unit.high_watermark is not None and behind < unit.high_watermark:
+        yield behind, unit.high_watermark - 1
 
 
 def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[LostRange]:

@@ -65,7 +65,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
                 writer.write(escape_controls(_below(partition)))
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
-        writer.write(escape_controls(_forecast(plan.broker)))
+        others = "; the partitions that were not asked for were not looked at" if plan.survey.is_partial else ""
+        writer.write(escape_controls(_forecast(plan.broker) + others))
         for name in plan.broker.strays:
             writer.write(f"Kafka would rename {escape_controls(name)} -stray: the metadata has no such replica here")
         if plan.topics.problem is not None:

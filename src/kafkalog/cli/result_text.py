@@ -38,14 +38,20 @@ def _kept(result: RecoveryResult) -> str:
     if found.records_kept is None:
         kept = "every record that could be read is kept"
     else:
-        kept = f"{found.records_kept} records are kept"
+        kept = "1 record is kept" if found.records_kept == 1 else f"{found.records_kept} records are kept"
     if not found.records_lost:
         return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid cannot be told"
     about = "" if found.is_exact else "about "
-    return f"{kept}; {about}{found.records_lost} are gone ({escape_controls(ranges_text(found.lost))})"
+    verb = "is" if found.records_lost == 1 else "are"
+    return f"{kept}; {about}{found.records_lost} {verb} gone ({escape_controls(ranges_text(found.lost))})"
 
 
 def _broker(result: RecoveryResult) -> str:
+    if result.plan.survey.is_partial:
+        return (
+            "a broker that starts on it now opens the partitions that were recovered and changes nothing in them; the "
+            "others were not looked at"
+        )
     if result.plan.mode is Mode.KAFKA:
         return "this is what the broker would have left: at its next start it goes on from here"
     if result.declined:

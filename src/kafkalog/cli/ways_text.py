@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 
@@ -20,7 +21,9 @@ def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
     """The command line that carries a way out; None if no command of ours does."""
     path = plan.root
     if way.way is WayName.MERGE:
-        return " ".join(["kafkalog merge", *map(shlex.quote, [path, *plan.copies]), "--into NEW-DIRECTORY"])
+        return " ".join(
+            ["kafkalog merge", *map(shlex.quote, [path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
+        )
     if way.way not in _MODES and way.way is not WayName.KAFKA:
         return None
     options = ["--mode kafka"] if way.way is WayName.KAFKA else [each for each in way.needs if each.startswith("--")]
@@ -112,7 +115,8 @@ def _reason(best: Way, ways: Sequence[Way]) -> str:
     lost = best.measured.records_lost or 0
     others = [way.measured.records_lost for way in ways if way is not best and way.measured.records_lost is not None]
     least = min(others, default=None)
-    what = "it loses nothing" if lost == 0 else f"it loses {_records(lost)}"
+    about = "" if best.measured.is_exact else "about "
+    what = "it loses nothing" if lost == 0 else f"it loses {about}{_records(lost)}"
     if least is None:
         return f"{what}, and no other way is known"
     if least > lost:
