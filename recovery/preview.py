@@ -32,6 +32,8 @@ def merge_preview(copies: Sequence[PathLike], *, limits: Limits = DEFAULT_LIMITS
 
 def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
     """The copies, gathered; `UsageError` unless they are of one topic-partition."""
+    if isinstance(copies, str | bytes):
+        raise UsageError("copies is one path, not a list of directories")
     paths = [os.path.realpath(copy) for copy in copies]
     parsed = {parse_partition_directory(os.path.basename(path)) for path in paths}
     name = next(iter(parsed), None)

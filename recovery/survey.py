@@ -72,7 +72,8 @@ class Survey:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open, and who is told of reads, stay in their process."""
-        return Survey, (self.root, self.files, self.directories, self.special, self.dangling)
+        kept = self.root, self.files, self.directories, self.special, self.dangling, None, self.is_partial
+        return Survey, kept
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""
