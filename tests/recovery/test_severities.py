@@ -6,7 +6,7 @@ Every recorded case goes through `ls`, `verify`, `plan`, `dump` with and without
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 import kafkalog
 from batches import patch, simple
 from command import kafkalog as command
-from fixture_data import recovery_cases, recovery_families
+from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.recovery import plan
@@ -70,8 +70,20 @@ def severities(found: dict[str, list[dict[str, object]]]) -> dict[Place, dict[st
 
 @pytest.mark.parametrize("family", recovery_families())
 def test_a_finding_is_as_bad_everywhere(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    _compare_severities(family, recovery_cases([family])[::4], tmp_path, compared)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("family", recovery_families())
+def test_every_finding_is_as_bad_everywhere(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    _compare_severities(family, recovery_cases([family]), tmp_path, compared)
+
+
+def _compare_severities(
+    family: str, cases: Sequence[RecoveryCase], tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
     together = 0
-    for number, case in enumerate(recovery_cases([family])):
+    for number, case in enumerate(cases):
         root = case.unpack_before(tmp_path / str(number))
         found = severities(answers(root, **given(case)))
         differing = {place: dict(named) for place, named in found.items() if len(named) > 1}
