@@ -53,7 +53,9 @@ def judge(sequence: Sequence, work: Path, kafka: KafkaOracle, counts: Counter[st
     before = counts[MORE_THAN_HIDDEN]
     problem = found.judge(given, batches_of(ours), counts)
     if counts[MORE_THAN_HIDDEN] > before and not declined:
-        return "more is lost than Kafka hides, and nobody was asked"
+        missing = offsets_of(given) - offsets_of(batches_of(ours))
+        if missing:
+            return f"more is lost than Kafka hides, offsets {sorted(missing)}, and nobody was asked"
     if problem or found.kept is None:
         return problem
     if any(damage.last_offset(each) >= found.log_end_offset for there in batches_of(theirs).values() for each in there):
@@ -64,6 +66,16 @@ def judge(sequence: Sequence, work: Path, kafka: KafkaOracle, counts: Counter[st
     for query, each in other.items():
         return f"at {query} Kafka serves {each} from its result, {from_ours.get(query)} from ours"
     return ""
+
+
+def offsets_of(logs: dict[int, list[bytes]]) -> set[int]:
+    """The offsets of all batches; of what stands twice, one copy is enough."""
+    return {
+        offset
+        for batches in logs.values()
+        for each in batches
+        for offset in range(int.from_bytes(each[:8], "big"), damage.last_offset(each) + 1)
+    }
 
 
 def _recovered(root: Path, sequence: Sequence, *, accept_loss: bool) -> bool:
