@@ -74,7 +74,6 @@ class Census:
     offsets: OffsetRanges = field(default_factory=OffsetRanges)
     spans: list[Span] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
-    log_bytes: int = 0
     epoch: int = -1
     """the largest leader epoch of a sound batch"""
     missing: list[tuple[int, int]] = field(default_factory=list)
@@ -175,7 +174,6 @@ class _Walk:
 
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
-        self.result.log_bytes += source.size
         self._settle(base)
         if self.result.offsets and base > self._next_offset and not self._hurt:
             self._between.append((self._next_offset, base - 1))

@@ -18,7 +18,19 @@ from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_wa
 from kafkalog.recovery.safe import SafeResult
 from kafkalog.recovery.soundness import log_segments
 from kafkalog.recovery.topic_facts import TopicFacts
-from kafkalog.recovery.ways import LostRange, Measured, Unit, Way, WayName, logs_of, measure, recommended, total
+from kafkalog.recovery.ways import (
+    SALVAGE_OPTION,
+    LostRange,
+    Measured,
+    Unit,
+    Way,
+    WayName,
+    logs_of,
+    measure,
+    recommended,
+    repair_option,
+    total,
+)
 
 __all__ = ["Choice", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
 
@@ -26,7 +38,6 @@ _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
 
 ACCEPT_LOSS = "--accept-loss"
-_SALVAGE = "--mode salvage"
 Safely = Callable[[Tree, bool, Proof | None], SafeResult]
 """Recovers a tree: going on behind damage or not, turning bits back with at least this proof or not."""
 OtherCopy = Callable[[Unit], Measured | None]
@@ -101,6 +112,8 @@ class _Result:
 
     tree: Tree | None
     partitions: Mapping[str, PartitionResult]
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """by partition, once it was asked for"""
 
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> _Result:
@@ -166,6 +179,11 @@ class _Comparer:
 
     def measured(self, unit: Unit, result: _Result) -> Measured:
         """What a way makes of one partition; what it declines stays as it is."""
+        if unit.name not in result.measured:
+            result.measured[unit.name] = self._measure(unit, result)
+        return result.measured[unit.name]
+
+    def _measure(self, unit: Unit, result: _Result) -> Measured:
         original = self.originals[unit.name]
         if result.tree is None:
             return Measured()
@@ -236,7 +254,7 @@ def compare_ways(
     hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
     level = Proof.STRUCTURE if repair is None else min(repair, Proof.STRUCTURE)
     part = before.part(*_directories(before, hurt))
-    bits = (f"--repair-bits {level.name.lower()}",)
+    bits = (repair_option(level),)
     plain = own is not None and own_way is not WayName.KAFKA and not own_options
     outcomes = [_Outcome(WayName.KAFKA, (), comparer.of_kafka)]
     if plain or not hurt:
@@ -257,8 +275,8 @@ def compare_ways(
         carry_out(WayName.SAFE, (), False, None)
         repaired = carry_out(WayName.REPAIR_BITS, bits, False, level)
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
-            carry_out(WayName.SALVAGE, (_SALVAGE, *bits), True, level)
-        carry_out(WayName.SALVAGE, (_SALVAGE,), True, None)
+            carry_out(WayName.SALVAGE, (SALVAGE_OPTION, *bits), True, level)
+        carry_out(WayName.SALVAGE, (SALVAGE_OPTION,), True, None)
     return _compared(comparer, units, hurt, outcomes, merged)
 
 

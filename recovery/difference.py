@@ -12,23 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.recovery.cursor import Cursor, Place
 from kafkalog.recovery.stretches import Stretch
 
-__all__ = ["Difference", "Place", "compare_contents"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a batch stands."""
-
-    offset: int
-    path: str
-    position: int
-    """bytes"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"offset": self.offset, "file": self.path, "position": self.position}
+__all__ = ["Difference", "compare_contents"]
 
 
 @dataclass(slots=True)
@@ -77,56 +64,23 @@ class Difference:
         return self.other_bytes is None and self.lacks is None and self.has_alone is None
 
 
-class _Side:
-    """How far one copy has been walked."""
+class _Side(Cursor):
+    """How far one copy has been walked, and the records of what comes next."""
 
     def __init__(self, stretches: Iterable[Stretch], start: int, limits: Limits) -> None:
-        self._stretches = iter(stretches)
-        self._start = start
+        super().__init__(stretches, start)
         self._limits = limits
-        self.stretch: Stretch | None = None
-        self.number = 0
-        self._enter()
-
-    def _enter(self) -> None:
-        """The next stretch with a batch that does not end below the start."""
-        for stretch in self._stretches:
-            number = stretch.ending_below(self._start)
-            if number < len(stretch):
-                self.stretch, self.number = stretch, number
-                return
-        self.stretch = None
-
-    def advance(self, count: int) -> None:
-        """Pass some batches of the stretch."""
-        self.number += count
-        if self.stretch is not None and self.number >= len(self.stretch):
-            self._enter()
 
     def records_of_one(self) -> int:
         """Records of the batch that comes next."""
-        return self._here().records(self.number, self.number + 1, self._limits)
-
-    def place(self) -> Place:
-        """Of the batch that comes next."""
-        stretch = self._here()
-        return Place(stretch.row(self.number).first, stretch.path, stretch.position(self.number))
-
-    def is_behind_damage(self) -> bool:
-        """The batch that comes next is the first behind damage."""
-        return self._here().behind_damage and self.number == 0
-
-    def _here(self) -> Stretch:
-        if self.stretch is None:
-            raise AssertionError(self.number)
-        return self.stretch
+        return self.here.records(self.number, self.number + 1, self._limits)
 
     def rest(self) -> int:
         """Records of all that is left; passes it."""
         records = 0
         while self.stretch is not None:
             records += self.stretch.records(self.number, len(self.stretch), self._limits)
-            self._enter()
+            self.next_stretch()
         return records
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.recovery.difference import Place
+from kafkalog.recovery.cursor import Cursor, Place
 from kafkalog.recovery.stretches import Row, Stretch
 
 __all__ = ["Choice", "Lineages", "Taken", "Tally"]
@@ -83,49 +83,12 @@ class Lineages:
         return self._limits[number] if epoch >= 0 and number < len(self._epochs) else None
 
 
-class _Cursor:
+class _Cursor(Cursor):
     """The batch of one copy that comes next."""
 
     def __init__(self, copy: int, stretches: Iterable[Stretch], start: int) -> None:
+        super().__init__(stretches, start)
         self.copy = copy
-        self._stretches = iter(stretches)
-        self._start = start
-        self.stretch: Stretch | None = None
-        self.number = 0
-        self._enter()
-
-    def _enter(self) -> None:
-        for stretch in self._stretches:
-            number = stretch.ending_below(self._start)
-            if number < len(stretch):
-                self.stretch, self.number = stretch, number
-                return
-        self.stretch = None
-
-    @property
-    def here(self) -> Stretch:
-        """The stretch; there is one."""
-        if self.stretch is None:
-            raise AssertionError(self.copy)
-        return self.stretch
-
-    def row(self) -> Row:
-        """The batch."""
-        return self.here.row(self.number)
-
-    def place(self) -> Place:
-        """Where it stands."""
-        return Place(self.row().first, self.here.path, self.here.position(self.number))
-
-    def is_behind_damage(self) -> bool:
-        """It is the first behind damage."""
-        return self.number == 0 and self.here.behind_damage
-
-    def advance(self, count: int) -> None:
-        """Pass some batches."""
-        self.number += count
-        if self.number >= len(self.here):
-            self._enter()
 
 
 class Choice:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding
-from kafkalog.recovery.difference import Place
+from kafkalog.recovery.cursor import Place
 
 __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]
 

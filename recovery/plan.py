@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from kafkalog.codec.errors import RecoveryRefused
@@ -34,7 +35,7 @@ from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
-from kafkalog.recovery.ways import WayName, recommended
+from kafkalog.recovery.ways import SALVAGE_OPTION, WayName, recommended, repair_option
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
@@ -192,15 +193,16 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found, topics=topics, copies=tuple(copies))
 
+    donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
+
     def safely(tree: Tree, resume: bool, proof: Proof | None, counted: Workers | None = None) -> SafeResult:
-        donors = topic_ids(found.tree())
         return recover_safely(
             tree,
             settings=settings,
             now_ms=now_ms,
             unique=unique,
             full=full or resume,
-            topic_id=lambda topic: topics.topic_ids.get(topic, donors.get(topic, topic_id)),
+            topic_id=lambda topic: topics.topic_ids.get(topic) or donors().get(topic, topic_id),
             repair=proof,
             resume=resume,
             rebuild=rebuild,
@@ -245,12 +247,12 @@ def make_plan(
 
 def _own_way(mode: Mode, repair: Proof | None) -> tuple[WayName, tuple[str, ...]]:
     """Which of the ways a plan is, and the options that make it so."""
-    bits = () if repair is None else (f"--repair-bits {repair.name.lower()}",)
+    bits = () if repair is None else (repair_option(repair),)
     match mode:
         case Mode.KAFKA:
             return WayName.KAFKA, ()
         case Mode.SALVAGE:
-            return WayName.SALVAGE, ("--mode salvage", *bits)
+            return WayName.SALVAGE, (SALVAGE_OPTION, *bits)
         case _:
             return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
 

@@ -14,12 +14,26 @@ from typing import Any
 
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
+from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.tree import Content, Slice, Tree
 from kafkalog.recovery.census import Census, Damage, Span, census, count_of, live_segments, sound_batches
 from kafkalog.recovery.offset_ranges import OffsetRanges
 
-__all__ = ["LostRange", "Measured", "Unit", "Way", "WayName", "logs_of", "measure", "recommended", "total"]
+__all__ = [
+    "SALVAGE_OPTION",
+    "LostRange",
+    "Measured",
+    "Unit",
+    "Way",
+    "WayName",
+    "logs_of",
+    "measure",
+    "recommended",
+    "repair_option",
+    "total",
+]
 
+SALVAGE_OPTION = "--mode salvage"
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
 
@@ -39,6 +53,11 @@ class WayName(enum.StrEnum):
     """another broker's copy, fetched again by this one"""
     KAFKA = "kafka"
     """the broker's own start"""
+
+
+def repair_option(proof: Proof) -> str:
+    """The option that turns bits back which are proven at least so well."""
+    return f"--repair-bits {proof.name.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +185,16 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
 
 def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int) -> Measured:
     """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
-    if log_start == unit.log_start and _holds_all(before, after, unit, original):
+    contents = logs_of(after, unit.directories)
+    kept = _kept_bytes(contents)
+    originals = [path for each in unit.directories for _base, path in live_segments(before, each)]
+    if log_start == unit.log_start and _holds_all(contents, kept, originals, original):
         left = original  # nothing sound is missing, and nothing was put in: the same can be read
     else:
         now = dict(after.renamed_directories)
         names = [now.get(each, each) for each in unit.directories]
         left = census(after, [name for name in names if name in after.directories], log_start)
-    kept = _kept_bytes(after, unit)
-    held = sum(before.files[path].size for each in unit.directories for _base, path in live_segments(before, each))
+    held = sum(before.files[path].size for path in originals)
     result = Measured(
         left.records,
         0,
@@ -270,10 +291,10 @@ def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[Los
     return found
 
 
-def _kept_bytes(after: Tree, unit: Unit) -> Mapping[str, list[tuple[int, int]]]:
+def _kept_bytes(contents: Iterable[Content]) -> Mapping[str, list[tuple[int, int]]]:
     """Path of each original log -> the stretches of it that the logs afterwards hold, in order."""
     kept: dict[str, list[tuple[int, int]]] = {}
-    for content in logs_of(after, unit.directories):
+    for content in contents:
         for part in content.parts:
             if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + ".swap")):
                 kept.setdefault(part.origin, []).append((part.start, part.start + part.length))
@@ -282,13 +303,16 @@ def _kept_bytes(after: Tree, unit: Unit) -> Mapping[str, list[tuple[int, int]]]:
     return kept
 
 
-def _holds_all(before: Tree, after: Tree, unit: Unit, original: Census) -> bool:
-    """The logs afterwards hold every sound batch in its place, and nothing but bytes of the originals."""
-    counted = {path for directory in unit.directories for _base, path in live_segments(before, directory)}
-    for content in logs_of(after, unit.directories):
-        if any(not isinstance(part, Slice) or part.origin not in counted for part in content.parts):
+def _holds_all(
+    contents: Iterable[Content],
+    kept: Mapping[str, Sequence[tuple[int, int]]],
+    originals: Sequence[str],
+    original: Census,
+) -> bool:
+    """The logs afterwards hold every sound batch in its place, and nothing but bytes of the original logs."""
+    for content in contents:
+        if any(not isinstance(part, Slice) or part.origin not in originals for part in content.parts):
             return False
-    kept = _kept_bytes(after, unit)
     return not any(True for span in original.spans for _missed in _missing(span, kept.get(span.path, [])))
 
 
