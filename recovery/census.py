@@ -59,7 +59,7 @@ class Damage:
     last_offset: int | None = None
     """None: not known"""
     records: int | None = None
-    """that are gone; None: not known"""
+    """that are gone; where `last_offset` is not known, at least so many; None: not known"""
     is_exact: bool = False
     """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
     is_readable: bool = False
@@ -322,12 +322,15 @@ class _Walk:
         if resumed is not None:
             behind = _offsets(next(iter(Scanner(source, position=resumed))))[0]
         is_tail = resumed is None and next_base is None and stop in TAILS
+        last: int | None
         last, records, is_exact = _headers_between(source, position, end, first, behind)
+        if resumed is None and next_base is None and not is_exact:
+            last = None  # how far the damage reached, nothing tells
         if is_tail:
             return Damage(path, position, end, finding.code, finding.detail, is_tail=True)
         if behind is not None:
             last = max(behind - 1, first - 1)
-            records = records if is_exact else last + 1 - first
+            records = records if is_exact else max(last + 1 - first, 0)
         return Damage(
             path,
             position,
@@ -342,22 +345,25 @@ class _Walk:
         )
 
 
-def _headers_between(
-    source: Source, position: int, end: int, first: int, behind: int | None
-) -> tuple[int | None, int | None, bool]:
-    """Last offset and records by the headers of damaged batches, if they lead from `position` exactly to `end`."""
+def _headers_between(source: Source, position: int, end: int, first: int, behind: int | None) -> tuple[int, int, bool]:
+    """Last offset and records by the headers of damaged batches, as far as they make sense.
+
+    True if they lead from `position` to `end`; at the log's end also if the last of them was never complete.
+    """
     records, expected = 0, first
+    limit = _NO_END if behind is None else behind
     while position < end:
         if end - position < BATCH.size:
-            return None, None, False
+            return expected - 1, records, behind is None and expected > first
         header = BatchHeader(*BATCH.struct.unpack_from(source.read(position, BATCH.size)))
-        limit = _NO_END if behind is None else behind
         if header.magic != _V2 or not expected <= header.base_offset <= header.last_offset < limit:
-            return None, None, False
+            break
         if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.size < BATCH.size:
-            return None, None, False
+            break
+        if header.size > end - position:
+            return expected - 1, records, behind is None and expected > first
         if not header.attributes & CONTROL_FLAG:
             records += header.records_count
         expected = header.last_offset + 1
         position += header.size
-    return (expected - 1, records, True) if position == end else (None, None, False)
+    return expected - 1, records, position == end

@@ -31,6 +31,7 @@ from kafkalog.recovery.ways import (
     repair_option,
     total,
 )
+from kafkalog.recovery.written_to import written_to
 
 __all__ = ["Choice", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
 
@@ -137,7 +138,7 @@ class _Result:
 
 
 def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
-    starts, watermarks = Checkpoints.read(tree).log_starts, read_high_watermarks(tree)
+    points, watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
     found: dict[tuple[str, int], list[str]] = {}
     for directory, name in partitions_of(tree, cluster_metadata):
         if name.state is DirectoryState.LIVE:
@@ -146,8 +147,9 @@ def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
         Unit(
             *key,
             tuple(sorted(directories, key=len)),
-            0 if key[0] == CLUSTER_METADATA_TOPIC else max(starts.get(key, 0), 0),
+            0 if key[0] == CLUSTER_METADATA_TOPIC else max(points.log_starts.get(key, 0), 0),
             watermarks.get(key),
+            written_to(tree, directories, points.recovery_points.get(key, 0)),
         )
         for key, directories in found.items()
     ]

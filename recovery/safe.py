@@ -57,6 +57,7 @@ from kafkalog.recovery.workers import Group, Workers, groups_of
 __all__ = ["SafeResult", "recover_safely"]
 
 _ROUNDS = 40
+_STARTS = 4
 _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
 _FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
@@ -181,6 +182,27 @@ class _PartitionRun:
         again = load_again(self, result.tree, directory, log_start)
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
+    def at_rest(self, result: BrokerResult, *, goes_back: bool) -> BrokerResult | None:
+        """A result that no start of the broker changes, whatever it scans; None if this one does not come to that.
+
+        From the recovery point that is left, an unclean start scans the last segment only.  Where offsets go back it
+        finds an epoch there that the scan of all had dropped, because it began above the log's end.
+        """
+        for _ in range(_STARTS):
+            if result.outcome != Outcome.LOADED or not self.is_stable(result, self.log_start):
+                return None
+            directory = self.result_directory(result)
+            if not goes_back or directory != self.directory:
+                return result
+            end = self.result_of(result).log_end_offset
+            again = self.load(result.tree, recovery_point=end, log_start=self.log_start)
+            if again.outcome != Outcome.LOADED:
+                return None
+            if holds_the_same(again.tree, result.tree, directory):
+                return result
+            result = self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
+        return None
+
     # -- the way -----------------------------------------------------------------------------------------------------
 
     def run(self, clean: bool, untouched: Tree) -> BrokerResult:
@@ -191,11 +213,14 @@ class _PartitionRun:
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
-            if kept and self.is_stable(theirs, self.log_start):
+            rest = None
+            if kept:
                 left = sound_prefix(theirs.tree, self.result_directory(theirs), start=self.start)
+                rest = self.at_rest(theirs, goes_back=left.cut is not None or left.repeat is not None)
+            if rest is not None and (rest is theirs or self.keeps(rest, untouched, sound)):
                 self.cut, self.repeat = (None if left.ends_at_rest else sound.cut), left.repeat
                 self.took_theirs = True
-                return theirs
+                return rest
             if sound.repeat is not None:
                 self.floor = self.reached(theirs)
         return self.settle(self.keepable(sound_prefix(self.original, self.directory, start=self.start)))
@@ -271,8 +296,9 @@ class _PartitionRun:
             if result.outcome != Outcome.LOADED:
                 tree = self.cut_at_failure(tree, result)
                 continue
-            if self.is_stable(result, self.log_start):
-                return result
+            rest = self.at_rest(result, goes_back=sound.repeat is not None)
+            if rest is not None:
+                return rest
             tree = self.as_started_again(result)
         raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
 
@@ -285,10 +311,10 @@ class _PartitionRun:
                 return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
-            until = hides_others(result.tree, self.result_directory(result))
-            if until is not None:
+            for until in hiding(result.tree, self.result_directory(result)):
                 found = sound_prefix(self.original, self.directory, start=self.start, until=until)
-                return until if covers(sound_logs(self.original, found), self.floor) else None
+                if covers(sound_logs(self.original, found), self.floor):
+                    return until
             return None
         error = result.error
         if error is None or error.position is None or error.segment_path is None:
@@ -472,8 +498,8 @@ def _spans(spans: list[tuple[int, int]], start: int, end: int) -> bool:
     return start >= end
 
 
-def hides_others(tree: Tree, directory: str) -> Cut | None:
-    """The first batch with an index entry that lies below offsets before it: who asks for those is led behind them."""
+def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
+    """Batches with an index entry that lie below offsets before them: who asks for those is led behind them."""
     for base, path in log_segments(tree, directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
         indexed = {position for _relative, position in entries_of(tree, index, OFFSET_ENTRY)}
@@ -481,9 +507,8 @@ def hides_others(tree: Tree, directory: str) -> Cut | None:
         for batch in Scanner(tree.source(path), check_crc=False) if indexed else ():
             if batch.last_offset < highest and batch.position in indexed:
                 detail = f"offset {batch.last_offset} behind {highest}, to which an index of Kafka's would lead"
-                return Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
+                yield Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
             highest = max(highest, batch.last_offset)
-    return None
 
 
 def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int, ...]]:

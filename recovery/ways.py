@@ -82,6 +82,8 @@ class Unit:
     directories: tuple[str, ...]
     log_start: int
     high_watermark: int | None
+    written_to: int = 0
+    """behind the last offset that was written, as the files beside the log tell"""
 
     @property
     def name(self) -> str:
@@ -205,10 +207,12 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     if left is not original:
         _count_sound(unit, before, original, left, kept, result, gone)
     unknown_from = _count_damaged(unit, original, left, kept, result, gone)
-    for start, end in _never_there(unit, original, left, gone):
+    for start, end in list(_never_there(unit, original, left, gone)):
         result.records_lost = (result.records_lost or 0) + end - start + 1
         result.is_exact = False
         gone.add(start, end)
+        if unknown_from is not None and unknown_from <= end:
+            unknown_from = None
     result.lost = _ranges(unit.name, gone, unknown_from)
     if unit.high_watermark is not None:
         result.below_high_watermark = any(each.first < unit.high_watermark for each in result.lost)
@@ -254,9 +258,15 @@ def _count_damaged(
         start, end = damage.first_offset, damage.last_offset
         if damage.is_tail or start is None or (end is not None and left.offsets.covers(start, end)):
             continue
-        if damage.records is None:
+        if end is None:
             result.is_exact = False
-            unknown_from = start if end is None else unknown_from
+            unknown_from = start
+            if damage.records:
+                lost += damage.records
+                unknown_from = start + damage.records
+                gone.add(start, unknown_from - 1)
+        elif damage.records is None:
+            result.is_exact = False
         elif end is not None and end >= max(start, unit.log_start) and not gone.covers(start, end):
             lost += damage.records
             result.is_exact = result.is_exact and damage.is_exact
@@ -275,8 +285,9 @@ def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges)
         if last >= unit.log_start and not left.offsets.touches(first, last):
             yield max(first, unit.log_start), last
     behind = max([left.end_offset, unit.log_start, *(last + 1 for _first, last in gone)])
-    if unit.high_watermark is not None and behind < unit.high_watermark:
-        yield behind, unit.high_watermark - 1
+    reached = max(unit.high_watermark or 0, unit.written_to)
+    if behind < reached:
+        yield behind, reached - 1
 
 
 def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[LostRange]:

@@ -19,6 +19,7 @@ from fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_f
 from kafkalog import RecoveryRefused
 from kafkalog.codec.encode import build_batch, build_end_transaction_marker
 from kafkalog.codec.encode.batch import ProducerState
+from kafkalog.codec.index_files import encode_producer_snapshot
 from kafkalog.codec.model import (
     CONTROL_FLAG,
     BatchHeader,
@@ -219,8 +220,37 @@ def test_what_ends_below_the_high_watermark_is_lost(tmp_path: Path) -> None:
     for ahead in (0, 40):
         (root / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {end + ahead}\n")
         own = plan(root, **given(SOUND)).choice.own
-        assert (own.records_lost, own.below_high_watermark) == (ahead, ahead > 0)
-        assert [(each.first, each.last) for each in own.lost] == ([(end, end + ahead - 1)] if ahead else [])
+        lost = max(ahead, 1)  # the last batch's record: the snapshot beside the log was taken behind it
+        assert (own.records_lost, own.below_high_watermark) == (lost, ahead > 0)
+        assert [(each.first, each.last) for each in own.lost] == [(end, end + lost - 1)]
+
+
+@pytest.mark.parametrize("evidence", ["recovery point", "snapshot", "epoch", "none", "absurd"])
+def test_damage_at_the_end_is_counted_by_headers_and_by_what_stands_beside(evidence: str, tmp_path: Path) -> None:
+    """A damaged batch before the last one, which is cut: nothing sound is behind them, and still much is lost."""
+    root = tmp_path / "root"
+    (root / "t-0").mkdir(parents=True)
+
+    def data(base: int, count: int) -> bytes:
+        return build_batch([Record(base + n, AT, TimestampType.CREATE_TIME, None, b"v" * 40) for n in range(count)])
+
+    damaged = bytearray(data(10, 7))
+    damaged[-1] ^= 0x33
+    damaged[-15] ^= 0x33
+    (root / "t-0" / f"{0:020}.log").write_bytes(data(0, 10) + bytes(damaged) + data(17, 5)[:-7])
+    if evidence == "recovery point":
+        (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 22\n")
+    elif evidence == "snapshot":
+        (root / "t-0" / f"{22:020}.snapshot").write_bytes(encode_producer_snapshot([]))
+    elif evidence == "epoch":
+        (root / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 22\n")
+    elif evidence == "absurd":
+        (root / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {2**62}\n")
+    own = plan(root).choice.own
+    told = evidence not in ("none", "absurd")
+    assert (own.records_kept, own.records_lost, own.is_exact) == (10, 12 if told else 7, not told)
+    assert [(each.first, each.last) for each in own.lost] == [(10, 21 if told else 16)]
+    assert not plan(root).needs_consent
 
 
 def test_a_sound_marker_is_not_dropped_without_consent(tmp_path: Path) -> None:

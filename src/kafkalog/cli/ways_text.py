@@ -10,7 +10,7 @@ from kafkalog.cli.output import LineWriter, escape_controls, print_table
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.ways import Way, WayName, recommended
+from kafkalog.recovery.ways import Measured, Way, WayName, recommended
 
 __all__ = ["command_for", "print_ways"]
 
@@ -34,7 +34,7 @@ def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
 def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
     """Nothing where nothing is lost, whichever way is taken; `given` are options that every command repeats."""
     ways = plan.choice.ways
-    if not any(way.measured.records_lost or way.measured.records_lost is None for way in ways):
+    if not any(_may_lose(way.measured) for way in ways):
         return
     partitions = plan.choice.by_partition
     for name, of_partition in partitions.items() if len(partitions) > 1 else ():
@@ -61,6 +61,10 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
                     writer.write(
                         escape_controls(f"{name}: the high watermark is not known, so nor is what consumers have seen")
                     )
+
+
+def _may_lose(found: Measured) -> bool:
+    return bool(found.records_lost or found.records_lost is None or found.lost or not found.is_exact)
 
 
 def _table(title: str, ways: Sequence[Way]) -> None:
@@ -100,7 +104,7 @@ def _count(value: int | None) -> object:
 
 def _lost(way: Way) -> object:
     lost = way.measured.records_lost
-    if lost is None:
+    if lost is None or (lost == 0 and not way.measured.is_exact):
         return "unknown"
     return lost if way.measured.is_exact else f"about {lost}"
 
@@ -117,6 +121,8 @@ def _reason(best: Way, ways: Sequence[Way]) -> str:
     least = min(others, default=None)
     about = "" if best.measured.is_exact else "about "
     what = "it loses nothing" if lost == 0 else f"it loses {about}{_records(lost)}"
+    if lost == 0 and about:
+        what = "nothing tells how many records were in the damage, and all others are kept"
     if least is None:
         return f"{what}, and no other way is known"
     if least > lost:
