@@ -20,7 +20,16 @@ from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import BATCH_CRC_START, MAGIC_POSITION
 from kafkalog.codec.source import BufferSource, Source
 
-__all__ = ["MAX_BYTES", "BitRepair", "Neighbors", "Proof", "flipped_bit", "repair_at", "repair_batch"]
+__all__ = [
+    "MAX_BYTES",
+    "BitRepair",
+    "Neighbors",
+    "Proof",
+    "flipped_bit",
+    "outside_checksum",
+    "repair_at",
+    "repair_batch",
+]
 
 MAX_BYTES = 256 * 1024 * 1024
 """Beyond this a syndrome no longer means one bit."""
@@ -241,6 +250,34 @@ def repair_at(
     if following_at is not None:
         found = [(repair, size) for repair, size in found if size == following_at]
     return found[0] if len(found) == 1 else None
+
+
+def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
+    """The one bit of a sound batch's base offset or leader epoch that its neighbors prove wrong; None if none is.
+
+    No checksum covers these two.  A base offset is proven where the batch fits exactly between its neighbors with one
+    bit turned over, and not as it is; an epoch where both neighbors have the same one, which is a bit away.  Without a
+    neighbor behind it (`Proof.STRUCTURE`) a base offset counts that is lower than it may be.
+    """
+    expected, following = around.next_offset, around.following
+    if expected is not None and header.base_offset != expected:
+        size = header.last_offset_delta + 1
+        fits = header.base_offset < expected if following is None else expected + size == following
+        proof = Proof.STRUCTURE if following is None else Proof.CONTEXT
+        return _one_bit("base_offset", header.base_offset, expected, proof) if fits and size > 0 else None
+    epoch = around.leader_epoch
+    if epoch is not None and epoch == previous_epoch and header.partition_leader_epoch != epoch:
+        return _one_bit("partition_leader_epoch", header.partition_leader_epoch, epoch, Proof.CONTEXT)
+    return None
+
+
+def _one_bit(field: str, value: int, right: int, proof: Proof) -> BitRepair | None:
+    place = BATCH[field]
+    wrong = (value ^ right) & ((1 << 8 * place.size) - 1)
+    if wrong.bit_count() != 1:
+        return None
+    bit = wrong.bit_length() - 1
+    return BitRepair(place.position + place.size - 1 - bit // 8, bit % 8, field, proof, 0.0)
 
 
 def _judged(

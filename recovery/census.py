@@ -71,6 +71,10 @@ class Census:
     """What can be read of one partition."""
 
     records: int = 0
+    hidden: int = 0
+    """of those, records behind ones with higher offsets: who reads in order passes over them"""
+    overlaps: int = 0
+    """batches whose offsets were there before in part: one of the two has wrong offsets"""
     offsets: OffsetRanges = field(default_factory=OffsetRanges)
     spans: list[Span] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
@@ -78,6 +82,11 @@ class Census:
     """the largest leader epoch of a sound batch"""
     missing: list[tuple[int, int]] = field(default_factory=list)
     """offsets between two segments of a log that has no other gap: a segment is gone, or the end of one"""
+
+    @property
+    def is_damaged(self) -> bool:
+        """More is wrong than an append that was cut short."""
+        return any(not each.is_tail for each in self.damages)
 
     @property
     def end_offset(self) -> int:
@@ -157,6 +166,8 @@ class _Walk:
         self._log_start = log_start
         self._next_offset = 0
         """behind the offsets so far, those that do not fit between their neighbors left aside"""
+        self._reached = log_start
+        """behind the highest offset so far, where a consumer who reads in order would ask next"""
         self._pending: list[int] = []
         """numbers of damages that are misplaced batches, since the last batch that is not"""
         self._between: list[tuple[int, int]] = []
@@ -213,7 +224,7 @@ class _Walk:
         first, last = run["base_offset"], run.last_offsets
         ordinary = (
             bool((run["magic"] == _V2).all())
-            and int(first[0]) >= self._next_offset
+            and int(first[0]) >= max(self._next_offset, self._reached)
             and int(first[0]) >= self._log_start
             and int(first[0]) >= base
             and bool((last >= first).all())
@@ -237,6 +248,7 @@ class _Walk:
         self.result.offsets.add(int(first[begin]), int(last[-1]))
         self.result.epoch = max(self.result.epoch, int(run["partition_leader_epoch"].max()))
         self._next_offset = int(last[-1]) + 1
+        self._reached = max(self._reached, self._next_offset)
 
     def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
         first, last = _offsets(batch)
@@ -248,8 +260,13 @@ class _Walk:
         self._settle(first)
         self._note_gaps(first)
         if last >= self._log_start and not result.offsets.covers(first, last):
-            result.records += count_of(batch, first, last, self._log_start, result.offsets)
+            count = count_of(batch, first, last, self._log_start, result.offsets)
+            result.records += count
+            if first < self._reached:
+                result.overlaps += result.offsets.touches(first, last)
+                result.hidden += count - count_of(batch, first, last, self._reached, result.offsets)
         result.offsets.add(first, last)
+        self._reached = max(self._reached, last + 1)
         result.epoch = max(result.epoch, batch.header.partition_leader_epoch)
         if next_base is None or last < next_base:  # else an offset that was damaged: what follows is lower
             self._next_offset = max(self._next_offset, last + 1)

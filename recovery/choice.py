@@ -90,7 +90,7 @@ def sentence_of_loss(comparison: Choice) -> str:
 
 
 def _lost(found: Measured) -> tuple[int, int]:
-    return found.records_lost or 0, found.markers_lost
+    return (found.records_lost or 0) + found.records_hidden, found.markers_lost
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
@@ -190,7 +190,7 @@ class _Comparer:
         if result.tree is None:
             return Measured()
         if original is None:
-            return Measured(None, 0, bytes_cut=0)
+            return Measured(records_lost=0, bytes_cut=0)
         return measure(unit, self.before, original, result.tree, result.log_start(unit))
 
     def is_hurt(self, unit: Unit) -> bool:
@@ -198,7 +198,7 @@ class _Comparer:
         original = self.originals[unit.name]
         if unit.name in self.refused:
             return True
-        if original is not None and (original.missing or any(not each.is_tail for each in original.damages)):
+        if original is not None and (original.missing or original.hidden or original.overlaps or original.is_damaged):
             return True
         return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
 
@@ -217,9 +217,11 @@ class _Comparer:
         held = original.records + sum(each.records or 0 for each in original.damages)
         watermark = unit.high_watermark
         if watermark is None:
-            return Measured(None, None)
+            return Measured()
         above = 0 if original.end_offset <= watermark else _records_above(self.before, unit, watermark)
-        return Measured(held - above, above, is_exact=True, bytes_cut=0, below_high_watermark=False)
+        return Measured(
+            records_kept=held - above, records_lost=above, is_exact=True, bytes_cut=0, below_high_watermark=False
+        )
 
     def others(self, unit: Unit) -> tuple[int, ...]:
         """Other brokers that were in sync when the metadata beside the log was written."""

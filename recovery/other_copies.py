@@ -28,8 +28,8 @@ def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured 
             return None  # no copies of one another: `merge` says why
         lost = [LostRange(unit.name, first, last) for first, last in found.gaps]
         return Measured(
-            found.records_kept,
-            found.offsets_missing,
+            records_kept=found.records_kept,
+            records_lost=found.offsets_missing,
             is_exact=not lost,
             bytes_cut=0,
             lost=lost,

@@ -238,8 +238,14 @@ class _PartitionRun:
     def keepable(self, sound: SoundLog) -> SoundLog:
         """The sound part, and what may be salvaged behind it."""
         rules = self.rules
-        if sound.cut is None or (rules.repair is None and not rules.resume):
+        if rules.repair is None and (sound.cut is None or not rules.resume):
             return sound
+        if sound.cut is None:
+            found = salvage(self.original, self.directory, start=self.start, repair=rules.repair, resume=False)
+            if not found.repairs or sum(found.sizes.values()) < sum(sound.sizes.values()):
+                return sound
+            self.lost, self.repairs = found.lost, found.repairs
+            return found
         found = salvage(self.original, self.directory, start=self.start, repair=rules.repair, resume=rules.resume)
         if not rules.resume and sum(found.sizes.values()) < sum(sound.sizes.values()):
             return sound  # it stopped at an older offset, which later ones go on behind

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.resync import TAILS, Expected, Resync
-from kafkalog.recovery.bitrepair import Neighbors, Proof, repair_at
+from kafkalog.recovery.bitrepair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
 from kafkalog.recovery.broker.tree import Literal, Part, Tree, join
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, tail_or_damage
 
@@ -30,6 +30,8 @@ class _Stop:
     code: FindingCode
     detail: str
     is_tail: bool
+    repair: tuple[BitRepair, int] | None = None
+    """what neighbors prove wrong in a batch whose checksum is right, and the batch's size"""
 
 
 class _Salvage:
@@ -39,6 +41,8 @@ class _Salvage:
         self._resume = resume
         self._last: int | None = None
         self._epoch = -1
+        self._previous_epoch: int | None = None
+        """of the batch before; None if nothing sound stands right before"""
         self.result = SoundLog()
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
@@ -49,7 +53,7 @@ class _Salvage:
         position = 0
         goes_on = True
         while True:
-            stop = self._stretch(source, position, base, has_later=next_base is not None)
+            stop = self._stretch(source, position, base, next_base)
             end = source.size if stop is None else stop.position
             parts += self._tree.files[path].slice(position, end).parts
             if stop is None:
@@ -73,26 +77,47 @@ class _Salvage:
             self.result.contents[path] = content
         return goes_on
 
-    def _stretch(self, source: Source, start: int, base: int, *, has_later: bool) -> _Stop | None:
+    def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Take sound batches from a position on; None at the end of the file."""
         scanner = Scanner(source, position=start)
+        held: tuple[AnyHeader, int] | None = None  # until it is known what stands behind it
         for batch in scanner:
-            header = batch.header
-            last = header.last_offset
-            first = header.base_offset if isinstance(header, BatchHeader) else last
-            problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
-            if problem is not None:
-                return _Stop(batch.position, *problem, is_tail=False)
-            self._note_gap(first)
-            self._last = last
-            self._epoch = max(self._epoch, header.partition_leader_epoch)
-            self.result.end_offset = last + 1
-        if scanner.stop is StopReason.END:
+            header, position = batch.header, batch.position
+            if held is not None and (stop := self._take(*held, base, _first(header), _epoch_of(header))) is not None:
+                return stop
+            held = header, position
+        whole = scanner.stop is StopReason.END
+        if held is not None and (stop := self._take(*held, base, next_base if whole else None, None)) is not None:
+            return stop
+        if whole:
             return None
-        stop = scanner.stop or StopReason.END
+        reason = scanner.stop or StopReason.END
         next_offset = 0 if self._last is None else self._last + 1
-        finding = tail_or_damage(source, scanner.findings[-1], stop, next_offset, has_later=has_later)
-        return _Stop(scanner.valid_bytes, finding.code, finding.detail, stop in TAILS)
+        finding = tail_or_damage(source, scanner.findings[-1], reason, next_offset, has_later=next_base is not None)
+        return _Stop(scanner.valid_bytes, finding.code, finding.detail, reason in TAILS)
+
+    def _take(
+        self, header: AnyHeader, position: int, base: int, following: int | None, next_epoch: int | None
+    ) -> _Stop | None:
+        """Keep a batch with a right checksum, unless its offsets are wrong; `following` and `next_epoch` come next."""
+        last = header.last_offset
+        first = _first(header)
+        if self._repair is not None and isinstance(header, BatchHeader):
+            around = Neighbors(base if self._last is None else self._last + 1, following, next_epoch)
+            wrong = outside_checksum(header, around, self._previous_epoch)
+            if wrong is not None and wrong.proof >= self._repair:
+                is_epoch = wrong.field == "partition_leader_epoch"
+                code = FindingCode.LEADER_EPOCH_MISMATCH if is_epoch else FindingCode.OFFSET_NOT_INCREASING
+                return _Stop(position, code, wrong.field, is_tail=False, repair=(wrong, header.size))
+        problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
+        if problem is not None:
+            return _Stop(position, *problem, is_tail=False)
+        self._note_gap(first)
+        self._last = last
+        self._epoch = max(self._epoch, header.partition_leader_epoch)
+        self._previous_epoch = _epoch_of(header)
+        self.result.end_offset = last + 1
+        return None
 
     _gap_from: int | None = None
 
@@ -103,32 +128,49 @@ class _Salvage:
         self._gap_from = None
 
     def _note_cut(self, path: str, stop: _Stop) -> None:
+        self._previous_epoch = None
         if self.result.cut is None:
             self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
         """The damaged batch with one bit turned over, and the position behind it; None if that is not proven."""
-        if self._repair is None or self._last is None:
+        found = stop.repair
+        if self._repair is None:
             return None
-        neighbors = Neighbors(self._last + 1, None, self._epoch if self._epoch >= 0 else None)
-        found = repair_at(source, stop.position, neighbors)
+        if found is None and self._last is not None:
+            neighbors = Neighbors(self._last + 1, None, self._epoch if self._epoch >= 0 else None)
+            found = repair_at(source, stop.position, neighbors)
         if found is None or found[0].proof < self._repair:
             return None
         repair, size = found
         repaired = repair.apply(bytes(source.read(stop.position, size)))
         header = next(iter(Scanner(BufferSource(repaired)))).header
-        if not isinstance(header, BatchHeader) or header.base_offset <= self._last:
+        if not isinstance(header, BatchHeader) or (self._last is not None and header.base_offset <= self._last):
             return None
         self._last = header.last_offset
+        self._previous_epoch = header.partition_leader_epoch
         self.result.end_offset = header.next_offset
+        why = (
+            "no checksum covers it, and with this bit alone the batch fits between its neighbors"
+            if stop.repair is not None
+            else f"damage of three or more bits looks like this with probability {repair.chance:.1e}"
+        )
         detail = (
             f"bit {repair.bit} of byte {repair.position} of the batch ({repair.field}) turned over; proof "
-            f"{repair.proof.name}; damage of three or more bits looks like this with probability {repair.chance:.1e}"
+            f"{repair.proof.name}; {why}"
         )
         place = stop.position + repair.position
+        code = FindingCode.CRC_MISMATCH if stop.repair is None else stop.code
         self.result.repairs.append(
-            Finding(FindingCode.CRC_MISMATCH, Severity.WARNING, place, header.base_offset, detail, path)
+            Finding(
+                code,
+                Severity.WARNING,
+                place,
+                header.base_offset,
+                detail,
+                path,
+            )
         )
         content, end = self._tree.files[path], stop.position + size
         byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
@@ -141,6 +183,14 @@ class _Salvage:
             0 if self._last is None else self._last + 1, _NO_END if next_base is None else next_base, self._epoch
         )
         return resync.next_batch(damaged_at, expected)
+
+
+def _first(header: AnyHeader) -> int:
+    return header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+
+
+def _epoch_of(header: AnyHeader) -> int | None:
+    return header.partition_leader_epoch if isinstance(header, BatchHeader) else None
 
 
 def salvage(

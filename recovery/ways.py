@@ -91,11 +91,13 @@ class Unit:
         return self.directories[0]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Measured:
     """What one way makes of one partition; None where it cannot be told."""
 
     records_kept: int | None = None
+    records_hidden: int = 0
+    """of those kept, records behind ones with higher offsets: who reads in order passes over them"""
     records_lost: int | None = None
     sound_lost: int = 0
     """of those lost, records that could still be read"""
@@ -106,6 +108,8 @@ class Measured:
     bytes_cut: int | None = None
     damage_left: int = 0
     """places in the log that stay unreadable: a consumer stops there"""
+    overlaps: int = 0
+    """batches whose offsets were there before in part, so that consumers get the ones or the others"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
@@ -127,12 +131,14 @@ class Way:
         return {
             "way": str(self.way),
             "records_kept": found.records_kept,
+            "records_hidden": found.records_hidden,
             "records_lost": found.records_lost,
             "records_lost_is_exact": found.is_exact and found.records_lost is not None,
             "sound_records_lost": found.sound_lost,
             "sound_markers_lost": found.markers_lost,
             "bytes_cut": found.bytes_cut,
             "damage_left": found.damage_left,
+            "overlapping_batches": found.overlaps,
             "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
             "below_high_watermark": found.below_high_watermark,
             "needs": list(self.needs),
@@ -141,27 +147,29 @@ class Way:
 
 
 def recommended(ways: Sequence[Way]) -> Way | None:
-    """The way that loses least; None if nothing is known of any."""
+    """The way that loses least, what nobody would come across counting as lost; None if nothing is known of any."""
     order = {name: number for number, name in enumerate(WayName)}
     known = [way for way in ways if way.measured.records_lost is not None]
 
     def rank(way: Way) -> tuple[int, int, bool, bool, int]:
         found = way.measured
-        lost = found.records_lost or 0, found.markers_lost
-        return *lost, not found.is_exact, found.damage_left > 0, order[way.way]
+        lost = (found.records_lost or 0) + found.records_hidden, found.markers_lost
+        return *lost, not found.is_exact, found.damage_left + found.overlaps > 0, order[way.way]
 
     return min(known, key=rank, default=None)
 
 
 def total(parts: Iterable[Measured]) -> Measured:
     """The sum over partitions; a count that is not known for one of them is not known for all."""
-    result = Measured(0, 0, bytes_cut=0)
+    result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     for part in parts:
         result.records_kept = _sum(result.records_kept, part.records_kept)
         result.records_lost = _sum(result.records_lost, part.records_lost)
         result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
         result.sound_lost += part.sound_lost
         result.markers_lost += part.markers_lost
+        result.records_hidden += part.records_hidden
+        result.overlaps += part.overlaps
         result.damage_left += part.damage_left
         result.is_exact = result.is_exact and part.is_exact
         result.lost += part.lost
@@ -190,7 +198,8 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     contents = logs_of(after, unit.directories)
     kept = _kept_bytes(contents)
     originals = [path for each in unit.directories for _base, path in live_segments(before, each)]
-    if log_start == unit.log_start and _holds_all(contents, kept, originals, original):
+    in_order = not original.hidden and not original.overlaps  # else segments that were split read differently
+    if in_order and log_start == unit.log_start and _holds_all(contents, kept, originals, original):
         left = original  # nothing sound is missing, and nothing was put in: the same can be read
     else:
         now = dict(after.renamed_directories)
@@ -198,8 +207,10 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
         left = census(after, [name for name in names if name in after.directories], log_start)
     held = sum(before.files[path].size for path in originals)
     result = Measured(
-        left.records,
-        0,
+        records_kept=left.records,
+        records_hidden=left.hidden,
+        overlaps=left.overlaps,
+        records_lost=0,
         bytes_cut=max(held - sum(end - start for spans in kept.values() for start, end in spans), 0),
         damage_left=sum(_stays(each, kept) if left is original else not each.is_tail for each in left.damages),
     )

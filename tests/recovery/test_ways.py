@@ -21,6 +21,7 @@ from kafkalog.codec.encode import build_batch, build_end_transaction_marker
 from kafkalog.codec.encode.batch import ProducerState
 from kafkalog.codec.index_files import encode_producer_snapshot
 from kafkalog.codec.model import (
+    BATCH,
     CONTROL_FLAG,
     BatchHeader,
     ControlType,
@@ -55,22 +56,30 @@ def options_of(way: Way) -> dict[str, Any]:
     return options
 
 
-def readable_offsets(root: Path, strays_before: frozenset[str]) -> int:
-    """Offsets that can be read anywhere in the live partitions, and in those that recovery made strays."""
-    count = 0
+def readable_offsets(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
+    """Offsets that can be read anywhere in the live partitions, and in those that recovery made strays.
+
+    And how many of them a consumer passes over who reads in order, because higher ones come first.
+    """
+    count = hidden = 0
     for partition in kafkalog.open(root).partitions:
         is_new_stray = partition.state is DirectoryState.STRAY and Path(partition.path).name not in strays_before
         if partition.topic == CLUSTER_METADATA_TOPIC or not (partition.state is DirectoryState.LIVE or is_new_stray):
             continue
         found: set[int] = set()
+        reached = partition.log_start_offset
         for batch, records in RecordReader(partition, all_records=True).by_batch():
             header = batch.header
             control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
             misplaced = header.magic not in MAGICS or batch.last_offset < getattr(header, "base_offset", 0)
             if not control and not misplaced:
-                found.update(each.offset for each in records if each.offset >= partition.log_start_offset)
+                new = {each.offset for each in records if each.offset >= partition.log_start_offset} - found
+                hidden += sum(offset < reached for offset in new)
+                found |= new
+            if not misplaced:
+                reached = max(reached, batch.last_offset + 1)
         count += len(found)
-    return count
+    return count, hidden
 
 
 def strays(root: Path) -> frozenset[str]:
@@ -116,8 +125,9 @@ def _difference(case: RecoveryCase, way: Way, before: Path, root: Path) -> list[
             said = way.measured.records_kept is None or str(refused) in way.needs
             return [] if said else [f"{case.id} {way.way}: {refused}"]
         found = readable_offsets(root, known)
-        if found != way.measured.records_kept:
-            return [f"{case.id} {way.way} {way.needs}: {way.measured.records_kept} said, {found} found"]
+        said_kept = way.measured.records_kept, way.measured.records_hidden
+        if found != said_kept:
+            return [f"{case.id} {way.way} {way.needs}: {said_kept} said, {found} found"]
         return []
     finally:
         shutil.rmtree(root)
@@ -142,8 +152,9 @@ def test_the_recommended_way_loses_least(tmp_path: Path, compared: Callable[[str
         comparison = plan(before, **given(case)).choice
         best = comparison.recommended
         assert best is not None
-        lost = [way.measured.records_lost for way in comparison.ways if way.measured.records_lost is not None]
-        assert best.measured.records_lost == min(lost), case.id
+        known = [way.measured for way in comparison.ways if way.measured.records_lost is not None]
+        least = min((each.records_lost or 0) + each.records_hidden for each in known)
+        assert (best.measured.records_lost or 0) + best.measured.records_hidden == least, case.id
         shutil.rmtree(before)
     compared("recommendations that lose least", len(cases))
 
@@ -223,6 +234,38 @@ def test_what_ends_below_the_high_watermark_is_lost(tmp_path: Path) -> None:
         lost = max(ahead, 1)  # the last batch's record: the snapshot beside the log was taken behind it
         assert (own.records_lost, own.below_high_watermark) == (lost, ahead > 0)
         assert [(each.first, each.last) for each in own.lost] == [(end, end + lost - 1)]
+
+
+@pytest.mark.parametrize(
+    ("field", "bit", "hidden"),
+    [("base_offset", 5, 22), ("base_offset", 40, 0), ("base_offset", 2, 0), ("partition_leader_epoch", 7, 0)],
+)
+def test_a_bit_outside_of_every_checksum_is_turned_back_where_neighbors_prove_it(
+    field: str, bit: int, hidden: int, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    (root / "t-0").mkdir(parents=True)
+    batches = [
+        bytearray(
+            build_batch(
+                [Record(base + n, AT, TimestampType.CREATE_TIME, None, b"v%d" % (base + n)) for n in range(10)],
+                partition_leader_epoch=3,
+            )
+        )
+        for base in range(0, 60, 10)
+    ]
+    sound = b"".join(batches)
+    place = BATCH[field]
+    batches[1][place.position + place.size - 1 - bit // 8] ^= 1 << bit % 8
+    log = root / "t-0" / f"{0:020}.log"
+    log.write_bytes(b"".join(batches))
+    found = plan(root).choice
+    assert found.own.records_hidden == hidden
+    if field == "base_offset":
+        assert found.recommended is not None
+        assert str(found.recommended.way) == "repair_bits"
+    recover(root, repair_bits=Proof.CONTEXT)
+    assert log.read_bytes() == sound
 
 
 @pytest.mark.parametrize("evidence", ["recovery point", "snapshot", "epoch", "none", "absurd"])

@@ -47,6 +47,8 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
         if best.consequence:
             writer.write(escape_controls(f"  {best.consequence}"))
+        if any(way.measured.records_hidden for way in ways):
+            writer.write("  passed over: records behind ones with higher offsets, which no consumer comes across")
         command = command_for(best, plan, given)
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
@@ -64,7 +66,8 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
 
 
 def _may_lose(found: Measured) -> bool:
-    return bool(found.records_lost or found.records_lost is None or found.lost or not found.is_exact)
+    unknown = found.records_lost is None or not found.is_exact
+    return bool(found.records_lost or found.records_hidden or found.overlaps or found.lost or unknown)
 
 
 def _table(title: str, ways: Sequence[Way]) -> None:
@@ -75,7 +78,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
         [
             [
                 _label(way),
-                _count(way.measured.records_kept),
+                _kept(way),
                 _lost(way),
                 way.measured.sound_lost,
                 _count(way.measured.bytes_cut),
@@ -102,6 +105,11 @@ def _count(value: int | None) -> object:
     return "unknown" if value is None else value
 
 
+def _kept(way: Way) -> object:
+    kept, hidden = way.measured.records_kept, way.measured.records_hidden
+    return f"{kept}, {hidden} of them passed over" if hidden else _count(kept)
+
+
 def _lost(way: Way) -> object:
     lost = way.measured.records_lost
     if lost is None or (lost == 0 and not way.measured.is_exact):
@@ -115,12 +123,20 @@ def _offsets(way: Way) -> str:
     return ranges_text(way.measured.lost) if way.measured.lost else "none"
 
 
+def _out_of_reach(way: Way) -> int | None:
+    """Records that are lost, or that nobody would come across."""
+    lost = way.measured.records_lost
+    return None if lost is None else lost + way.measured.records_hidden
+
+
 def _reason(best: Way, ways: Sequence[Way]) -> str:
-    lost = best.measured.records_lost or 0
-    others = [way.measured.records_lost for way in ways if way is not best and way.measured.records_lost is not None]
+    lost = _out_of_reach(best) or 0
+    others = [out for way in ways if way is not best and (out := _out_of_reach(way)) is not None]
     least = min(others, default=None)
     about = "" if best.measured.is_exact else "about "
     what = "it loses nothing" if lost == 0 else f"it loses {about}{_records(lost)}"
+    if best.measured.records_hidden:
+        what = f"{about}{_records(lost)} are lost or passed over with it"
     if lost == 0 and about:
         what = "nothing tells how many records were in the damage, and all others are kept"
     if least is None:
