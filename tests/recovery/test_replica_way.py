@@ -1,0 +1,58 @@
+"""The way `replica` on the volumes of a recorded cluster: what it says the other brokers have, they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from fixture_data import replica_roles, unpack_replicas
+from kafkalog.codec.model import BATCH
+from kafkalog.codec.scan import scan
+from kafkalog.recovery import plan
+from kafkalog.recovery.ways import Way
+
+ROLES = replica_roles()
+OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))
+
+
+def damaged(volume: Path, topic: str) -> dict[str, Way]:
+    """The ways of a partition whose first batch cannot be read any more."""
+    log = min((volume / f"{topic}-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    size = scan(bytes(data)).batches[0].size
+    data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
+    log.write_bytes(data)
+    return {str(way.way): way for way in plan(volume).choice.by_partition[f"{topic}-0"]}
+
+
+def records(volume: Path, topic: str) -> dict[int, bytes | None]:
+    return {each.offset: each.value for each in kafkalog.open(volume)[topic, 0].records()}
+
+
+@pytest.mark.parametrize("topic", ["equal", "tale"])
+def test_what_others_in_sync_have(topic: str, tmp_path: Path) -> None:
+    """The broker that was behind names both others, and each of them has every record it could read before."""
+    volumes = unpack_replicas(tmp_path)
+    own = records(volumes / f"broker-{BEHIND}", topic)
+    ways = damaged(volumes / f"broker-{BEHIND}", topic)
+    found = ways["replica"].measured
+    assert (found.records_kept, found.records_lost) == (len(own), 0)
+    others = sorted((OLD, NEW))
+    assert ways["replica"].needs == (f"broker {others[0]} or {others[1]}, alive and leading before this one starts",)
+    for broker in others:
+        there = records(volumes / f"broker-{broker}", topic)
+        assert {offset: there.get(offset) for offset in own} == own
+    lost = ways["salvage"].measured.records_lost
+    assert lost
+    recommended = plan(volumes / f"broker-{BEHIND}").choice.recommended
+    assert recommended is not None
+    assert str(recommended.way) == "replica"
+
+
+@pytest.mark.parametrize("broker", [OLD, NEW])
+def test_nobody_else_was_in_sync(broker: int, tmp_path: Path) -> None:
+    """Who led alone at the end has records that nobody else need have: no other broker is offered."""
+    ways = damaged(unpack_replicas(tmp_path) / f"broker-{broker}", "tale")
+    assert "replica" not in ways
