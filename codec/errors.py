@@ -104,7 +104,10 @@ class RecoveryRefused(KafkaLogError):
     """Recovery declined to act; the message says why and what would allow it.
 
     `report` is what a recovery that came as far as a plan would have reported, as plain values; nothing was changed.
+    `is_unreadable`: beside what it declined, something could not be read, which is worse.
     """
+
+    is_unreadable = False
 
     def __init__(self, message: str, *, reason: str = "refused", report: dict[str, Any] | None = None) -> None:
         self.reason = reason

@@ -417,35 +417,71 @@ class FileSystem:
             raise StorageError(errno.EIO, "what was copied reads back differently", os.path.join(self.root, target))
         return size, wanted
 
-    def copy_tree(self, source: str) -> None:
-        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes but no lock."""
+    def copy_tree(self, source: str) -> dict[str, StorageError]:
+        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes but no lock.
+
+        Gives the directories in it that are not copied, because they cannot be read, and why.
+        """
+        unreadable = {}
         with FileSystem(source) as other:
-            directories = []
-            for path, status in other.walk(""):
-                if stat.S_ISDIR(status.st_mode):
-                    self.make_directory(path)
-                    directories.append(path)
-                elif path != LOCK_FILE:
-                    self.copy_file(other, path, path)
-                    self.set_attributes(path, other.attributes(path))
-            for path in sorted(directories, reverse=True):
-                self.sync_directory(path)
-                self.set_attributes(path, other.attributes(path))
+            for name in other.names(""):
+                status = other.status(name)
+                if status is None:
+                    continue
+                try:
+                    self._copy(other, name, status)
+                except StorageError as error:
+                    if not (stat.S_ISDIR(status.st_mode) and other._is_about(error, name)):
+                        raise
+                    self.remove_tree(name)
+                    unreadable[name] = error
             self.sync_directory("")
             self.set_attributes("", other.attributes(""))
+        return unreadable
+
+    def _copy(self, other: FileSystem, top: str, status: os.stat_result) -> None:
+        """A file, or a directory with all that is in it."""
+        directories = []
+        is_directory = stat.S_ISDIR(status.st_mode)
+        for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
+            if stat.S_ISDIR(each.st_mode):
+                self.make_directory(path)
+                directories.append(path)
+            elif path != LOCK_FILE:
+                self.copy_file(other, path, path)
+                self.set_attributes(path, other.attributes(path))
+        for path in sorted(directories, reverse=True):
+            self.sync_directory(path)
+            self.set_attributes(path, other.attributes(path))
+
+    def _is_about(self, error: StorageError, directory: str) -> bool:
+        """An error is about a directory of this root, or about a file in it."""
+        path, above = str(error.filename), os.path.join(self.root, directory)
+        return path == above or path.startswith(above + "/")
 
     @staticmethod
     def refuse_special(source: str) -> None:
-        """Raise `RecoveryRefused` if a directory holds what is neither a file nor a directory: a copy would lack it."""
+        """Raise `RecoveryRefused` if a directory holds what is neither a file nor a directory: a copy would lack it.
+
+        In directories that cannot be listed there is nothing to be seen.
+        """
         with FileSystem(source) as fs:
-            for path, status in fs.walk(""):
-                if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
-                    raise RecoveryRefused(
-                        f"{os.path.join(fs.root, path)} is {what}, which a copy would not hold: put the file or "
-                        "directory itself in its place, or move it out of the log directory",
-                        reason="special",
-                    )
+            for name in fs.names(""):
+                with contextlib.suppress(StorageError):
+                    fs._refuse_special(name)
+
+    def _refuse_special(self, top: str) -> None:
+        status = self.status(top)
+        if status is None:
+            return
+        for path, each in [(top, status), *(self.walk(top) if stat.S_ISDIR(status.st_mode) else ())]:
+            if not (stat.S_ISDIR(each.st_mode) or stat.S_ISREG(each.st_mode)):
+                what = "a symbolic link" if stat.S_ISLNK(each.st_mode) else "a special file"
+                raise RecoveryRefused(
+                    f"{os.path.join(self.root, path)} is {what}, which a copy would not hold: put the file or "
+                    "directory itself in its place, or move it out of the log directory",
+                    reason="special",
+                )
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Everything below a directory with its lstat, directories before what is in them."""

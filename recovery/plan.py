@@ -23,7 +23,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.broker.tree import Content, Literal, Tree
 from kafkalog.recovery.choice import Choice, compare_ways
@@ -35,6 +35,7 @@ from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.ways import SALVAGE_OPTION, WayName, recommended, repair_option
 from kafkalog.recovery.workers import Workers
 
@@ -53,8 +54,8 @@ __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan", "refuse_unsaf
 class BrokerForecast:
     """What Kafka 4.1 would make of the directory at its next start."""
 
-    outcome: str
-    """`loaded`, `start_fails` or `dir_offline`"""
+    outcome: str | None
+    """`loaded`, `start_fails` or `dir_offline`; None: not known, because not everything could be read"""
     exception: str | None
     message: str | None
     log_end_offsets: Mapping[str, int]
@@ -106,6 +107,11 @@ class Plan:
     def needs_consent(self) -> bool:
         """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
         return self.mode is not Mode.KAFKA and (self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Something in it cannot be read."""
+        return bool(self.survey.unreadable)
 
     @property
     def is_worth_a_look(self) -> bool:
@@ -214,7 +220,7 @@ def make_plan(
     if mode is not Mode.KAFKA:
         workers.begin("what recovery would do", sizes)
         own = safely(found.tree(), mode is Mode.SALVAGE, repair, workers)
-        _take_over(plan, own)
+        _take_over(plan, own, result)
         if rebuild and plan.declined:
             plan.refusal = next(iter(plan.declined.values()))
     elif result.outcome == Outcome.LOADED:
@@ -238,8 +244,10 @@ def make_plan(
     elif mode is Mode.KAFKA:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
         plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
+        _tell_unreadable(plan)
         return plan
     plan.refusal = plan.refusal or _unsafe(found, plan.actions)
+    _tell_unreadable(plan)
     if mark_clean:
         _mark_clean(plan)
     return plan
@@ -269,7 +277,7 @@ def _mark_clean(plan: Plan) -> None:
     plan.refusal = plan.refusal or next(iter(plan.declined.values()), None)  # a marker vouches for all partitions
 
 
-def _take_over(plan: Plan, result: SafeResult) -> None:
+def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
     """Modes safe, salvage and strict: what is to be done so that the tree of the result is there."""
     found = plan.survey
     plan.findings = result.findings()
@@ -279,13 +287,28 @@ def _take_over(plan: Plan, result: SafeResult) -> None:
     plan.partitions = partition_plans(found, result.partitions, plan.actions)
     for partition in plan.partitions:
         partition.gaps = result.lost.get(partition.name, [])
-    starts = plan.broker.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
+    starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker look at it again
     if plan.declined and not _reaches_others(plan):
         plan.refusal = plan.refusal or next(iter(plan.declined.values()))
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)
+
+
+def _tell_unreadable(plan: Plan) -> None:
+    """Say what could not be read; a broker may read it, or stumble over it."""
+    found = plan.survey
+    if not found.unreadable:
+        return
+    plan.declined |= sentences_of_unreadable(found)
+    plan.findings = [*plan.findings, *findings_of_unreadable(found)]
+    first = findings_of_unreadable(found)[0]
+    message = f"the broker's start cannot be foreseen: {first.file}: {first.detail}"
+    plan.broker = replace(plan.broker, outcome=None, exception=None, message=message)
+    plan.choice.ways = [
+        replace(way, consequence=message) if way.way is WayName.KAFKA else way for way in plan.choice.ways
+    ]
 
 
 def _reaches_others(plan: Plan) -> bool:

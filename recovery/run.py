@@ -29,6 +29,7 @@ from kafkalog.recovery.quarantine import Runs, log_directory_around
 from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.unreadable import around_unreadable
 from kafkalog.recovery.workers import OnProgress, Workers
 
 __all__ = [
@@ -37,11 +38,13 @@ __all__ = [
     "UndoResult",
     "known_topics",
     "log_directory_of",
+    "nothing_done",
     "plan",
     "rebuild_indexes",
     "recover",
     "recover_all",
     "recover_into",
+    "refuse_declined",
     "tool_version",
     "undo",
 ]
@@ -72,6 +75,8 @@ class RecoveryOptions:
     """the partitions that are meant"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies of them"""
+    lacking: Mapping[str, StorageError] = field(default_factory=dict)
+    """directories that are not in a copy, because they could not be read, and why"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,24 @@ class RecoveryResult:
             "superseded_runs": dict(self.earlier.superseded),
             "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
         }
+
+
+def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None = None) -> None:
+    """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
+    if made.refusal is not None:
+        reason, why = "mode", made.refusal
+    elif made.needs_consent and not accept_loss:
+        reason, why = "loss", sentence_of_loss(made.choice)
+    else:
+        return
+    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict())
+    refused.is_unreadable = made.is_unreadable
+    raise refused
+
+
+def nothing_done(made: Plan, earlier: Completed | None = None) -> RecoveryResult:
+    """The result of a plan that is not carried out."""
+    return RecoveryResult(made, None, None, earlier or Completed())
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +211,27 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     LogSettings.from_names(options.config)  # refused before anything is read, topics or none
     topics = read_topic_facts([found.root]) if options.topics is None else options.topics
     now_ms = time.time_ns() // 1_000_000 if options.at is None else options.at
-    return make_plan(
-        found,
-        _mode(options.mode),
-        settings=cache(lambda topic: topics.settings(topic, options.config)),
-        topics=topics,
-        now_ms=now_ms,
-        unique=lambda directory: uuid.uuid4().hex,
-        full=options.full,
-        topic_id=options.topic_id,
-        mark_clean=options.mark_clean,
-        repair=options.repair_bits,
-        rebuild=options.rebuild_indexes,
-        cluster_metadata=options.cluster_metadata,
-        workers=workers,
-        compare=compare,
-        copies=options.copies,
-    )
+
+    def make(readable: Survey, at_work: Workers) -> Plan:
+        return make_plan(
+            readable,
+            _mode(options.mode),
+            settings=cache(lambda topic: topics.settings(topic, options.config)),
+            topics=topics,
+            now_ms=now_ms,
+            unique=lambda directory: uuid.uuid4().hex,
+            full=options.full,
+            topic_id=options.topic_id,
+            mark_clean=options.mark_clean,
+            repair=options.repair_bits,
+            rebuild=options.rebuild_indexes,
+            cluster_metadata=options.cluster_metadata,
+            workers=at_work,
+            compare=compare,
+            copies=options.copies,
+        )
+
+    return around_unreadable(found.without(options.lacking), make, workers)
 
 
 def _mode(mode: Mode | str) -> Mode:
@@ -244,12 +271,13 @@ def plan(
     what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
     over `config`), `select` names the partitions that are meant, `copies`
     are directories that hold other copies of them, with which the way `merge` is counted, `jobs` is how many partitions
-    are looked at at a time, each in a process of its own, and `on_progress` is told how far that is.  Raises
-    `UsageError` for a path that is no log directory, `StorageError` for I/O.
+    are looked at at a time, each in a process of its own, and `on_progress` is told how far that is.  A partition that
+    cannot be read is left out and named in the plan's `declined`.  Raises `UsageError` for a path that is no log
+    directory, `StorageError` for I/O beside the partitions.
     """
     root, only = _selected(path, select)
     workers = Workers(jobs, on_progress)
-    with survey(root, only=only, on_read=workers.read) as found:
+    with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         return _plan(
             found,
             workers,
@@ -296,7 +324,7 @@ def recover(
     removed bytes are kept; `expected` is a plan made before: if the directory is no longer what it was made from,
     nothing is done; `complete` names a run that another machine began and that is to be completed all the same;
     `accept_loss` goes on where records would be dropped that can still be read (mode kafka does so as the broker does).
-    A partition that cannot be recovered is left as it is and named in the result's `declined`.  Raises
+    A partition that cannot be recovered, or not be read, is left as it is and named in the result's `declined`.  Raises
     `RecoveryRefused` if nothing can be done, if sound records would go, or if the directory is locked or has changed;
     then nothing was changed.
     """
@@ -399,18 +427,15 @@ class _Directory:
     def plan(self, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
         """Complete what was cut short, then decide what is to be done; `on_plan` is told, whether it can be or not."""
         self._earlier = complete(self._fs, self._runs, lambda: self._why_not_clean(None))
-        found = self._found = survey(self._fs.root, only=self._only, on_read=self._workers.read)
+        found = self._found = survey(self._fs.root, only=self._only, on_read=self._workers.read, tolerant=True)
         if expected is not None and not self._earlier.completed:
             _check_unchanged(expected, found)
         made = self._plan = _plan(found, self._workers, self._options)
         if on_plan is not None:
             on_plan(made)
-        if made.refusal is not None:
-            report = RecoveryResult(made, None, None, self._earlier).as_dict()
-            raise RecoveryRefused(made.refusal, reason="mode", report=report)
-        if made.needs_consent and not self._options.accept_loss:
-            report = RecoveryResult(made, None, None, self._earlier).as_dict()
-            raise RecoveryRefused(sentence_of_loss(made.choice), reason="loss", report=report)
+        if expected is not None and not self._earlier.completed:
+            _check_as_readable(expected, made)
+        refuse_declined(made, accept_loss=self._options.accept_loss, earlier=self._earlier)
         if made.changes:
             refuse_place(self._runs, made)
 
@@ -425,12 +450,12 @@ class _Directory:
         """Do it."""
         made = self.made
         if not made.changes:
-            return RecoveryResult(made, None, None, self._earlier)
+            return nothing_done(made, self._earlier)
         done = act(
             self._fs,
             self._runs,
             made,
-            still=lambda: survey(self._fs.root, only=self._only),
+            still=lambda: survey(self._fs.root, only=self._only, tolerant=True),
             tool_version=tool_version(),
             withhold_marker=lambda: self._why_not_clean(self._only),
             workers=self._workers,
@@ -440,7 +465,7 @@ class _Directory:
 
     def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
         """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
-        with survey(self._fs.root, only=only, on_read=self._workers.read) as found:
+        with survey(self._fs.root, only=only, on_read=self._workers.read, tolerant=True) as found:
             made = _plan(found, self._workers, replace(self._options, full=True, mark_clean=False), compare=False)
             if made.refusal is not None:
                 return f"the second verification declined: {made.refusal}"
@@ -491,7 +516,10 @@ def recover_into(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> RecoveryResult:
-    """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original."""
+    """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
+
+    What cannot be read is not in the copy; the result's `declined` names it.
+    """
     root, only = _root_of(path)
     if only is not None:
         raise UsageError(f"{os.fspath(path)} is one partition directory; --into copies a whole log directory")
@@ -508,7 +536,7 @@ def recover_into(
     missing = FileSystem.missing(destination)
     copy = FileSystem.create(destination)
     try:
-        copy.copy_tree(root)
+        options = replace(options, lacking=copy.copy_tree(root))
         return recover_all(
             [destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
         )[0]
@@ -524,6 +552,13 @@ def _check_unchanged(expected: Plan, found: Survey) -> None:
     changed = expected.survey.first_change(found)
     if changed is not None:
         raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
+
+
+def _check_as_readable(expected: Plan, made: Plan) -> None:
+    """What was left out, and is to be read now, changes the plan; so does what was read and is no more."""
+    for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
+        how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
+        raise RecoveryRefused(f"{name} {how}, other than when the plan was made; make a new one", reason="changed")
 
 
 @checked

@@ -1,7 +1,8 @@
 """The facts a plan is made of and bound to: every file of a log directory, seen once, read-only.
 
 A plan is valid only for what was surveyed: size, inode and modification time of each file it touches are compared
-again before anything is changed.
+again before anything is changed.  A directory that cannot be read can be left out: nothing in it is then known, and
+nothing of it is touched.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.fast.choice import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
-from kafkalog.log.files import FileSource, scan_directory
+from kafkalog.log.files import Entry, FileSource, scan_directory
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
@@ -66,14 +67,45 @@ class Survey:
     """told the path and the end of every read"""
     is_partial: bool = False
     """only some of the partition directories were looked at"""
+    unreadable: Mapping[str, StorageError] = field(default_factory=dict)
+    """directory below the root -> what the operating system said; it is in none of the others"""
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open, and who is told of reads, stay in their process."""
-        kept = self.root, self.files, self.directories, self.special, self.dangling, None, self.is_partial
-        return Survey, kept
+        seen = self.root, self.files, self.directories, self.special, self.dangling
+        return Survey, (*seen, None, self.is_partial, self.unreadable)
+
+    def directory_of(self, path: object) -> str | None:
+        """The directory below the root, one that was looked at, in which a file stands or which is the path itself."""
+        if not isinstance(path, str | os.PathLike):
+            return None
+        relative = os.path.relpath(os.path.realpath(path), self.root)
+        name = relative.partition("/")[0]
+        return name if name in self.directories else None
+
+    def only(self, directories: Iterable[str]) -> Survey:
+        """What was seen of the root's own files and of some of its directories."""
+        wanted = frozenset(directories)
+
+        def is_in(path: str) -> bool:
+            top = path.partition("/")[0]
+            return top in wanted if "/" in path else top in wanted or top not in self.directories
+
+        return replace(
+            self,
+            files={path: facts for path, facts in self.files.items() if is_in(path)},
+            directories={path: at for path, at in self.directories.items() if is_in(path)},
+            special={path: what for path, what in self.special.items() if is_in(path)},
+            dangling=frozenset(path for path in self.dangling if is_in(path)),
+        )
+
+    def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
+        """What was seen but for directories that turned out not to be readable."""
+        kept = self.only(path for path in self.directories if "/" not in path and path not in unreadable)
+        return replace(kept, unreadable={**self.unreadable, **unreadable})
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""
@@ -104,9 +136,12 @@ class Survey:
         return source
 
     def first_change(self, other: Survey) -> str | None:
-        """The first path that a later survey sees otherwise; the broker's lock and a quarantine's pointer apart."""
+        """The first path that a later survey sees otherwise; the broker's lock and a quarantine's pointer apart.
+
+        What stands in directories that are left out here is nobody's concern.
+        """
         for path in sorted({*self.files, *other.files, *self.directories, *other.directories}):
-            if path in _COMES_AND_GOES:
+            if path in _COMES_AND_GOES or path.partition("/")[0] in self.unreadable:
                 continue
             before, after = self.files.get(path), other.files.get(path)
             if (before is None) is not (after is None) or (path in self.directories) is not (path in other.directories):
@@ -114,7 +149,7 @@ class Survey:
             if before is not None and after is not None and before.identity != after.identity:
                 return path
         for path in sorted({*self.special, *other.special}):
-            if self.special.get(path) != other.special.get(path):
+            if path.partition("/")[0] not in self.unreadable and self.special.get(path) != other.special.get(path):
                 return path
         return None
 
@@ -156,10 +191,12 @@ def survey(
     only: frozenset[str] | None = None,
     on_read: OnRead | None = None,
     tables: HeaderTables | None = None,
+    tolerant: bool = False,
 ) -> Survey:
     """List a log directory and its partition directories; `only` limits it to some of the latter.
 
-    `tables` are those of logs that were read a moment ago, by their real paths.
+    `tables` are those of logs that were read a moment ago, by their real paths.  With `tolerant` a directory below that
+    cannot be listed is left out (`unreadable`).
     Raises `UsageError` if `root` is no directory, `StorageError` if it cannot be read.
     """
     if not os.path.lexists(root):
@@ -167,35 +204,68 @@ def survey(
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
     found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, is_partial=only is not None, tables=tables)
-    files: dict[str, FileFacts] = {}
-    directories: dict[str, int] = {}
-    special: dict[str, str] = {}
-    dangling: set[str] = set()
+    listing = _Listing(only)
+    unreadable: dict[str, StorageError] = {}
+    for entry in scan_directory(found.root):
+        below = _Listing(None)
+        try:
+            listing.take(entry, entry.name)
+            if entry.name in listing.directories:
+                for inside in scan_directory(entry.path):
+                    below.take(inside, f"{entry.name}/{inside.name}")
+        except StorageError as error:
+            if not (tolerant and entry.is_dir(follow_symlinks=False)):
+                raise
+            unreadable[entry.name] = error
+            listing.directories.pop(entry.name, None)
+        else:
+            listing.add(below)
+    return replace(
+        found,
+        files=listing.files,
+        directories=listing.directories,
+        special=listing.special,
+        dangling=frozenset(listing.dangling),
+        unreadable=unreadable,
+    )
 
-    def walk(relative: str, depth: int) -> None:
-        for entry in scan_directory(os.path.join(found.root, relative)):
-            path = f"{relative}/{entry.name}" if relative else entry.name
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError as error:
-                raise StorageError.wrap(error, "cannot look at the file") from error
-            if stat.S_ISREG(status.st_mode):
-                files[path] = facts_of(status)
-            elif stat.S_ISDIR(status.st_mode):
-                if depth > 0 or only is None or entry.name in only:
-                    directories[path] = status.st_mtime_ns
-                    if depth == 0:
-                        walk(path, 1)
-            elif not stat.S_ISLNK(status.st_mode):
-                special[path] = "a special file"
-            elif os.path.isdir(entry.path):
-                if depth > 0 or only is None or entry.name in only:
-                    special[path] = LINKED_DIRECTORY
-            elif os.path.exists(entry.path):
-                special[path] = "a symbolic link"
-            else:
-                dangling.add(path)
 
-    walk("", 0)
-    found.files, found.directories, found.special, found.dangling = files, directories, special, frozenset(dangling)
-    return found
+class _Listing:
+    """What stands in one directory."""
+
+    def __init__(self, only: frozenset[str] | None) -> None:
+        self._only = only
+        """the directories that are meant, None for all"""
+        self.files: dict[str, FileFacts] = {}
+        self.directories: dict[str, int] = {}
+        self.special: dict[str, str] = {}
+        self.dangling: set[str] = set()
+
+    def take(self, entry: Entry, path: str) -> None:
+        """One entry; `path` is relative to the log directory."""
+        is_meant = self._only is None or entry.name in self._only
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot look at the file") from error
+        if stat.S_ISREG(status.st_mode):
+            self.files[path] = facts_of(status)
+        elif stat.S_ISDIR(status.st_mode):
+            if is_meant:
+                self.directories[path] = status.st_mtime_ns
+        elif not stat.S_ISLNK(status.st_mode):
+            self.special[path] = "a special file"
+        elif os.path.isdir(entry.path):
+            if is_meant:
+                self.special[path] = LINKED_DIRECTORY
+        elif os.path.exists(entry.path):
+            self.special[path] = "a symbolic link"
+        else:
+            self.dangling.add(path)
+
+    def add(self, other: _Listing) -> None:
+        """Take in what another directory holds."""
+        self.files |= other.files
+        self.directories |= other.directories
+        self.special |= other.special
+        self.dangling |= other.dangling

@@ -244,7 +244,11 @@ def check_topic_name(text: str | None) -> None:
 
 
 def _plan(stack: ExitStack, root: str, wanted: Wanted) -> Undeletion:
-    whole = stack.enter_context(survey(root))
+    whole = stack.enter_context(survey(root, tolerant=True))
+    for directory, error in whole.unreadable.items():
+        name = parse_partition_directory(directory)
+        if name is not None and name.topic == wanted.topic:
+            raise error
     chosen = _chosen(whole, wanted)
     if wanted.hold:
         return _hold(stack, root, chosen)

@@ -83,7 +83,8 @@ def _recover(
         runs = [*result.completed, *([result.run_id] if result.run_id is not None else [])]
         outcome = "recovered" if result.changed else "unchanged"
         run_id = runs[-1] if runs else None
-        rows.append((path, outcome, run_id, result.quarantine, None, json.dumps(result.as_dict())))
+        message = "; ".join(result.declined.values()) or None
+        rows.append((path, outcome, run_id, result.quarantine, message, json.dumps(result.as_dict())))
     return rows
 
 
@@ -125,10 +126,11 @@ def recover_many(
 ) -> DataFrame:
     """Recover log directories, each in a task of its own; several of one broker, given as a list, in one together.
 
-    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`, the last two with a message); run_id, for
-    `kafkalog undo`; quarantine; report, the JSON of `kafkalog recover --json`.  `mode`, `config`, `full`,
-    `quarantine` and `accept_loss` are those of `kafkalog.recover`.  A task that Spark runs again completes what the
-    first one began: the lock and the journal in the directory see to that.  Raises `UsageError` for paths named twice.
+    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
+    message, why it was refused, failed, or left partitions as they are (those that cannot be read, too); report, the
+    JSON of `kafkalog recover --json`.  `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of
+    `kafkalog.recover`.  A task that Spark runs again completes what the first one began: the lock and the journal in
+    the directory see to that.  Raises `UsageError` for paths named twice.
     """
     from kafkalog.recovery.modes import Mode
 

@@ -354,3 +354,31 @@ def test_the_metadata_log_is_touched_only_on_request(tmp_path: Path) -> None:
     assert not [line for line in kafkalog("verify", broker).err.splitlines() if "__cluster_metadata" in line]
     assert kafkalog("undo", "--yes", broker).code == 2
     assert stamps(broker / "__cluster_metadata-0") == before
+
+
+@pytest.mark.parametrize("yes", [(), ("--yes",)], ids=["asked", "--yes"])
+def test_whoever_declines_says_the_same_in_json(yes: tuple[str, ...], torn: Path, tmp_path: Path) -> None:
+    """For want of consent, of a mode that may do it, of a terminal to ask on: the keys of a recovery that acted."""
+    case = recovery_case("random_mix/025")
+    damaged = case.unpack_before(tmp_path / "damaged")
+    (torn / "t-0").rename(torn / "u-0")
+    config = [word for name, value in given(case)["config"].items() for word in ("--config", f"{name}={value}")]
+    words = [*config, "--at", "1700000100000", *yes]
+    before = [stamps(torn), stamps(damaged)]
+    declined = [
+        kafkalog("recover", "--json", damaged, *words),
+        kafkalog("recover", "--json", "--mode", "strict", damaged, *words),
+        kafkalog("recover", "--json", torn, damaged, *words),
+    ]
+    if not yes:
+        declined.append(kafkalog("recover", "--json", torn, *words))
+    assert [each.code for each in declined] == [3] * len(declined)
+    assert [stamps(torn), stamps(damaged)] == before
+    keys = set(kafkalog("recover", "--json", "--yes", torn, *SETTINGS).objects[0])
+    assert {"changed", "run_id", "ways", "recommended", "broker", "partitions"} <= keys
+    for finished in declined:
+        for line in finished.objects:
+            assert set(line) == keys
+            assert (line["changed"], line["run_id"]) == (False, None)
+    paths = [[line["path"] for line in finished.objects] for finished in declined]
+    assert paths[:3] == [[str(damaged)], [str(damaged)], [str(torn), str(damaged)]]

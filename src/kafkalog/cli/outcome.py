@@ -51,7 +51,7 @@ def outcome_of(error: BaseException) -> int:
     if isinstance(error, UsageError):
         return Outcome.USAGE
     if isinstance(error, RecoveryRefused):
-        return Outcome.REFUSED
+        return Outcome.IO_ERROR if error.is_unreadable else Outcome.REFUSED
     if isinstance(error, FormatError):
         return Outcome.FINDINGS
     return Outcome.IO_ERROR if isinstance(error, OSError) else INTERNAL

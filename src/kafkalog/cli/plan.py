@@ -28,7 +28,7 @@ def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan]:
 
 
 def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
-    """Make plans and print them; 1 if one would change something or declines, else 0.
+    """Make plans and print them; 4 if something cannot be read, 1 if one would change something or declines, else 0.
 
     `words` are the options given, for the commands that are recommended.
     """
@@ -42,6 +42,8 @@ def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool, words
                 for sentence in standing(made.root).sentences():
                     writer.write(escape_controls(f"{made.root}: {sentence}"))
             print_plan(made, words)
+    if any(made.is_unreadable for made in plans):
+        return Outcome.IO_ERROR
     return Outcome.FINDINGS if any(made.is_worth_a_look for made in plans) else Outcome.CLEAN
 
 
@@ -53,6 +55,7 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
     Where anything is lost, every way there is stands beside the others, with what it keeps, loses and needs, and one is
-    recommended.  Exit code 0 if there is nothing to do, else 1.
+    recommended.  What cannot be read is named and left out.  Exit code 0 if there is nothing to do, 4 if something
+    could not be read, else 1.
     """
     return show(paths, options_of(**given), job_count(jobs), as_json, command_words(given))

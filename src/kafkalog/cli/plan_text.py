@@ -18,6 +18,8 @@ def _forecast(forecast: BrokerForecast) -> str:
             lost = sum((forecast.valid_records_lost or {}).values())
             losing = f", which would lose {lost} records that can still be read" if lost else ""
             return f"Kafka would start on it, {how}{losing}"
+        case None:
+            return f"what Kafka would do is not known: {forecast.message}"
         case "start_fails":
             return f"Kafka would NOT START on it: {forecast.exception}: {forecast.message}"
         case _:

@@ -20,8 +20,7 @@ from kafkalog.cli.result_text import print_result
 from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
-from kafkalog.recovery.choice import sentence_of_loss
-from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
+from kafkalog.recovery.run import RecoveryOptions, nothing_done, recover_all, recover_into, refuse_declined
 
 __all__ = ["command"]
 
@@ -39,6 +38,8 @@ def _show(results: list[RecoveryResult], as_json: bool) -> int:
             print_json(result.as_dict())
         else:
             print_result(result)
+    if any(result.plan.is_unreadable for result in results):
+        return Outcome.IO_ERROR
     if any(result.declined for result in results):
         return Outcome.REFUSED
     return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
@@ -73,7 +74,7 @@ def command(
     Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
     Where records would be dropped that can still be read it declines and names the ways that lose less, unless
     --accept-loss is given.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined, also
-    for one partition only.
+    for one partition only, 4 if something could not be read; the partitions that can be are recovered then.
 
     Modes: safe keeps every sound batch up to the damage and leaves what a broker opens without changing a byte;
     salvage goes on behind the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
@@ -81,12 +82,14 @@ def command(
     """
     options, threads = options_of(**given), job_count(jobs)
     words = command_words(given)
-    with _refusal_printed(as_json), interruptible(paths if into is None else [into], quarantine):
+    plans: list[Plan] = []
+    with _refusal_printed(plans, as_json), interruptible(paths if into is None else [into], quarantine):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json, words)
         rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
 
         def show_plan(made: Plan) -> None:
+            plans.append(made)
             if not as_json:
                 print_plan(made, words)
 
@@ -109,11 +112,11 @@ def command(
             expected = plan_command.make_all(paths, options, threads)
             for made in expected:
                 show_plan(made)
-                if made.refusal is None and made.needs_consent and not accept_loss:
-                    raise RecoveryRefused(sentence_of_loss(made.choice), reason="loss", report=made.as_dict())
-            acting = [made for made in expected if made.refusal is None and (made.changes or mark_clean)]
+            for made in expected:
+                refuse_declined(made, accept_loss=accept_loss)
+            acting = [made for made in expected if made.changes or mark_clean]
             if acting and not _is_confirmed(acting):
-                return Outcome.REFUSED
+                raise RecoveryRefused("nothing was changed", reason="confirm")
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,
@@ -128,11 +131,15 @@ def command(
 
 
 @contextmanager
-def _refusal_printed(as_json: bool) -> Iterator[None]:
-    """With --json the report of a refusal is printed before the refusal goes its way."""
+def _refusal_printed(plans: list[Plan], as_json: bool) -> Iterator[None]:
+    """With --json what was planned is printed before a refusal goes its way, which knows whether all could be read."""
     try:
         yield
     except RecoveryRefused as refused:
-        if as_json and refused.report is not None:
-            print_json(refused.report)
+        reports = {made.root: nothing_done(made).as_dict() for made in plans}
+        if refused.report is not None:
+            reports[refused.report["path"]] = refused.report
+        for report in reports.values() if as_json else ():
+            print_json(report)
+        refused.is_unreadable = any(made.is_unreadable for made in plans)
         raise

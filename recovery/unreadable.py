@@ -1,0 +1,91 @@
+"""Planning around directories that cannot be read: they are left as they are, and the others are recovered.
+
+That a file cannot be read is known when it is tried.  Then every topic-partition is planned for alone, which tells all
+that cannot be read in one go, and what is left is planned for together.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log.files import unreadable
+from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.workers import Workers, groups_of
+
+__all__ = ["around_unreadable", "findings_of_unreadable", "sentences_of_unreadable"]
+
+Made = TypeVar("Made")
+
+_REMEDY = {
+    errno.EACCES: "give this user the right to read it",
+    errno.EPERM: "give this user the right to read it",
+    errno.EIO: "the disk may be failing: copy what can still be read to another one first",
+}
+
+
+def sentences_of_unreadable(found: Survey) -> dict[str, str]:
+    """Of each directory what could not be read, why, and what to do."""
+    return {name: _sentence(found.root, error) for name, error in found.unreadable.items()}
+
+
+def _sentence(root: str, error: StorageError) -> str:
+    remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
+    is_here = str(error.filename).startswith(f"{root}/")
+    state = "nothing in this directory is changed" if is_here else "the copy does not hold this directory"
+    return f"{error}; {state}, and nothing in it is counted: {remedy}, and recover again"
+
+
+def findings_of_unreadable(found: Survey) -> list[Finding]:
+    """One for each directory; their files are whole paths, as the operating system was asked for them."""
+    return [unreadable(error, f"{found.root}/{name}") for name, error in sorted(found.unreadable.items())]
+
+
+def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
+    """What `make` makes of a survey without the directories that it cannot read.
+
+    Raises `StorageError` where something else cannot be read than a directory below the root.
+    """
+    found = found.without(_with_companions(found, found.unreadable))
+    while True:
+        try:
+            return make(found, workers)
+        except StorageError as error:
+            name = found.directory_of(error.filename)
+            if name is None:
+                raise
+            found = found.without(_with_companions(found, {**_unreadable_alone(found, make, workers), name: error}))
+
+
+def _unreadable_alone(
+    found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
+) -> dict[str, StorageError]:
+    """All directories that cannot be read."""
+    failed: dict[str, StorageError] = {}
+    workers.begin("what cannot be read", {path: facts.size for path, facts in found.files.items()})
+    for group in groups_of([path for path in found.directories if "/" not in path]):
+        try:
+            make(found.only(group), Workers())
+        except StorageError as error:
+            name = found.directory_of(error.filename)
+            if name is None:
+                raise
+            failed[name] = error
+        for directory in group:
+            workers.done(directory)
+    return failed
+
+
+def _with_companions(found: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
+    """With the other directories of the same topic-partitions, which a broker opens and closes together."""
+    everything: Iterable[str] = {*failed, *(path for path in found.directories if "/" not in path)}
+    by_group = {
+        directory: next(failed[each] for each in group if each in failed)
+        for group in groups_of(sorted(everything))
+        if any(each in failed for each in group)
+        for directory in group
+    }
+    return {name: failed.get(name, error) for name, error in by_group.items()}

@@ -1,0 +1,314 @@
+"""A partition that cannot be read is left as it is, and `plan` and `recover` go on with the others and say so."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from kafkalog import RecoveryRefused
+from kafkalog.codec.errors import StorageError
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
+from kafkalog.spark.fleet import _recover
+from trees import contents, stamps
+
+VICTIM = "orders-23-0"
+DAMAGED = "clicks-42-0"
+WHATS = {
+    "a directory not to be listed": ("Permission denied", "give this user the right to read it"),
+    "a log not to be opened": ("Permission denied", "give this user the right to read it"),
+    "a disk error": ("Input/output error", "the disk may be failing"),
+    "a disk error beside the log": ("Input/output error", "the disk may be failing"),
+    "vanished": ("No such file or directory", "see why it cannot be read"),
+}
+
+
+class Fail:
+    """The operating system answers with an error for some files or directories, however they are named."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[tuple[int, int], int] = {}
+        self._is_paused = False
+
+    def __call__(self, path: Path, number: int) -> None:
+        """From now on, for this path."""
+        status = path.stat()
+        self._wanted[status.st_dev, status.st_ino] = number
+
+    def refuse(self, kinds: tuple[int, ...], status: os.stat_result, path: Any = None) -> None:
+        """Raise the error if it is one of these."""
+        number = self._wanted.get((status.st_dev, status.st_ino))
+        if number in kinds and not self._is_paused:
+            raise OSError(number, os.strerror(number), path)
+
+    def look(self, at: Callable[[Path], Any], root: Path) -> Any:
+        """What really stands there."""
+        self._is_paused = True
+        try:
+            return at(root)
+        finally:
+            self._is_paused = False
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
+    fail = Fail()
+    real = {name: getattr(os, name) for name in ("scandir", "listdir", "open", "pread", "preadv")}
+
+    def at_a_path(name: str) -> Callable[..., Any]:
+        def called(path: Any = ".", *arguments: Any, **named: Any) -> Any:
+            where = {"dir_fd": named["dir_fd"]} if "dir_fd" in named else {}
+            try:
+                status = os.stat(path, **where)
+            except OSError:
+                pass
+            else:
+                fail.refuse((errno.EACCES, errno.ENOENT), status, path)
+            return real[name](path, *arguments, **named)
+
+        return called
+
+    def at_a_descriptor(name: str) -> Callable[..., Any]:
+        def called(descriptor: int, *arguments: Any) -> Any:
+            fail.refuse((errno.EIO,), os.fstat(descriptor))
+            return real[name](descriptor, *arguments)
+
+        return called
+
+    for name in ("scandir", "listdir", "open"):
+        monkeypatch.setattr(os, name, at_a_path(name))
+    for name in ("pread", "preadv"):
+        monkeypatch.setattr(os, name, at_a_descriptor(name))
+
+    return fail
+
+
+def break_it(what: str, victim: Path, fail: Fail) -> None:
+    log = min(victim.glob("*.log"))
+    match what:
+        case "a directory not to be listed":
+            fail(victim, errno.EACCES)
+        case "a log not to be opened":
+            fail(log, errno.EACCES)
+        case "a disk error":
+            fail(log, errno.EIO)
+        case "a disk error beside the log":
+            fail(victim / "leader-epoch-checkpoint", errno.EIO)
+        case _:
+            fail(victim, errno.ENOENT)
+
+
+def flip(log: Path, position: int) -> None:
+    data = bytearray(log.read_bytes())
+    data[position] ^= 1
+    log.write_bytes(data)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A broker's directory after a crash; one partition has a flipped bit in its last batch."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    log = max(path for path in (root / DAMAGED).glob("*.log") if path.stat().st_size)
+    flip(log, -1)
+    return root
+
+
+def without(root: Path, target: Path) -> Path:
+    shutil.copytree(root, target)
+    shutil.rmtree(target / VICTIM)
+    return target
+
+
+def partitions(root: Path) -> dict[str, tuple[int, str]]:
+    """What stands in the partition directories; files beside them name what else there is."""
+    return {path: data for path, data in contents(root).items() if "/" in path}
+
+
+@pytest.mark.parametrize("what", WHATS)
+@pytest.mark.parametrize("mode", ["safe", "salvage", "kafka"])
+def test_the_others_are_planned_for_and_recovered(mode: str, what: str, root: Path, fail: Fail, tmp_path: Path) -> None:
+    before, victim = fail.look(stamps, root), fail.look(contents, root / VICTIM)
+    alone = without(root, tmp_path / "alone" / "broker")
+    words = ["--mode", mode, "--full", "--accept-loss", "--at", "1767225600000"]
+    assert kafkalog("recover", "--yes", *words, alone).code == 2
+    break_it(what, root / VICTIM, fail)
+
+    planned = kafkalog("plan", "--json", "--mode", mode, "--full", root)
+    assert planned.code == 4
+    (line,) = planned.objects
+    why, remedy = WHATS[what]
+    sentence = line["declined"][VICTIM]
+    assert list(line["declined"]) == [VICTIM]
+    assert str(root / VICTIM) in sentence
+    assert why in sentence
+    assert remedy in sentence
+    assert line["refusal"] is None
+    assert line["changed"] is False
+    assert line["broker"]["outcome"] is None
+    (file,) = [each["file"] for each in line["findings"] if each["code"] == "unreadable"]
+    assert file.startswith(str(root / VICTIM))
+    assert VICTIM not in {each["name"] for each in line["partitions"]}
+    assert fail.look(stamps, root) == before
+
+    done = kafkalog("recover", "--yes", "--json", *words, root)
+    assert done.code == 4
+    (line,) = done.objects
+    assert line["changed"] is True
+    assert line["declined"] == {VICTIM: sentence}
+    assert fail.look(contents, root / VICTIM) == victim
+    assert {
+        path: data for path, data in fail.look(partitions, root).items() if not path.startswith(VICTIM)
+    } == fail.look(partitions, alone)
+
+    again = kafkalog("recover", "--yes", *words, root)
+    assert again.code == 4
+    assert f"{VICTIM} was left as it is: " in again.out
+    assert kafkalog("undo", "--yes", root, "--run", line["run_id"]).code == 2
+    assert fail.look(stamps, root) == before
+
+
+def test_a_person_is_told(root: Path, fail: Fail) -> None:
+    break_it("a disk error", root / VICTIM, fail)
+    planned = kafkalog("plan", root)
+    assert planned.code == 4
+    text = " ".join(planned.out.split())
+    assert f"{VICTIM} is left as it is: {root / VICTIM}/" in text
+    assert "what Kafka would do is not known: " in text
+    assert "Traceback" not in planned.err
+
+
+def test_a_refusal_beside_it_is_the_smaller_evil(root: Path, fail: Fail) -> None:
+    """Exit code 4 comes before 3: for want of consent, of a terminal, and of what a marker vouches for."""
+    log = min((root / DAMAGED).glob("*.log"))
+    flip(log, 70)
+    assert kafkalog("recover", "--full", "--yes", root).code == 3
+    break_it("a disk error", root / VICTIM, fail)
+    before = fail.look(stamps, root)
+    for words in (["--yes"], [], ["--accept-loss"], ["--accept-loss", "--yes", "--mark-clean"]):
+        finished = kafkalog("recover", "--full", "--json", *words, root)
+        assert finished.code == 4, words
+        (line,) = finished.objects
+        assert (line["changed"], line["run_id"]) == (False, None)
+        assert VICTIM in line["declined"]
+        assert fail.look(stamps, root) == before
+    with pytest.raises(RecoveryRefused) as refused:
+        recover(root, full=True)
+    assert refused.value.is_unreadable
+
+
+def test_nothing_else_to_do_is_no_refusal(root: Path, fail: Fail) -> None:
+    recover(root, full=True, accept_loss=True)
+    break_it("a directory not to be listed", root / VICTIM, fail)
+    before = fail.look(stamps, root)
+    finished = kafkalog("recover", "--json", "--yes", "--full", root)
+    assert finished.code == 4
+    assert [(each["changed"], each["run_id"], list(each["declined"])) for each in finished.objects] == [
+        (False, None, [VICTIM])
+    ]
+    assert fail.look(stamps, root) == before
+
+
+def test_all_that_cannot_be_read_is_named_at_once(root: Path, fail: Fail) -> None:
+    logs = {}
+    for log in sorted(path for path in root.glob("*-[0-9]*/*.log") if path.stat().st_size):
+        if log.parent.name not in (DAMAGED, "__cluster_metadata-0"):
+            logs[log.parent.name] = log
+    names = sorted(logs)[:3]
+    assert len(names) == 3
+    for name in names:
+        fail(logs[name], errno.EIO)
+    assert sorted(plan(root, full=True).declined) == names
+
+
+def test_several_at_a_time(root: Path, fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkalog.recovery.workers._WORTHWHILE_BYTES", 0)
+    break_it("a disk error", root / VICTIM, fail)
+    result = recover(root, full=True, accept_loss=True, jobs=2)
+    assert list(result.declined) == [VICTIM]
+    assert result.changed
+
+
+def test_python_goes_on_too(root: Path, fail: Fail, tmp_path: Path) -> None:
+    other = own_copy(brokers("4.1.1/compact")[0], tmp_path / "other")
+    shutil.rmtree(other / "__cluster_metadata-0")
+    break_it("a log not to be opened", root / VICTIM, fail)
+    made = plan(root, full=True)
+    assert made.is_unreadable
+    first, second = recover_all(
+        [root, other], RecoveryOptions("safe", {}, None, full=True, topic_id=None, accept_loss=True)
+    )
+    assert list(first.declined) == [VICTIM]
+    assert not second.declined
+    assert first.run_id is not None
+    undo(root, first.run_id)
+    ((_path, outcome, run_id, _quarantine, message, report),) = _recover(
+        (str(root),), mode="safe", config={}, full=True, quarantine=None, accept_loss=True
+    )
+    assert outcome == "recovered"
+    assert run_id is not None
+    assert message == first.declined[VICTIM]
+    assert list(json.loads(report)["declined"]) == [VICTIM]
+
+
+def test_it_can_be_read_again_when_it_is_recovered(root: Path, fail: Fail) -> None:
+    made = plan(root, full=True)
+    break_it("a disk error", root / VICTIM, fail)
+    before = fail.look(stamps, root)
+    with pytest.raises(RecoveryRefused, match=f"{VICTIM} can no longer be read") as refused:
+        recover(root, full=True, accept_loss=True, expected=made)
+    assert refused.value.reason == "changed"
+    assert fail.look(stamps, root) == before
+
+
+@pytest.mark.parametrize("what", WHATS)
+def test_a_copy_lacks_what_cannot_be_read(what: str, root: Path, fail: Fail, tmp_path: Path) -> None:
+    alone = without(root, tmp_path / "alone" / "broker")
+    before = fail.look(stamps, root)
+    recover(alone, full=True, accept_loss=True, at=1767225600000)
+    break_it(what, root / VICTIM, fail)
+    finished = kafkalog("recover", "--json", "--yes", "--full", "--accept-loss", "--at", "1767225600000", root,
+                        "--into", tmp_path / "copy")  # fmt: skip
+    assert finished.code == 4
+    (line,) = finished.objects
+    assert list(line["declined"]) == [VICTIM]
+    assert "the copy does not hold this directory" in line["declined"][VICTIM]
+    assert not (tmp_path / "copy" / VICTIM).exists()
+    assert fail.look(partitions, tmp_path / "copy") == fail.look(partitions, alone)
+    assert fail.look(stamps, root) == before
+
+
+def test_a_copy_that_cannot_be_written_is_an_error(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what cannot be read of the original is left out."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(StorageError):
+        recover_into(root, tmp_path / "copy", RecoveryOptions("safe", {}, None, full=True, topic_id=None))
+    assert not (tmp_path / "copy").exists()
+
+
+def test_undelete_goes_on_as_well(root: Path, fail: Fail) -> None:
+    (root / "invoices-25-0").rename(root / f"invoices-25-0.{'0' * 32}-delete")
+    break_it("a directory not to be listed", root / VICTIM, fail)
+    assert kafkalog("undelete", root, "--topic", VICTIM.removesuffix("-0"), "--yes").code == 4
+    assert kafkalog("undelete", root, "--topic", "invoices-25", "--yes").code == 2
+    assert (root / "invoices-25-0").is_dir()
+
+
+def test_what_stands_beside_the_partitions_must_be_read(root: Path, fail: Fail) -> None:
+    fail(root / "recovery-point-offset-checkpoint", errno.EIO)
+    finished = kafkalog("plan", root)
+    assert finished.code == 4
+    assert "recovery-point-offset-checkpoint" in finished.err
