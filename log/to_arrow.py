@@ -31,7 +31,7 @@ __all__ = ["partition_to_arrow"]
 
 _PART_BYTES = 4 * MIB
 """How much of a segment a thread reads at a time, at most."""
-_SHARED_BYTES = 16 * MIB
+_SHARED_BYTES = 8 * MIB
 """What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
 _LEAST_BYTES = MIB
 """What a thread reads at a time, at least: below, beginning takes longer than reading."""
