@@ -71,6 +71,8 @@ class FindingCode(enum.StrEnum):
     """an offset at or below the one before"""
     OFFSET_GAP = "offset_gap"
     """offsets are missing; normal in compacted topics"""
+    SEGMENT_MISSING = "segment_missing"
+    """offsets are missing between two segments of a log that has no other gap: a segment is gone, or the end of one"""
     SEGMENT_OVERLAP = "segment_overlap"
     """a segment reaches into the next one's offsets"""
     LEADER_EPOCH_DECREASES = "leader_epoch_decreases"

@@ -7,11 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.fast.choice import first_batch_bytes, headers_are_worth_it
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, StopReason
-from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CODEC_MASK,
@@ -26,6 +23,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource
+from kafkalog.log.missing import first_offset_of
 from kafkalog.log.resync import judged, resumed_behind_tail
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
@@ -55,22 +53,14 @@ class SegmentSummary:
     valid_bytes: int
     """where the last valid batch ends"""
     stop: StopReason
+    has_gaps: bool
+    """offsets are missing between batches"""
     findings: tuple[Finding, ...]
 
     @property
     def next_offset(self) -> int:
         """Offset behind the last batch, or the base offset."""
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
-
-
-def _first_offset(batch: RecordBatch, limits: Limits) -> int:
-    header = batch.header
-    if isinstance(header, BatchHeader):
-        return header.base_offset
-    try:
-        return first_offset(batch, limits, PLAIN)
-    except FormatError:
-        return header.last_offset
 
 
 def _first_timestamp(batch: RecordBatch) -> int:
@@ -122,6 +112,7 @@ def summarize(
         magics=dict(sorted(facts.magics.items())),
         valid_bytes=scanner.valid_bytes,
         stop=stop,
+        has_gaps=facts.has_gaps,
         findings=tuple(facts.findings),
     )
 
@@ -142,6 +133,7 @@ class _Facts:
         self.findings: list[Finding] = []
         self.codecs: Counter[str] = Counter()
         self.magics: Counter[int] = Counter()
+        self.has_gaps = False
         self.first: int | None = None
         self.last: int | None = None
         self.first_time: int | None = None
@@ -152,9 +144,7 @@ class _Facts:
         header = batch.header
         self.codecs[codec_label(header.codec)] += 1
         self.magics[header.magic] += 1
-        if self.first is None:
-            self.first = _first_offset(batch, self._limits)
-        self._seen(header.last_offset)
+        self._seen(first_offset_of(batch, self._limits), header.last_offset)
         if header.max_timestamp >= 0:
             self._times(_first_timestamp(batch), header.max_timestamp)
 
@@ -166,9 +156,9 @@ class _Facts:
             if count:
                 self.codecs[codec.label] += count
         self.magics[int(run["magic"][0])] += len(run)
-        if self.first is None:
-            self.first = int(run["base_offset"][0])
-        self._seen(int(run.last_offsets[-1]))
+        first, last = run["base_offset"], run.last_offsets
+        self._seen(int(first[0]), int(last[-1]))
+        self.has_gaps = self.has_gaps or bool((first[1:] != last[:-1] + 1).any())
         begin = largest.copy()
         plain = (attributes & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (run["base_timestamp"] >= 0)
         begin[plain] = run["base_timestamp"][plain]
@@ -176,7 +166,10 @@ class _Facts:
         if known.any():
             self._times(int(begin[known].min()), int(largest[known].max()))
 
-    def _seen(self, last: int) -> None:
+    def _seen(self, first: int, last: int) -> None:
+        if self.first is None:
+            self.first = first
+        self.has_gaps = self.has_gaps or (self.last is not None and first > self.last + 1)
         self.last = last if self.last is None else max(self.last, last)
 
     def _times(self, first: int, last: int) -> None:

@@ -18,6 +18,7 @@ from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
+from kafkalog.log.missing import MissingOffsets
 from kafkalog.log.resync import TAILS, Expected, Resync, judged
 from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.offset_ranges import OffsetRanges
@@ -170,14 +171,7 @@ class _Walk:
         """behind the highest offset so far, where a consumer who reads in order would ask next"""
         self._pending: list[int] = []
         """numbers of damages that are misplaced batches, since the last batch that is not"""
-        self._between: list[tuple[int, int]] = []
-        """offsets that are missing between two segments"""
-        self._has_gaps = False
-        """offsets are missing inside a segment, as compaction leaves them"""
-        self._hurt = False
-        """the segment ends in damage"""
-        self._at_start = True
-        """no batch of the segment was seen"""
+        self._missing = MissingOffsets()
         self._path = ""
         self._start = 0
         """of the span that is being walked"""
@@ -186,10 +180,7 @@ class _Walk:
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
         self._settle(base)
-        if self.result.offsets and base > self._next_offset and not self._hurt:
-            self._between.append((self._next_offset, base - 1))
-        self._hurt = False
-        self._at_start = True
+        self._missing.segment(base, next_base)
         self._next_offset = max(self._next_offset, base)
         table = self._tree.headers(path)
         self._path, self._start, position = path, 0, 0
@@ -205,7 +196,7 @@ class _Walk:
             self._end_span(position)
             if scanner.stop is StopReason.END:
                 return
-            self._hurt = True
+            self._missing.damaged()
             expected = Expected(self._next_offset, _NO_END if next_base is None else next_base, self.result.epoch)
             resumed = resync.next_batch(position, expected)
             self.result.damages.append(
@@ -237,8 +228,7 @@ class _Walk:
                 self._batch(batch, base, next_base)
             return
         self._settle(int(first[0]))
-        self._note_gaps(int(first[0]))
-        self._has_gaps = self._has_gaps or bool((first[1:] != last[:-1] + 1).any())
+        self._missing.run(run)
         data = run["attributes"] & CONTROL_FLAG == 0
         self.result.records += int(run["records_count"][data].clip(0).sum())
         begin = 0
@@ -258,7 +248,7 @@ class _Walk:
             return
         result = self.result
         self._settle(first)
-        self._note_gaps(first)
+        self._missing.batches(first, last)
         if last >= self._log_start and not result.offsets.covers(first, last):
             count = count_of(batch, first, last, self._log_start, result.offsets)
             result.records += count
@@ -309,17 +299,10 @@ class _Walk:
                 self.result.damages[number] = replace(damage, first_offset=self._next_offset, last_offset=behind - 1)
         self._pending.clear()
 
-    def _note_gaps(self, first: int) -> None:
-        """Compaction leaves gaps inside of segments; damage that was passed is no such gap."""
-        if first > self._next_offset and not (self._at_start and not self.result.offsets):
-            self._has_gaps = self._has_gaps or not self.result.damages
-        self._at_start = False
-
     def end(self) -> None:
         """The last segment was walked."""
         self._pending.clear()
-        if not self._has_gaps:
-            self.result.missing = self._between
+        self.result.missing = self._missing.found
 
     def _damage(
         self,

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.census import Census, census
+from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks
 from kafkalog.recovery.safe import SafeResult
 from kafkalog.recovery.soundness import log_segments
@@ -54,8 +56,9 @@ class Choice:
     own: Measured = field(default_factory=Measured)
     """what the plan loses that this was made for"""
     own_by_partition: dict[str, Measured] = field(default_factory=dict)
-
     kafka_by_partition: dict[str, Measured] = field(default_factory=dict)
+    missing: list[Finding] = field(default_factory=list)
+    """where segments are gone that no way brings back"""
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Partition directory -> sound records that the broker's own start would take, where it would any."""
@@ -177,7 +180,19 @@ class _Comparer:
                     for _base, path in log_segments(self.before, each)
                 )
             counted = touched or left >= 0
-            self.originals[unit.name] = census(self.before, unit.directories, unit.log_start) if counted else None
+            found = census(self.before, unit.directories, unit.log_start) if counted else None
+            if found is not None and self.topics.is_compacted(unit.topic):
+                found.missing = []
+            self.originals[unit.name] = found
+
+    def missing(self, units: Sequence[Unit]) -> list[Finding]:
+        """Where segments are gone."""
+        return [
+            finding
+            for unit in units
+            if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1
+            for finding in missing_segments(unit.name, found.missing, unit.log_start)
+        ]
 
     def measured(self, unit: Unit, result: _Result) -> Measured:
         """What a way makes of one partition; what it declines stays as it is."""
@@ -313,7 +328,7 @@ def _compared(
     outcomes: Sequence[_Outcome],
     with_copies: Mapping[str, Measured | None],
 ) -> Choice:
-    comparison = Choice()
+    comparison = Choice(missing=comparer.missing(units))
     names = {unit.name for unit in hurt}
     own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
     comparison.own, comparison.own_by_partition = total(own.values()), own

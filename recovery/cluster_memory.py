@@ -18,10 +18,9 @@ from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partiti
 from kafkalog.cluster.zookeeper.replay import tree_at
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log import Partition
+from kafkalog.recovery.topic_facts import COMPACT, COMPACTED_BY_KAFKA
 
 __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]
-
-_COMPACTED_BY_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class ClusterMemory:
 
     def is_compacted(self, topic: str) -> bool:
         """Compaction takes records out of this topic, as far as that is known."""
-        return topic in _COMPACTED_BY_KAFKA
+        return topic in COMPACTED_BY_KAFKA
 
 
 class _KRaft(ClusterMemory):
@@ -75,7 +74,7 @@ class _KRaft(ClusterMemory):
 
     def is_compacted(self, topic: str) -> bool:
         policy = self._image.configs.get(f"topic:{topic}", {}).get("cleanup.policy") or ""
-        return super().is_compacted(topic) or "compact" in policy
+        return super().is_compacted(topic) or COMPACT in policy
 
 
 class _ZooKeeper(ClusterMemory):
@@ -94,7 +93,7 @@ class _ZooKeeper(ClusterMemory):
     def is_compacted(self, topic: str) -> bool:
         config = (json_object(self._data.get(f"/config/topics/{topic}")) or {}).get("config")
         policy = config.get("cleanup.policy") if isinstance(config, dict) else None
-        return super().is_compacted(topic) or (isinstance(policy, str) and "compact" in policy)
+        return super().is_compacted(topic) or (isinstance(policy, str) and COMPACT in policy)
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:

@@ -239,6 +239,7 @@ def make_plan(
             repair=repair,
             other_copy=other_copies(found.root, copies) if copies else None,
         )
+        plan.findings = [*plan.findings, *plan.choice.missing]
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:

@@ -224,7 +224,7 @@ def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_r
         for directory in assembled.taken:
             fs.rename(f".{directory}.kafkalog-tmp", directory)
         fs.sync_directory("")
-    except (RecoveryRefused, StorageError):
+    except (RecoveryRefused, StorageError, KeyboardInterrupt):
         fs.remove_content()
         fs.remove_if_empty(missing)
         raise

@@ -28,7 +28,11 @@ from kafkalog.recovery.broker.settings import LogSettings
 if TYPE_CHECKING:
     from kafkalog.cluster.metadata_log import MetadataState
 
-__all__ = ["NO_FACTS", "TopicFacts", "read_topic_facts"]
+__all__ = ["COMPACT", "COMPACTED_BY_KAFKA", "NO_FACTS", "TopicFacts", "read_topic_facts"]
+
+COMPACT = "compact"
+"""in a topic's `cleanup.policy`"""
+COMPACTED_BY_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 
@@ -45,6 +49,8 @@ class TopicFacts:
     """(topic, partition) -> broker ids"""
     in_sync: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """those of them that were in sync when the metadata was written"""
+    compacted: frozenset[str] = frozenset()
+    """topics of which the cluster said so"""
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
@@ -54,6 +60,10 @@ class TopicFacts:
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
         """What decides a topic's bytes: the cluster's memory, else what the caller gave, else Kafka's defaults."""
         return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {})})
+
+    def is_compacted(self, topic: str) -> bool:
+        """Its policy is known to be compaction, also where it is that of Kafka's own topic."""
+        return topic in COMPACTED_BY_KAFKA or topic in self.compacted
 
     def strays(self, directories: Iterable[str]) -> list[str]:
         """Of partition directories, those that the metadata does not place on this broker: it would rename them."""
@@ -123,6 +133,11 @@ def _read(root: str, path: str) -> TopicFacts:
             for name, topic in image.topics.items()
             for number, partition in topic.partitions.items()
         },
+        compacted=frozenset(
+            name
+            for name in image.topics
+            if COMPACT in (image.configs.get(f"topic:{name}", {}).get("cleanup.policy") or "")
+        ),
         node_id=node_id,
         source=path,
         problem=_problem(path, state),

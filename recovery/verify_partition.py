@@ -25,9 +25,11 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log import FileSource, Partition, Segment
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.files import real
+from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.soundness import tail_or_damage
 from kafkalog.recovery.verify_report import PartitionReport
 
@@ -81,6 +83,7 @@ class _PartitionVerifier:
         self.on_read = on_read
         self._tables = tables
         self._has_markers = False
+        self._missing = MissingOffsets()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))
         self.report.findings.extend(partition.findings)
@@ -102,6 +105,7 @@ class _PartitionVerifier:
             path, offset = self._deleted
             self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
         self._behind_damage()
+        self.report.findings += missing_from(self.partition, self._missing.found)
         self._transaction_indexes()
         for path in self.partition.snapshots:
             self._snapshot(path)
@@ -114,6 +118,7 @@ class _PartitionVerifier:
         report = self.report
         continuity = Continuity(segment.base_offset, next_segment=next_base)
         last_offset = segment.base_offset - 1
+        self._missing.segment(segment.base_offset, next_base)
         with segment.open() as source, ExitStack() as indexes:
             checks = list(self._index_checks(segment, indexes))
             position = 0
@@ -128,6 +133,8 @@ class _PartitionVerifier:
             for batch in scanner:
                 last_offset = self._walked(batch, segment.path, continuity, checks, last_offset)
             stop = scanner.stop or StopReason.END
+            if stop is not StopReason.END:
+                self._missing.damaged()
             report.findings += [
                 tail_or_damage(source, finding, stop, last_offset + 1, has_later=next_base is not None).in_file(
                     segment.path
@@ -168,6 +175,7 @@ class _PartitionVerifier:
         self.report.batches += 1
         if self.on_read is not None:
             self.on_read(batch.size)
+        self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
         self.report.findings += [finding.in_file(file) for finding in continuity.check(batch)]
         for check in checks:
             check.batch(batch, last_offset)
@@ -190,6 +198,7 @@ class _PartitionVerifier:
         self.report.batches += len(run)
         if self.on_read is not None:
             self.on_read(run.end - int(run.positions[0]))
+        self._missing.run(run)
         for check in checks:
             check.run(run, last_offset)
         last_offsets = run.last_offsets

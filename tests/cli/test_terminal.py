@@ -13,11 +13,10 @@ from every_byte import Originals
 from fixture_data import recovery_case
 from kafkalog.recovery.journal import JOURNAL, MANIFEST
 from recovery_settings import given
-from terminal import on_a_terminal
+from terminal import interrupted_at, on_a_terminal
 from trees import stamps
 
 CASE = recovery_case("random_mix/025")
-INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
 SLOWLY = """
 import kafkalog.recovery.workers as workers
 told = workers.Workers._tell
@@ -32,23 +31,6 @@ def settings() -> list[str]:
     options = given(CASE)
     config = [word for name, value in options["config"].items() for word in ("--config", f"{name}={value}")]
     return [*config, "--at", str(options["at"])]
-
-
-def interrupted_at(what: str) -> str:
-    """Python that presses Ctrl-C when a function is called."""
-    module, _, name = what.rpartition(".")
-    owner, _, method = name.partition(":")
-    target = f"getattr(module, {owner!r})" if method else "module"
-    return f"""
-import importlib
-module = importlib.import_module({module!r})
-target, name = {target}, {method or owner!r}
-before = getattr(target, name)
-def pressed(*arguments, **named):
-    {INTERRUPT}
-    return before(*arguments, **named)
-setattr(target, name, pressed)
-"""
 
 
 @pytest.fixture

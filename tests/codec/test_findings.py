@@ -96,6 +96,7 @@ ELSEWHERE = {
     FindingCode.TXN_INDEX_MISMATCH: "recovery/test_verify.py",
     FindingCode.LEADER_EPOCH_MISMATCH: "recovery/test_verify.py",
     FindingCode.MAX_TIMESTAMP_MISMATCH: "recovery/test_verify.py",
+    FindingCode.SEGMENT_MISSING: "recovery/test_missing_segments.py",
     FindingCode.FOREIGN_FILE: "recovery/test_verify.py",
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",

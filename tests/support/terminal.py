@@ -11,11 +11,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Seen", "on_a_terminal"]
+__all__ = ["CTRL_C", "Seen", "interrupted_at", "on_a_terminal"]
 
+CTRL_C = b"\x03"
+_SILENCE_SECONDS = 2.0
+_MOST_SILENCE_SECONDS = 60.0
+_INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
 _PROGRAM = """
-import os, signal, sys, time
+import fcntl, os, signal, sys, termios, time
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 import kafkalog.cli.progress as progress
 progress._PATIENCE_SECONDS = 0.0
 progress._REFRESH_SECONDS = 0.0
@@ -37,6 +42,23 @@ class Seen:
         return [line.rstrip() for line in re.split(r"[\r\n]+", self.text) if line.strip()]
 
 
+def interrupted_at(what: str) -> str:
+    """Python that presses Ctrl-C when a function is called."""
+    module, _, name = what.rpartition(".")
+    owner, _, method = name.partition(":")
+    target = f"getattr(module, {owner!r})" if method else "module"
+    return f"""
+import importlib
+module = importlib.import_module({module!r})
+target, name = {target}, {method or owner!r}
+before = getattr(target, name)
+def pressed(*arguments, **named):
+    {_INTERRUPT}
+    return before(*arguments, **named)
+setattr(target, name, pressed)
+"""
+
+
 def on_a_terminal(*words: str | Path, answer: bytes = b"", setup: str = "", columns: int = 160) -> Seen:
     """Run a command line with a terminal as input, output and error; `answer` is typed when a question stands there.
 
@@ -50,9 +72,14 @@ def on_a_terminal(*words: str | Path, answer: bytes = b"", setup: str = "", colu
         stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
     )  # fmt: skip
     os.close(slave)
-    seen = b""
+    seen, pressed, silent = b"", False, 0.0
     while True:
-        ready, _, _ = select.select([master], [], [], 60)
+        ready, _, _ = select.select([master], [], [], _SILENCE_SECONDS)
+        silent = 0.0 if ready else silent + _SILENCE_SECONDS
+        if not ready and silent < _MOST_SILENCE_SECONDS:
+            if pressed:  # between two looks of Python's at signals; a person presses it again
+                os.write(master, CTRL_C)
+            continue
         try:
             data = os.read(master, 65536) if ready else b""
         except OSError:  # the other side is closed
@@ -62,6 +89,7 @@ def on_a_terminal(*words: str | Path, answer: bytes = b"", setup: str = "", colu
         seen += data
         if answer and b"[y/N]" in seen:
             os.write(master, answer)
+            pressed = answer == CTRL_C
             answer = b""
     os.close(master)
     return Seen(_ESCAPES.sub("", seen.decode("utf-8", "replace")), process.wait(60))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.cli.plan_text import print_plan
@@ -63,7 +64,7 @@ def rebuild_command(path: str, config: tuple[str, ...], at: int | None, yes: boo
     """
     if not yes:
         raise RecoveryRefused("nothing was changed: add --yes to act", reason="confirm")
-    with RecoveryProgress("rebuilding") as progress:
+    with interruptible([path], None), RecoveryProgress("rebuilding") as progress:
         result = rebuild_indexes(
             path, config=parse_settings(config), at=at, jobs=job_count(None), on_progress=progress.update
         )

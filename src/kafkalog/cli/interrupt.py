@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -11,6 +12,9 @@ from kafkalog.codec.errors import KafkaLogError
 
 __all__ = ["Interrupted", "interruptible"]
 
+Documents = Mapping[str, str | None]
+"""run id -> the name of its document, which says how far it is; None without one"""
+
 
 class Interrupted(KeyboardInterrupt):
     """An interrupt with the sentence that says where things stand."""
@@ -18,7 +22,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Turn an interrupt into one that says what was changed in the log directories of `paths`."""
+    """Turn an interrupt into one that says what was changed in the log directories of `paths`, and of their runs."""
     before = {path: _runs(path, quarantine) for path in paths}
     try:
         yield
@@ -27,27 +31,53 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
         raise Interrupted("; ".join(["interrupted", *(said or ["nothing was changed"])])) from None
 
 
-def _told(path: str, before: dict[str, bool], now: dict[str, bool]) -> list[str]:
-    found = []
-    for run, unfinished in now.items():
-        if unfinished:
-            found.append(
-                f"run {run} on {path} has begun and is not finished: kafkalog recover {path} completes it, "
-                f"kafkalog undo {path} --run {run} takes it back, and no broker should start on it before"
-            )
-        elif before.get(run) is not False:
-            found.append(f"run {run} on {path} is finished; kafkalog undo {path} --run {run} takes it back")
-    return found
+def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
+    from kafkalog.recovery.journal import JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
+
+    for run, document in now.items():
+        is_new = before.get(run) != document
+        match document:
+            case _ if document == JOURNAL:
+                yield (
+                    f"run {run} on {path} has begun and is not finished: kafkalog recover {path} completes it, "
+                    f"kafkalog undo {path} --run {run} takes it back, and no broker should start on it before"
+                )
+            case _ if document == UNDOING:
+                yield (
+                    f"run {run} on {path} is being undone and that is not finished: kafkalog undo {path} --run {run} "
+                    "completes it, and no broker should start on it before"
+                )
+            case _ if document == PURGING:
+                yield (
+                    f"what run {run} on {path} kept is removed in part, and it can no longer be undone: kafkalog runs "
+                    f"{path} --purge {run} removes the rest"
+                )
+            case _ if document == MANIFEST and is_new:
+                yield f"run {run} on {path} is finished; kafkalog undo {path} --run {run} takes it back"
+            case _ if document == UNDONE and is_new:
+                yield f"run {run} on {path} is undone; there is nothing more to do"
+            case None if before.get(run) == PURGING:
+                yield f"run {run} on {path} is purged but for an empty directory"
+    for run in before:
+        if run not in now:
+            yield f"run {run} on {path} is gone for good"
 
 
-def _runs(path: str, quarantine: str | None) -> dict[str, bool]:
-    """Run id -> not finished; nothing where none can be looked at."""
-    from kafkalog.recovery.quarantine import Runs
-    from kafkalog.recovery.run import log_directory_of
+def _runs(path: str, quarantine: str | None) -> Documents:
+    """All that is kept for a log directory; nothing where none can be looked at."""
+    from kafkalog.recovery.history import root_of_runs
+    from kafkalog.recovery.journal import PURGING, UNDONE
+    from kafkalog.recovery.quarantine import Runs, document_of, run_ids_in
 
     try:
-        runs = Runs(log_directory_of(path), quarantine)
-        unfinished = {run.run_id for run in runs.unfinished()}
-        return {run.run_id: run.run_id in unfinished for run in runs.all()}
+        runs = Runs(root_of_runs(path), quarantine)
+        ours = {run.directory for run in runs.all()}
+        return {
+            run: document
+            for place in runs.places
+            for run in run_ids_in(place)
+            for document in [document_of(place, run)]
+            if place == runs.default or os.path.join(place, run) in ours or document in (None, PURGING, UNDONE)
+        }
     except (KafkaLogError, OSError):
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
@@ -20,7 +21,9 @@ from kafkalog.log.behind_damage import BehindDamage, behind_first_damage, with_w
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.deleted import deleted_segments
 from kafkalog.log.files import unreadable
+from kafkalog.log.missing import MissingOffsets
 from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command"]
@@ -103,12 +106,25 @@ def _summary(partition: Partition, log_dir: LogDir | None, progress: ByteProgres
     if damage is not None:
         finding, behind = damage
         findings[findings.index(finding)] = with_what_is_behind(finding, behind)
+    findings += missing_from(partition, _missing(segments))
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
         key = (partition.name.topic, partition.name.partition)
         end = max((each.next_offset for each in segments), default=partition.log_start_offset)
         start = log_dir.log_start_offsets.get(key, 0)
         findings += checkpoint_findings(partition, end, start, log_dir.high_watermarks.get(key))
     return _PartitionSummary(partition, segments, tuple(findings), behind)
+
+
+def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
+    missing = MissingOffsets()
+    following: list[int | None] = [each.segment.base_offset for each in segments[1:]]
+    for each, next_base in zip(segments, [*following, None], strict=False):
+        missing.segment(each.segment.base_offset, next_base)
+        if each.first_offset is not None and each.last_offset is not None:
+            missing.batches(each.first_offset, each.last_offset, has_gaps=each.has_gaps)
+        if each.stop is not StopReason.END:
+            missing.damaged()
+    return missing.found
 
 
 def _segment_object(summary: SegmentSummary, behind: BehindDamage) -> dict[str, object]:

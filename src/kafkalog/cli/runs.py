@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
 from kafkalog.codec.errors import RecoveryRefused, UsageError
@@ -117,7 +118,7 @@ def _purge(
                 "nothing was removed: this is no terminal to ask on; add --yes to act", reason="confirm"
             )
         if not click.confirm("Remove all of this for good?", default=False):
-            return Outcome.REFUSED
+            raise RecoveryRefused("nothing was removed", reason="confirm")
     results = [
         purge(path, [run.run_id for run in found], quarantine=quarantine) if found else PurgeResult(root, ())
         for path, root, found, _left in chosen
@@ -159,5 +160,6 @@ def command(
     Exit code 1 if a run is cut short or cannot be read, 2 if something was purged, 3 if it declined.
     """
     if run_ids or days is not None:
-        return _purge(paths, run_ids, days, quarantine, yes, as_json)
+        with interruptible(paths, quarantine):
+            return _purge(paths, run_ids, days, quarantine, yes, as_json)
     return _show(paths, quarantine, as_json)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
 from kafkalog.cli.settings import parse_settings
@@ -14,7 +15,8 @@ from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery import Remains, Undeletion, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
-from kafkalog.recovery.undeletion import PutBack
+from kafkalog.recovery.taking_out import TakenOut
+from kafkalog.recovery.undeletion import PutBack, UndeleteResult
 
 __all__ = ["command"]
 
@@ -74,10 +76,34 @@ def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]
     return [escape_controls(line) for line in lines]
 
 
-def _confirm(made: Undeletion, topic: str) -> bool:
+def _confirm(made: Undeletion, topic: str) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RecoveryRefused("nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm")
-    return click.confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?", default=False)
+    if not click.confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?", default=False):
+        raise RecoveryRefused("nothing was changed", reason="confirm")
+
+
+def _show_taken(taken: TakenOut, as_json: bool) -> None:
+    if as_json:
+        print_json(taken.as_dict())
+        return
+    _print(
+        f"written into {escape_controls(taken.target)}",
+        *_told(taken.put_back, taken.left, ()),
+        *(
+            f"{escape_controls(name)}: offsets {first} to {last} are lost to damage"
+            for name, spans in taken.lost.items()
+            for first, last in spans
+        ),
+    )
+
+
+def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
+    if as_json:
+        print_json(result.as_dict())
+        return
+    root = escape_controls(result.done.root)
+    _print(f"put back in {root}: run {result.run_id}", f"to take it back: kafkalog undo {root} --run {result.run_id}")
 
 
 @click.command(name="undelete")
@@ -128,40 +154,30 @@ def command(
         if topic is None and (into is not None or as_topic is not None or source is not None or topic_id is not None):
             raise UsageError("name the topic that is to be put back with --topic")
         return _list(path, topic, numbers, quarantine, as_json)
+    if hold and into is not None:
+        raise UsageError("--hold and --into do not go together")
     settings = parse_settings(config)
-    if into is not None:
-        if hold:
-            raise UsageError("--hold and --into do not go together")
-        taken = undelete_into(
-            path, into, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
-            config=settings, at=at, quarantine=quarantine,
-        )  # fmt: skip
-        if as_json:
-            print_json(taken.as_dict())
-        else:
-            _print(f"written into {escape_controls(taken.target)}", *_told(taken.put_back, taken.left, ()),
-                   *(f"{escape_controls(name)}: offsets {first} to {last} are lost to damage"
-                     for name, spans in taken.lost.items() for first, last in spans))  # fmt: skip
-        return Outcome.CHANGED
-    made = None
-    if not yes or not as_json:
-        made = plan_undelete(
+    with interruptible([path], quarantine):
+        if into is not None:
+            taken = undelete_into(
+                path, into, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
+                config=settings, at=at, quarantine=quarantine,
+            )  # fmt: skip
+            _show_taken(taken, as_json)
+            return Outcome.CHANGED
+        made = None
+        if not yes or not as_json:
+            made = plan_undelete(
+                path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+                at=at, hold=hold,
+            )  # fmt: skip
+            if not as_json:
+                _print(*_told(made.put_back, made.left, made.notes))
+            if not yes:
+                _confirm(made, topic)
+        result = undelete(
             path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-            at=at, hold=hold,
+            at=at, hold=hold, quarantine=quarantine, expected=made,
         )  # fmt: skip
-        if not as_json:
-            _print(*_told(made.put_back, made.left, made.notes))
-        if not yes and not _confirm(made, topic):
-            return Outcome.REFUSED
-    result = undelete(
-        path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings, at=at,
-        hold=hold, quarantine=quarantine, expected=made,
-    )  # fmt: skip
-    if as_json:
-        print_json(result.as_dict())
-    else:
-        root = escape_controls(result.done.root)
-        _print(
-            f"put back in {root}: run {result.run_id}", f"to take it back: kafkalog undo {root} --run {result.run_id}"
-        )
+        _show_put_back(result, as_json)
     return Outcome.CHANGED

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.codec.errors import RecoveryRefused
@@ -25,17 +26,20 @@ def command(path: str, run_id: str | None, quarantine: str | None, yes: bool, as
 
     Declines if a file was changed since.  Exit code 2 when done, 3 if it declined.
     """
-    if not yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise RecoveryRefused("nothing was changed: this is no terminal to ask on; add --yes to act")
-        if not click.confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?", default=False):
-            return Outcome.REFUSED
-    result = undo(path, run_id, quarantine=quarantine)
-    if as_json:
-        print_json(result.as_dict())
-    else:
-        with LineWriter() as writer:
-            writer.write(
-                f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files put back"
-            )
+    with interruptible([path], quarantine):
+        if not yes:
+            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                raise RecoveryRefused(
+                    "nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm"
+                )
+            if not click.confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?", default=False):
+                raise RecoveryRefused("nothing was changed", reason="confirm")
+        result = undo(path, run_id, quarantine=quarantine)
+        if as_json:
+            print_json(result.as_dict())
+        else:
+            with LineWriter() as writer:
+                writer.write(
+                    f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files put back"
+                )
     return Outcome.CHANGED

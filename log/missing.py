@@ -1,0 +1,75 @@
+"""Offsets that are missing between the segments of a log: a segment is gone, or the end of one.
+
+A broker begins a segment where the one before it ends (`LocalLog.roll`), and only compaction ever takes offsets out of
+the middle of a log (`Cleaner`).  Compaction leaves gaps inside of segments too, so where there is one, a gap between
+two segments proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.legacy import first_offset
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderRun
+    from kafkalog.codec.fast.runs import BatchRun
+
+__all__ = ["MissingOffsets", "first_offset_of"]
+
+
+def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
+    """The offset of the first record, which old wrappers do not say in their header; the last one if it is hidden."""
+    header = batch.header
+    if isinstance(header, BatchHeader):
+        return header.base_offset
+    try:
+        return first_offset(batch, limits, PLAIN)
+    except FormatError:
+        return header.last_offset
+
+
+class MissingOffsets:
+    """Told of segments and their sound batches in the order of the log."""
+
+    def __init__(self) -> None:
+        self._next_offset = 0
+        """behind the offsets so far"""
+        self._next_base: int | None = None
+        self._has_batches = self._has_gaps = self._has_damage = self._is_hurt = False
+        self._between: list[tuple[int, int]] = []
+
+    @property
+    def found(self) -> list[tuple[int, int]]:
+        """First and last offset of what is missing between two segments; nothing where there are other gaps."""
+        return [] if self._has_gaps else list(self._between)
+
+    def segment(self, base: int, next_base: int | None) -> None:
+        """A segment begins, behind which another one begins at `next_base`."""
+        if self._has_batches and base > self._next_offset and not self._is_hurt:
+            self._between.append((self._next_offset, base - 1))
+        self._is_hurt = False
+        self._next_base = next_base
+        self._next_offset = max(self._next_offset, base)
+
+    def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
+        """One batch, or several with or without offsets missing between them."""
+        is_behind = self._has_batches and first > self._next_offset
+        self._has_gaps = self._has_gaps or has_gaps or (is_behind and not self._has_damage)
+        self._has_batches = True
+        end = last + 1 if self._next_base is None else min(last + 1, self._next_base)
+        if first < end:  # else an offset that was damaged: what follows is lower
+            self._next_offset = max(self._next_offset, end)
+
+    def run(self, run: HeaderRun | BatchRun) -> None:
+        """Many v2 batches, their offsets increasing."""
+        first, last = run["base_offset"], run.last_offsets
+        self.batches(int(first[0]), int(last[-1]), has_gaps=bool((first[1:] != last[:-1] + 1).any()))
+
+    def damaged(self) -> None:
+        """Bytes of this segment cannot be read: what is missing from here on may have been in them."""
+        self._has_damage = self._is_hurt = True

@@ -1,0 +1,164 @@
+"""A segment that is gone from the middle of a log is found by every command alike; compaction is not taken for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import STOPPED, brokers, own_copy
+from command import kafkalog
+from kafkalog.codec.findings import FindingCode
+from kafkalog.log import open_all
+from kafkalog.log.missing import MissingOffsets
+from kafkalog.recovery import plan
+from kafkalog.recovery.topic_facts import read_topic_facts
+from kafkalog.recovery.verify import verify
+from kafkalog.spark.contents_files import finding_places, finding_rows
+
+Found = list[tuple[str, str, str, int | None]]
+CODE = FindingCode.SEGMENT_MISSING
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+
+
+def remove(directory: Path, number: int) -> tuple[int, int]:
+    """Take a segment away; the offsets that go."""
+    logs = sorted(directory.glob("*.log"))
+    for path in directory.glob(f"{logs[number].stem}.*"):
+        path.unlink()
+    return int(logs[number].stem), int(logs[number + 1].stem) - 1
+
+
+def answers(root: Path) -> dict[str, Found]:
+    """What each command says of it."""
+
+    def of(rows: list[dict[str, object]]) -> Found:
+        return [(str(each["severity"]), str(root / str(each["file"])), str(each["detail"]), each["offset"])  # type: ignore[misc]
+                for each in rows if each["code"] == CODE]  # fmt: skip
+
+    deep, shallow = (verify(root, deep=deep) for deep in (True, False))
+    places = finding_places(open_all(root))
+    return {
+        "ls": of(kafkalog("ls", "--json", root).objects[0]["findings"]),
+        "verify": of([each.as_dict() for each in deep.findings]),
+        "verify --shallow": of([each.as_dict() for each in shallow.findings]),
+        "plan": of([each.as_dict() for each in plan(root).findings]),
+        "spark": of([row for place in places for row in finding_rows(place)]),
+    }
+
+
+@pytest.mark.parametrize("name", ["orders-23-0", "stock-41-0", "sessions-20-0"])
+def test_every_command_says_the_same(name: str, root: Path) -> None:
+    first, last = remove(root / name, 1)
+    found = answers(root)
+    (row,) = found["verify"]
+    severity, file, detail, offset = row
+    assert (severity, offset) == ("warning", first)
+    assert file == str(root / name / f"{last + 1:020d}.log")
+    assert f"offsets {first} to {last} are not there" in detail
+    assert found == {key: [row] for key in found}
+    for command in ("ls", "verify", "plan"):
+        finished = kafkalog(command, root)
+        assert finished.code == 1
+        assert str(CODE) in finished.out + finished.err
+
+
+def test_the_end_of_a_segment_counts_as_well(root: Path) -> None:
+    log = sorted((root / "stock-41-0").glob("*.log"))[1]
+    data = log.read_bytes()
+    position = 0
+    while position + 12 + int.from_bytes(data[position + 8 : position + 12], "big") < len(data):
+        last, position = position, position + 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    assert position > 0
+    log.write_bytes(data[:position])
+    (row,) = answers(root)["verify"]
+    assert row[3] == int.from_bytes(data[position : position + 8], "big")
+    assert last < position
+    found = answers(root)
+    assert found == {key: [row] for key in found}
+
+
+def test_what_is_below_the_log_start_is_not_missing(root: Path) -> None:
+    _first, last = remove(root / "stock-41-0", 1)
+    (root / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {last + 1}\n")
+    found = answers(root)
+    assert found == {key: [] for key in found}
+
+
+def test_the_clusters_word_counts(tmp_path: Path) -> None:
+    """A compacted topic whose log has no gap but the one between two segments; known by its policy, or by its name."""
+    source = brokers("4.1.1/segments")[0] / "orders-23-0"
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "broker")
+    assert read_topic_facts([str(root)]).is_compacted("trades-4")
+    for name in ("trades-4-0", "__consumer_offsets-7", "unknown-0"):
+        shutil.rmtree(root / name, ignore_errors=True)
+        shutil.copytree(source, root / name)
+        remove(root / name, 1)
+    (root / "replication-offset-checkpoint").unlink()
+    found = answers(root)
+    assert [Path(file).parent.name for _severity, file, _detail, _offset in found["verify"]] == ["unknown-0"]
+    assert found == dict.fromkeys(found, found["verify"])
+    lost = {each.name for each in plan(root).partitions if plan(root).choice.own_by_partition[each.name].records_lost}
+    assert not lost & {"trades-4-0", "__consumer_offsets-7"}
+    shutil.rmtree(root / "__cluster_metadata-0")
+    assert [Path(file).parent.name for _severity, file, _detail, _offset in answers(root)["verify"]] == [
+        "trades-4-0", "unknown-0",
+    ]  # fmt: skip
+
+
+def test_no_broker_that_stopped_in_order_has_it(tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    """Every recorded directory, compacted topics among them, also where no metadata says that they are."""
+    for case in STOPPED:
+        for broker in brokers(f"{case.version}/{case.name}"):
+            for without in (False, True):
+                root = broker
+                if without:
+                    if not (broker / "__cluster_metadata-0").exists():
+                        continue
+                    root = own_copy(broker, tmp_path / "alone" / "broker")
+                    shutil.rmtree(root / "__cluster_metadata-0")
+                found = [each for each in verify(root, deep=False).findings if each.code is CODE]
+                assert found == [], (case.name, [str(each) for each in found])
+                compared("directories without a segment missing", 1)
+                if without:
+                    shutil.rmtree(root)
+
+
+def test_gaps_and_damage() -> None:
+    """Segments 0 to 9 and 20 to 29; then with a gap inside, with damage at the end, and with damage inside."""
+
+    def found(*told: Callable[[MissingOffsets], None]) -> list[tuple[int, int]]:
+        missing = MissingOffsets()
+        for each in told:
+            each(missing)
+        return missing.found
+
+    def segment(base: int, next_base: int | None = None) -> Callable[[MissingOffsets], None]:
+        return lambda missing: missing.segment(base, next_base)
+
+    def batches(first: int, last: int) -> Callable[[MissingOffsets], None]:
+        return lambda missing: missing.batches(first, last)
+
+    begin, middle, end = [segment(0, 20), batches(0, 4)], [batches(5, 9)], [segment(20), batches(20, 29)]
+    assert found(*begin, *middle, *end) == [(10, 19)]
+    assert found(*begin, batches(6, 9), *end) == []
+    assert found(*begin, *middle, segment(20), batches(21, 29)) == []
+    assert found(*begin, *middle, MissingOffsets.damaged, *end) == []
+    assert found(segment(0, 7), batches(3, 6), segment(7), batches(7, 9)) == []  # records below were deleted
+    assert found(segment(0, 7), segment(7), batches(7, 9)) == []
+    assert found(*begin, MissingOffsets.damaged, segment(20, 40), batches(20, 29), segment(40)) == [(30, 39)]
+
+
+def test_old_formats_and_wrappers(tmp_path: Path) -> None:
+    root = own_copy(brokers("0.10.2.2/segments")[0], tmp_path / "broker")
+    (name,) = [path.name for path in root.iterdir() if path.is_dir() and len([*path.glob("*.log")]) > 2][:1]
+    first, _last = remove(root / name, 1)
+    found = answers(root)
+    assert [offset for _severity, _file, _detail, offset in found["verify"]] == [first]
+    assert found == dict.fromkeys(found, found["verify"])
