@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.model import (
     CODEC_MASK,
     NO_PARTITION_LEADER_EPOCH,
@@ -20,7 +21,7 @@ from kafkalog.codec.model import (
 )
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "header_findings"]
 
@@ -28,7 +29,6 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""
 MAGICS = frozenset({0, 1, 2})
 _LAST_LEGACY_CODEC = Codec.LZ4
-_BATCH_MAGIC = 2
 
 
 def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ class Continuity:
         """
         first, last = run["base_offset"], run.last_offsets
         deltas, counts, epochs = run["last_offset_delta"], run["records_count"], run["partition_leader_epoch"]
-        fine = (run["magic"] == _BATCH_MAGIC) & (run["attributes"] & CODEC_MASK <= Codec.ZSTD)
+        fine = (run["magic"] == BATCH_MAGIC) & (run["attributes"] & CODEC_MASK <= Codec.ZSTD)
         fine &= (first >= 0) & (deltas >= 0)
         fine &= (counts >= 0) & (counts <= deltas + 1) & (last >= first)
         if self._base is not None:

@@ -191,7 +191,7 @@ class Partition:
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
 
-        `columns` are names of `kafkalog.codec.fast.schema.TYPES`, by default those of Spark's Kafka source with
+        `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
         one.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended there
         and ends the stream, as it ends a consumer's reading.

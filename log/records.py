@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.fast.runs import BatchRun
+    from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.log.partition import Partition
 
 __all__ = ["ISOLATION_LEVELS", "RecordReader"]
@@ -148,7 +148,7 @@ class RecordReader:
     ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
         import numpy as np
 
-        from kafkalog.codec.fast.stretch_kernel import ordinary
+        from kafkalog.codec.kernels.select_batches import ordinary
 
         flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
         high = NO_END if end is None else end

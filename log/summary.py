@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.fast.choice import first_batch_bytes, headers_are_worth_it
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, StopReason
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -23,15 +22,17 @@ from kafkalog.codec.model import (
     TimestampType,
     codec_label,
 )
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
+from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import judged, resumed_behind_tail
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.runs import BatchRun, RunScanner
 
 __all__ = ["SegmentSummary", "summarize"]
 
@@ -129,7 +130,7 @@ def summarize(
 def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return Scanner(source, limits=limits)
-    from kafkalog.codec.fast.runs import RunScanner
+    from kafkalog.codec.headers.runs import RunScanner
 
     return RunScanner(source, limits=limits)
 

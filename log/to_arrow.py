@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
-from kafkalog.codec.fast.choice import kernel_is_worth_it
-from kafkalog.codec.fast.schema import record_schema
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.codec.scan import MAGIC_POSITION
+from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.records import ISOLATION_LEVELS, READ_COMMITTED
 from kafkalog.log.segment import Segment
 from kafkalog.log.slices import Damage, Slice, SliceReader
-from kafkalog.log.spans import BATCH_MAGIC, Span, spans
+from kafkalog.log.spans import Span, spans
 
 if TYPE_CHECKING:
     from kafkalog.log.partition import Partition
