@@ -16,6 +16,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.batch_filter import BatchFilter
+from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import BatchReader
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafkalog.codec.headers.runs import BatchRun
-    from kafkalog.log.partition import Partition
 
 __all__ = ["ISOLATION_LEVELS", "RecordReader"]
 
@@ -54,7 +54,7 @@ class RecordReader:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: ReadablePartition,
         *,
         start_offset: int | None = None,
         end_offset: int | None = None,

@@ -194,10 +194,12 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
     With `gaps` offsets may be missing inside of a piece, or before it.  Where one batch after the other has findings,
     batches are given one by one for a while.
     """
+    from kafkalog.codec.headers.continuity import sound_prefix
+
     number, size, singly = 0, _MANY, 1
     while number < len(run):
         part = run.part(number, min(number + size, len(run)))
-        count = continuity.sound_prefix(part, gaps=gaps)
+        count = sound_prefix(continuity, part, gaps=gaps)
         if count:
             yield part.part(0, count)
         number += count
