@@ -23,9 +23,8 @@ from support.corpora import START_MS, Shape, partition
 from support.machine import machine
 
 import kafkalog
-from kafkalog.codec import Codec
+from kafkalog.codec import Codec, thresholds
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.fast import choice
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log import open_partition
@@ -300,9 +299,9 @@ def main() -> None:
     arguments = parser.parse_args()
     peers.use_cpu_time = arguments.cpu
     rounds = 1 if arguments.quick else arguments.rounds
-    choice.ENOUGH_BATCHES = 0  # everybody is warm, so that what loading takes does not count
+    thresholds.ENOUGH_BATCHES = 0  # everybody is warm, so that what loading takes does not count
     if arguments.quick:
-        choice.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
+        thresholds.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
     with peers.Java() as java, tempfile.TemporaryDirectory() as scratch:
         if java.why_not is not None:
             print(f"Java is not measured: {java.why_not}")

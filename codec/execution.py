@@ -1,6 +1,6 @@
 """What an execution of the declarations offers: one header, or the records of one batch.
 
-There are several (`reference` runs the Construct trees, `fast` runs what is derived from them) and every caller may
+There are two (`reference` runs the Construct trees, `plain` runs what is derived from them) and every caller may
 choose.  They must agree on every input, on values, fault and position.
 """
 

@@ -17,6 +17,7 @@ from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batc
 __all__ = [
     "BATCH",
     "LOG_OVERHEAD",
+    "MICROSECONDS",
     "NO_OFFSET",
     "NO_PARTITION_LEADER_EPOCH",
     "NO_PRODUCER_EPOCH",
@@ -41,6 +42,8 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+MICROSECONDS = 1000
+"""How many there are in a millisecond: Kafka's timestamps are milliseconds, those of columns microseconds."""
 NO_PARTITION_LEADER_EPOCH = -1
 NO_OFFSET = -1
 

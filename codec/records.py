@@ -13,7 +13,6 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.legacy import read_legacy
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -28,6 +27,7 @@ from kafkalog.codec.model import (
     TimestampType,
     increment_sequence,
 )
+from kafkalog.codec.plain import PLAIN
 
 __all__ = [
     "DecodedBatch",

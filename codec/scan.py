@@ -14,26 +14,25 @@ from dataclasses import dataclass
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import (
+    BATCH_CRC_START,
+    LEGACY_CRC_START,
+    MAGIC_END,
+    MAGIC_POSITION,
+    SMALLEST_MESSAGE,
+    entry_size,
+)
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, AnyHeader, RecordBatch
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
 
 __all__ = ["ScanResult", "Scanner", "scan"]
 
-MAGIC_POSITION = BATCH.position("magic")
-MAGIC_END = BATCH.end("magic")
-"""A header can be looked at only where more bytes than this are left."""
-BATCH_CRC_START = BATCH.end("crc")
-LEGACY_CRC_START = MESSAGE_V0.end("crc")
-SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + 8
-"""Bytes behind the size field in the smallest v0 message: its header and two lengths."""
-
 _GLANCE = 64
 """Bytes that tell a tail of zeros from anything else most of the time."""
-_UNPACK_SIZE = LOG_OVERHEAD.reader("size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +92,10 @@ class Scanner:
         if len(start) < MAGIC_END:
             self._tail(position, FindingCode.TORN_TAIL, "the file became shorter while it was read")
             return None
-        length = _UNPACK_SIZE(start, 0)
-        if length < SMALLEST_MESSAGE:
-            self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a size field of {length}")
+        size = entry_size(start, 0)
+        if size < LOG_OVERHEAD.size + SMALLEST_MESSAGE:
+            self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a size field of {size - LOG_OVERHEAD.size}")
             return None
-        size = length + LOG_OVERHEAD.size
         if size > left:
             self._tail(position, FindingCode.TORN_TAIL, f"a batch of {size} bytes with {left} bytes left")
             return None

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.fast.legacy_runs import MessageRun
-    from kafkalog.codec.fast.runs import BatchRun
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["BatchFilter", "Codecs", "ProducerIds", "batch_filter"]
 
@@ -52,7 +52,7 @@ class BatchFilter:
         """The same for each batch of a run."""
         import numpy as np
 
-        from kafkalog.codec.fast.runs import BatchRun
+        from kafkalog.codec.headers.runs import BatchRun
 
         attributes = run["attributes"]
         chosen = np.ones(len(run), np.bool_)

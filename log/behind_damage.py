@@ -20,7 +20,7 @@ from kafkalog.log.segment import Segment
 from kafkalog.log.walk import BatchReader
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["BehindDamage", "behind_damage", "behind_first_damage", "with_what_is_behind"]
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalog.codec.arguments import checked
+from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.fast.schema import TYPES
 from kafkalog.codec.model import Codec
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.codec.scan import scan

@@ -15,7 +15,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scan import Scanner, scan
-from kafkalog.log.partition import Partition
+from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment
 
 __all__ = ["Chunk", "OffsetOutOfRangeError", "fetch"]
@@ -62,7 +62,7 @@ class Chunk:
 
 
 def fetch(
-    partition: Partition,
+    partition: ReadablePartition,
     offset: int,
     max_bytes: int = MIB,
     *,

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.plain import PLAIN
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
-    from kafkalog.codec.fast.runs import BatchRun
+    from kafkalog.codec.headers.runs import BatchRun
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["MissingOffsets", "first_offset_of"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.partition import Partition
+from kafkalog.log.readable import ReadablePartition
 
 __all__ = ["EARLIEST", "LATEST", "offsets_before"]
 
@@ -18,7 +18,12 @@ EARLIEST = -2
 
 
 def offsets_before(
-    partition: Partition, timestamp: int, max_count: int, *, end_offset: int | None = None, now_ms: int | None = None
+    partition: ReadablePartition,
+    timestamp: int,
+    max_count: int,
+    *,
+    end_offset: int | None = None,
+    now_ms: int | None = None,
 ) -> list[int]:
     """At most `max_count` offsets, descending, at which segments begin that were changed by `timestamp` (ms).
 

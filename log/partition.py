@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.arguments import checked, needed
 from kafkalog.codec.errors import FormatError, UsageError
@@ -37,6 +37,7 @@ from kafkalog.codec.text import (
     decode_partition_metadata,
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
+from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import (
     Entry,
     NotRegularFileError,
@@ -49,6 +50,8 @@ from kafkalog.log.files import (
     status_of,
     what_it_is,
 )
+from kafkalog.log.offsets import offsets_before
+from kafkalog.log.readable import OffsetAndTimestamp
 from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import Transactions, TransactionTracker
@@ -57,20 +60,10 @@ from kafkalog.log.walk import BatchReader
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkalog.log.fetch import Chunk
-
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state", "remote_log_snapshot"})
 _UNFINISHED = (".tmp", ".part", ".deleted", ".cleaned", ".swap")
-
-
-class OffsetAndTimestamp(NamedTuple):
-    """Answer of a lookup by time; `timestamp` in ms, `leader_epoch` -1 where it is unknown."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
 
 
 @dataclass(frozen=True)
@@ -191,7 +184,7 @@ class Partition:
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
 
-        `columns` are names of `kafkalog.codec.fast.schema.TYPES`, by default those of Spark's Kafka source with
+        `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
         one.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended there
         and ends the stream, as it ends a consumer's reading.
@@ -275,15 +268,11 @@ class Partition:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
         """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
-        from kafkalog.log.fetch import fetch
-
         return fetch(self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, limits=limits)
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
-        from kafkalog.log.offsets import offsets_before
-
         return offsets_before(self, timestamp, max_count)
 
     @checked

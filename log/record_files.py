@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from kafkalog.codec.arguments import checked
+from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.fast.schema import TYPES
 from kafkalog.codec.limits import MIB
 from kafkalog.log.files import PathLike
 

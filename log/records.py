@@ -16,6 +16,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.batch_filter import BatchFilter
+from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import BatchReader
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.fast.runs import BatchRun
-    from kafkalog.log.partition import Partition
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["ISOLATION_LEVELS", "RecordReader"]
 
@@ -54,7 +54,7 @@ class RecordReader:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: ReadablePartition,
         *,
         start_offset: int | None = None,
         end_offset: int | None = None,
@@ -148,7 +148,7 @@ class RecordReader:
     ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
         import numpy as np
 
-        from kafkalog.codec.fast.stretch_kernel import ordinary
+        from kafkalog.codec.kernels.select_batches import ordinary
 
         flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
         high = NO_END if end is None else end

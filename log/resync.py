@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from heapq import merge
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, AnyHeader, BatchHeader, RecordBatch
-from kafkalog.codec.scan import MAGIC_POSITION, SMALLEST_MESSAGE, Scanner
+from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, Window, next_data
 
 __all__ = ["NO_OFFSET_LIMIT", "TAILS", "Expected", "Resync", "judged", "resumed_behind_tail"]
@@ -36,7 +37,6 @@ _V2 = 2
 _FEW_OFFSETS = 1 << 16
 _MAGIC_BYTE = b"\x02"
 _PIECE = 1 << 20
-_SIZE = LOG_OVERHEAD.reader("size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ class Resync:
         source = self._source
         head = self._window.view(damaged_at, LOG_OVERHEAD.size)
         if len(head) == LOG_OVERHEAD.size:
-            length = _SIZE(head, 0)
-            behind = damaged_at + LOG_OVERHEAD.size + length
-            if length > 0 and behind < source.size and self._is_proven(behind, expected, depth):
+            size = entry_size(head, 0)
+            behind = damaged_at + size
+            if size > LOG_OVERHEAD.size and behind < source.size and self._is_proven(behind, expected, depth):
                 return behind if behind < end else None
         following = self._offset_behind_tail(damaged_at, expected)
         candidates = _old_candidates if self._is_old(damaged_at) else _candidates
@@ -161,7 +161,7 @@ class Resync:
             head = self._window.view(position, MAGIC_POSITION + 1)
             if len(head) <= MAGIC_POSITION:
                 return None
-            size = _SIZE(head, 0) + LOG_OVERHEAD.size
+            size = entry_size(head, 0)
             if size < LOG_OVERHEAD.size + SMALLEST_MESSAGE or position + size > source.size:
                 continue
             header = _header_at(self._window, position, source.size)

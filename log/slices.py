@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Fault
+from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -32,8 +32,8 @@ from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.legacy_runs import MessageRun
-    from kafkalog.codec.fast.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.runs import BatchRun, RunScanner
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
@@ -147,7 +147,7 @@ class SliceReader:
     def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
         if not self._assembler.takes_runs:
             return Scanner(source, position=position, end=self._slice.end, limits=self._limits)
-        from kafkalog.codec.fast.runs import RunScanner
+        from kafkalog.codec.headers.runs import RunScanner
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
 
@@ -159,7 +159,7 @@ class SliceReader:
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
         """Take what can be read straight on from a window, see `Taker`.  What it completes waits for `_taken`."""
-        from kafkalog.codec.fast.column_buffers import Order
+        from kafkalog.codec.columnar.builder import Order
 
         order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, self._flags)
         taken, enough, complete = self._assembler.add_window(window, order)
@@ -203,16 +203,16 @@ class SliceReader:
 
     def _ordinary(self, run: BatchRun | MessageRun, lows: Any) -> int:
         """How many batches from the first on need no look at each, and what is wanted of them; see `ordinary`."""
-        from kafkalog.codec.fast.runs import BatchRun
+        from kafkalog.codec.headers.runs import BatchRun
 
         expected, base, end = self.next_offset, self._slice.base_offset, self._slice.end_offset
         if isinstance(run, BatchRun):
-            from kafkalog.codec.fast.stretch_kernel import ordinary
+            from kafkalog.codec.kernels.select_batches import ordinary
 
             return ordinary(run.table, expected, base, end, self._flags, lows)
-        from kafkalog.codec.fast import legacy_kernel
+        from kafkalog.codec.kernels import messages
 
-        return legacy_kernel.ordinary(run.table, expected, base, end, lows)
+        return messages.ordinary(run.table, expected, base, end, lows)
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""

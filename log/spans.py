@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import MAGIC_POSITION, SMALLEST_MESSAGE, Scanner
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.segment import Segment
@@ -24,7 +25,6 @@ from kafkalog.log.segment import Segment
 __all__ = ["Span", "batch_spans", "spans", "spans_from"]
 
 _PROBE_BYTES = 64 * KIB
-BATCH_MAGIC = 2
 _TRIES = 4
 """Index entries looked at for one cut before the index is given up."""
 _INDEX_BYTES = MIB

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.fast.choice import first_batch_bytes, headers_are_worth_it
 from kafkalog.codec.findings import Finding, StopReason
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CODEC_MASK,
@@ -22,6 +22,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
+from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
 from kafkalog.log.missing import first_offset_of
 from kafkalog.log.resync import judged, resumed_behind_tail
@@ -29,7 +30,7 @@ from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.runs import BatchRun, RunScanner
 
 __all__ = ["SegmentSummary", "summarize"]
 
@@ -120,7 +121,7 @@ def summarize(
 def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return Scanner(source, limits=limits)
-    from kafkalog.codec.fast.runs import RunScanner
+    from kafkalog.codec.headers.runs import RunScanner
 
     return RunScanner(source, limits=limits)
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
-from kafkalog.codec.fast.choice import kernel_is_worth_it
-from kafkalog.codec.fast.schema import record_schema
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.codec.scan import MAGIC_POSITION
+from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.in_order import InOrder
+from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.records import ISOLATION_LEVELS, READ_COMMITTED
 from kafkalog.log.segment import Segment
 from kafkalog.log.slices import Damage, Slice, SliceReader
-from kafkalog.log.spans import BATCH_MAGIC, Span, spans
-
-if TYPE_CHECKING:
-    from kafkalog.log.partition import Partition
+from kafkalog.log.spans import Span, spans
 
 __all__ = ["partition_to_arrow"]
 
@@ -42,7 +39,7 @@ _LARGE_PART = 2
 
 
 def partition_to_arrow(
-    partition: Partition,
+    partition: ReadablePartition,
     columns: Iterable[str] | None = None,
     *,
     start_offset: int | None = None,
@@ -237,7 +234,7 @@ def _held_bytes(piece: pa.RecordBatch | Damage | int) -> int:
     return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0
 
 
-def _start(partition: Partition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
+def _start(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
     low = max(partition.log_start_offset, offset or 0)
     if timestamp is not None:
         found = partition.offset_for_timestamp(timestamp, limits=limits)
@@ -245,7 +242,7 @@ def _start(partition: Partition, offset: int | None, timestamp: int | None, limi
     return low
 
 
-def _end(partition: Partition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
+def _end(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
     high = NO_END if offset is None else offset
     if timestamp is not None:
         found = partition.offset_for_timestamp(timestamp, limits=limits)

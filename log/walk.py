@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, RecordBatch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
+from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
@@ -23,7 +23,7 @@ from kafkalog.log.segment import Segment
 from kafkalog.log.time_lookup import position_for_timestamp
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.runs import BatchRun, RunScanner
 
 __all__ = ["STOPPING", "BatchReader", "sound_parts"]
 
@@ -83,7 +83,7 @@ class BatchReader:
                 yield found
 
     def by_run(self) -> Iterator[BatchRun | RecordBatch]:
-        """The same, stretches of v2 batches without findings as runs; where `fast.choice` says that it is worth it."""
+        """The same, stretches of v2 batches without findings as runs where there are enough, see `codec.thresholds`."""
         return self._walk(runs=kernel_is_worth_it(sum(segment.size for segment in self._segments)))
 
     def _walk(self, *, runs: bool) -> Iterator[BatchRun | RecordBatch]:
@@ -157,7 +157,7 @@ class BatchReader:
     def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner:
         if not runs:
             return Scanner(source, position=position, limits=self._limits)
-        from kafkalog.codec.fast.runs import RunScanner
+        from kafkalog.codec.headers.runs import RunScanner
 
         return RunScanner(source, position=position, limits=self._limits)
 
@@ -194,10 +194,12 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
     With `gaps` offsets may be missing inside of a piece, or before it.  Where one batch after the other has findings,
     batches are given one by one for a while.
     """
+    from kafkalog.codec.headers.continuity import sound_prefix
+
     number, size, singly = 0, _MANY, 1
     while number < len(run):
         part = run.part(number, min(number + size, len(run)))
-        count = continuity.sound_prefix(part, gaps=gaps)
+        count = sound_prefix(continuity, part, gaps=gaps)
         if count:
             yield part.part(0, count)
         number += count

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import BATCH_CRC_START, MAGIC_POSITION
 from kafkalog.codec.source import BufferSource, Source
 
 __all__ = [

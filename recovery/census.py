@@ -25,7 +25,7 @@ from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.soundness import log_segments, offset_problem
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["Census", "Damage", "Span", "census", "count_of", "live_segments", "sound_batches"]
 

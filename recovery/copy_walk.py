@@ -10,12 +10,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.fast.choice import first_batch_bytes, headers_are_worth_it
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
+from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
@@ -23,7 +24,7 @@ from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.runs import BatchRun, RunScanner
 
 __all__ = ["CopyWalk", "Resumes"]
 
@@ -139,7 +140,7 @@ class CopyWalk:
     def _scanner(self, source: Source, position: int) -> Scanner | RunScanner:
         if not self._by_columns:
             return Scanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
-        from kafkalog.codec.fast.runs import RunScanner
+        from kafkalog.codec.headers.runs import RunScanner
 
         return RunScanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
 

@@ -17,7 +17,7 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import Source, zeros_end
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
@@ -104,7 +104,7 @@ class OffsetIndexCheck(_EntryCheck):
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
         """The walk has come to many batches, their offsets increasing."""
-        from kafkalog.codec.fast.index_agreement import first_wrong_position
+        from kafkalog.codec.headers.index_agreement import first_wrong_position
 
         entries: list[tuple[int, int, int]] = []
         last_position = int(run.positions[-1])
@@ -165,7 +165,7 @@ class TimeIndexCheck(_EntryCheck):
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
         """The walk has come to many batches, their offsets increasing."""
-        from kafkalog.codec.fast.index_agreement import first_later_batch
+        from kafkalog.codec.headers.index_agreement import first_later_batch
 
         entries: list[tuple[int, int, int]] = []
         before_last = max(last_offset_before, int(run.last_offsets[-2]) if len(run) > 1 else last_offset_before)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.fast.choice import first_batch_bytes
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,

@@ -25,7 +25,7 @@ from kafkalog.log.resync import judged, resumed_behind_tail
 from kafkalog.recovery.broker.tree import Content, Tree
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = [
     "Cut",

@@ -16,7 +16,7 @@ from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchH
 from kafkalog.codec.records import decode_batch
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.runs import BatchRun
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["OneBatch", "Row", "Run", "Stretch"]
 

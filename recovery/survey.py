@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.fast.choice import first_batch_bytes
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.log.files import Entry, FileSource, scan_directory
 from kafkalog.recovery.broker.headers import HeaderTables

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, cast
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.fast.choice import first_batch_bytes
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
@@ -34,7 +34,7 @@ from kafkalog.recovery.soundness import tail_or_damage
 from kafkalog.recovery.verify_report import PartitionReport
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["header_tables", "verify_partition"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
+from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.fast.arrow import ArrowAssembler, Bounds
-from kafkalog.codec.fast.schema import record_schema
 from kafkalog.codec.limits import MIB
 from kafkalog.log.files import FileSource, MissingFileError
 from kafkalog.log.slices import Damage, SliceReader

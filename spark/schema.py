@@ -14,8 +14,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.fast.schema import DEFAULT_COLUMNS, TYPES
 from kafkalog.spark.options import Mode, ReadOptions
 
 __all__ = ["Layout", "arrow_schema", "full_schema", "layout_of"]
@@ -37,7 +37,7 @@ SPARK_TYPES: dict[str, DataType] = {
     "producerEpoch": spark_types.ShortType(),
     "sequence": spark_types.IntegerType(),
 }
-"""The same columns as `codec.fast.schema.TYPES`."""
+"""The same columns as `codec.columnar.schema.TYPES`."""
 _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
     spark_types.StringType(): pa.string(),
     spark_types.BinaryType(): pa.binary(),

@@ -15,9 +15,9 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode.given import check_record, header_bytes
+from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.fast.writer import write_records
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.model import (
     BATCH,

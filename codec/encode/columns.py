@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
+from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.fast.choice import kernel_is_worth_it
-from kafkalog.codec.fast.writer import write_records
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import (
     BATCH,
@@ -30,6 +29,7 @@ from kafkalog.codec.model import (
     TimestampType,
     increment_sequence,
 )
+from kafkalog.codec.thresholds import kernel_is_worth_it
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +119,7 @@ def build_batches(
     times = columns["timestamp"] if has_times else pa.repeat(pa.scalar(NO_TIMESTAMP, pa.int64()), rows)
     _check(offsets, times)
     if kernel_is_worth_it(columns.nbytes if work_bytes is None else work_bytes):
-        from kafkalog.codec.fast.encoder import encode_columns
+        from kafkalog.codec.encode.compiled import encode_columns
 
         made = encode_columns(columns, offsets, times, batch_bytes, codec, level, producer, partition_leader_epoch)
         yield from made

@@ -12,13 +12,13 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import build_raw_batch
 from kafkalog.codec.encode.message import encode_message
+from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.execution import Execution, RawRecord
-from kafkalog.codec.fast.plain import PLAIN
-from kafkalog.codec.fast.writer import write_records
 from kafkalog.codec.legacy import inner_messages, key_and_value
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, Codec, LegacyHeader, RecordBatch
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import records_payload
 
 __all__ = [

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.fast.choice import headers_are_worth_it
 from kafkalog.codec.limits import KIB, MIB
+from kafkalog.codec.thresholds import headers_are_worth_it
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderTable
+    from kafkalog.codec.headers.table import HeaderTable
 
 __all__ = ["HeaderTables"]
 
@@ -33,7 +33,7 @@ class HeaderTables:
         self._is_worthwhile = headers_are_worth_it(work_bytes, batch_bytes)
         self._tables: dict[str, HeaderTable] = {}
         if self._is_worthwhile:
-            from kafkalog.codec.fast.header_runs import Room
+            from kafkalog.codec.headers.table import Room
 
             self._room = Room(_KEPT_BYTES)
 
@@ -41,7 +41,7 @@ class HeaderTables:
         """The table of the first `size` bytes of a file or of more; None where there had better be none."""
         if not self._is_worthwhile or size < _SMALLEST_FILE:
             return None
-        from kafkalog.codec.fast.header_runs import HeaderTable
+        from kafkalog.codec.headers.table import HeaderTable
 
         table = self._tables.get(path)
         if table is None or table.size < size:

@@ -15,8 +15,8 @@ from kafkalog.codec.compression import decompress
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import (
     BATCH,
@@ -30,7 +30,7 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
 )
-from kafkalog.codec.scan import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.source import Source, Window
 from kafkalog.recovery.broker.java import (
     CorruptRecordError,
@@ -43,7 +43,7 @@ from kafkalog.recovery.broker.java import (
 )
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun, HeaderTable
+    from kafkalog.codec.headers.table import HeaderRun, HeaderTable
 
 __all__ = ["LogBatch", "LogFile"]
 

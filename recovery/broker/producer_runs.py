@@ -14,8 +14,8 @@ from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.log_file import LogBatch
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
-    from kafkalog.codec.fast.rebuild import ProducerStretch
+    from kafkalog.codec.headers.rebuild_segment import ProducerStretch
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["Appends", "ProducerError", "StretchEnd", "take_producers"]
 
@@ -55,7 +55,7 @@ class ProducerError(PortableError):
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
     """Feed the batches from number `first` up to `end`; `ProducerError` where the broker would throw."""
-    from kafkalog.codec.fast.rebuild import Stretches
+    from kafkalog.codec.headers.rebuild_segment import Stretches
 
     stretches = Stretches(run)
     while first < end:

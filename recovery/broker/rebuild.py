@@ -18,8 +18,8 @@ from kafkalog.recovery.broker.producer_runs import ProducerError, StretchEnd, ta
 from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerStateManager
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderRun
-    from kafkalog.codec.fast.rebuild import IndexRoom, Progress, Taken
+    from kafkalog.codec.headers.rebuild_segment import IndexRoom, Progress, Taken
+    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["Rebuild"]
 
@@ -130,7 +130,7 @@ class Rebuild:
     # -- as columns --------------------------------------------------------------------------------------------------
 
     def _run(self, run: HeaderRun, first: int) -> None:
-        from kafkalog.codec.fast.rebuild import take_in
+        from kafkalog.codec.headers.rebuild_segment import take_in
 
         while first < len(run):
             before, room = self._progress(), self._room()
@@ -150,12 +150,12 @@ class Rebuild:
                 first += 1
 
     def _room(self) -> IndexRoom:
-        from kafkalog.codec.fast.rebuild import IndexRoom
+        from kafkalog.codec.headers.rebuild_segment import IndexRoom
 
         return IndexRoom(self._base_offset, self._interval, self._offsets.max_entries, self._times.max_entries)
 
     def _progress(self) -> Progress:
-        from kafkalog.codec.fast.rebuild import Progress
+        from kafkalog.codec.headers.rebuild_segment import Progress
 
         return Progress(
             self.valid_bytes,

@@ -18,7 +18,7 @@ from kafkalog.codec.source import Source, lent, next_data
 from kafkalog.recovery.broker.java import TooLargeError
 
 if TYPE_CHECKING:
-    from kafkalog.codec.fast.header_runs import HeaderTable
+    from kafkalog.codec.headers.table import HeaderTable
 
 __all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Tree", "Zeros", "join", "same_bytes"]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from broker_dirs import STOPPED, brokers
 from command import Finished, kafkalog
 from fixture_data import BrokerCase
+from kafkalog.codec import thresholds
 from kafkalog.codec.compression import compress
-from kafkalog.codec.fast import choice
 from kafkalog.codec.model import Codec
 from record_bytes import Fields, batch, damaged, payload
 
@@ -24,7 +24,7 @@ def both_ways(*arguments: object) -> tuple[Finished, Finished]:
     found = []
     for enough in (2**62, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choice, "ENOUGH_BYTES", enough)
+            patch.setattr(thresholds, "ENOUGH_BYTES", enough)
             found.append(kafkalog("dump", "--json", *arguments))
     return found[0], found[1]
 

@@ -14,8 +14,8 @@ import pytest
 from command import Finished, kafkalog
 from fixture_data import broker_case, recovery_case, recovery_cases
 from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import BATCH_CRC_START
 from recovery_settings import given
 from trees import stamps
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from broker_dirs import brokers
-from kafkalog.codec.fast import machine
+from kafkalog.codec.kernels import jit
 
 PROGRAM = """
 import sys
@@ -47,12 +47,12 @@ class _Terminal(io.StringIO):
 def test_compiling_is_announced_once_and_on_a_terminal_only(
     stream: io.StringIO, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "_announced", False)
+    monkeypatch.setattr(jit, "_announced", False)
     monkeypatch.setattr(sys, "stderr", stream)
     for number in range(2):
         namespace: dict[str, object] = {}
         exec(f"def fresh_{number}(value):\n    return value + {number}\n", namespace)
         function = namespace[f"fresh_{number}"]
-        assert machine.compiled("int64(int64)")(function)(41) == 41 + number  # type: ignore[type-var,operator]
+        assert jit.compiled("int64(int64)")(function)(41) == 41 + number  # type: ignore[type-var,operator]
     assert stream.getvalue().count("\n") == (1 if words else 0)
     assert words in stream.getvalue()

@@ -21,8 +21,8 @@ from kafkalog.codec.encode import (
     read_raw_message,
 )
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.model import ControlType, EndTransactionMarker
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.reference import REFERENCE
 

@@ -38,9 +38,9 @@ from kafkalog.codec.encode import (
     read_raw_message,
     up_convert,
 )
+from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.encode.reencode import RawBatch
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.fast.writer import write_records
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.reference import build
 from peers import kafka_python_reads

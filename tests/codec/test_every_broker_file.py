@@ -21,7 +21,7 @@ from kafkalog.codec.compression import decompress
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.encode import encode_raw_batch, encode_raw_message, read_raw_batch, read_raw_message
 from kafkalog.codec.encode.batch import control_key
-from kafkalog.codec.fast.writer import write_records
+from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.kraft import encode_kraft_value, kraft_record
 from kafkalog.codec.kraft_snapshot import read_kraft_snapshot
 from kafkalog.codec.model import ControlType

@@ -17,17 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixture_data import broker_case
+from kafkalog.codec import thresholds
+from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault, column_decoders
+from kafkalog.codec.columnar.kernel import KERNEL
+from kafkalog.codec.columnar.pieces import Part, Piece
+from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES, record_schema
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.fast import choice
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds, Fault
-from kafkalog.codec.fast.choice import column_decoders
-from kafkalog.codec.fast.group import Part, Piece
-from kafkalog.codec.fast.kernel import KERNEL
-from kafkalog.codec.fast.plain import PLAIN
-from kafkalog.codec.fast.schema import DEFAULT_COLUMNS, TYPES, record_schema
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import open_payload
 from kafkalog.codec.reference import REFERENCE
 from kafkalog.codec.scan import scan
@@ -116,7 +115,7 @@ def test_columns_agree(batches: list[tuple[tuple[bytes, int], dict[str, int], in
         batch(content, count, base_offset=offset, **fields) for (content, count), fields, offset in batches if content
     )
     plain = pieces_of(data, 0, low, high)
-    kernel = pieces_of(data, choice.ENOUGH_BYTES, low, high)
+    kernel = pieces_of(data, thresholds.ENOUGH_BYTES, low, high)
     for one, other in zip(plain, kernel, strict=True):
         if isinstance(one, Fault):
             assert one == other
@@ -131,7 +130,7 @@ def test_columns_of_recorded_batches_agree(tmp_path: Path) -> None:
     for path in sorted(broker_case("4.3.0", "codecs").unpack(tmp_path).rglob("*.log")):
         content = path.read_bytes()
         (plain,) = pieces_of(content, 0, 0, NO_END, DEFAULT_LIMITS)
-        (kernel,) = pieces_of(content, choice.ENOUGH_BYTES, 0, NO_END, DEFAULT_LIMITS)
+        (kernel,) = pieces_of(content, thresholds.ENOUGH_BYTES, 0, NO_END, DEFAULT_LIMITS)
         assert isinstance(plain, pa.RecordBatch)
         assert plain.equals(kernel)
         rows += plain.num_rows
@@ -142,7 +141,7 @@ def test_absurd_timestamps_are_null_and_header_keys_that_are_no_text_are_replace
     data = batch(
         payload([(0, 2**62, 0, None, None, [(b"\xff", b"")]), (0, 1, 1, None, None, [])]), 2, base_timestamp=2**50
     )
-    for work_bytes in (0, choice.ENOUGH_BYTES):
+    for work_bytes in (0, thresholds.ENOUGH_BYTES):
         (piece,) = pieces_of(data, work_bytes, 0, NO_END)
         assert isinstance(piece, pa.RecordBatch)
         assert piece["timestamp"].cast(pa.int64()).to_pylist() == [None, (2**50 + 1) * 1000]
@@ -194,20 +193,21 @@ def test_columns_are_those_of_spark_unless_others_are_asked_for() -> None:
 
 _SMALL_WORK = """
 import sys
-from kafkalog.codec.fast import choice
-from kafkalog.codec.fast.schema import record_schema
+from kafkalog.codec import thresholds
+from kafkalog.codec.columnar.assembler import column_decoders
+from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
-for work, loaded in ((choice.ENOUGH_BYTES - 1, False), (choice.ENOUGH_BYTES, True)):
-    choice.column_decoders(record_schema(), "t", 0, DEFAULT_LIMITS, work_bytes=work)
+for work, loaded in ((thresholds.ENOUGH_BYTES - 1, False), (thresholds.ENOUGH_BYTES, True)):
+    column_decoders(record_schema(), "t", 0, DEFAULT_LIMITS, work_bytes=work)
     assert ("numba" in sys.modules) == loaded, work
 """
 
 # Each payload ends where a page begins that must not be touched, and then begins where such a page ends.
 _GUARDED = """
 import ctypes, mmap, sys
-from kafkalog.codec.fast.group import Part
-from kafkalog.codec.fast.kernel_columns import KernelColumns
-from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.columnar.pieces import Part
+from kafkalog.codec.columnar.kernel_columns import KernelColumns
+from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.scan import scan
 PAGE = mmap.PAGESIZE
@@ -257,6 +257,6 @@ def test_the_kernel_never_leaves_its_buffer() -> None:
 
 def test_a_batch_of_another_magic_is_no_work_for_the_kernel() -> None:
     legacy = RecordBatch(PLAIN.legacy_header(bytes(26), 0), 0, bytes(26))
-    _, decoder = column_decoders(SCHEMA, "t", 0, DEFAULT_LIMITS, work_bytes=choice.ENOUGH_BYTES)
+    _, decoder = column_decoders(SCHEMA, "t", 0, DEFAULT_LIMITS, work_bytes=thresholds.ENOUGH_BYTES)
     with pytest.raises(TypeError):
         list(decoder.decode([Part(legacy, 0, 1)]))

@@ -8,10 +8,10 @@ import threading
 import numpy as np
 import pytest
 
+from kafkalog.codec import buffer_pool
+from kafkalog.codec.buffer_pool import Block, give_back_free_memory
 from kafkalog.codec.compression import gzip
 from kafkalog.codec.errors import LimitExceeded
-from kafkalog.codec.fast import arena
-from kafkalog.codec.fast.arena import Block, give_back_free_memory
 from kafkalog.codec.limits import KIB, MIB, Limits
 from kafkalog.codec.memory import GrowingMemory
 
@@ -40,10 +40,10 @@ def test_what_is_kept_is_bounded_and_can_be_given_back() -> None:
     blocks = [Block(8 * MIB) for _ in range(20)]
     del blocks
     gc.collect()
-    kept = sum(each.size for each in arena._pool._free)
-    assert 0 < kept <= arena.FREE_BYTES
+    kept = sum(each.size for each in buffer_pool._pool._free)
+    assert 0 < kept <= buffer_pool.FREE_BYTES
     give_back_free_memory()
-    assert not arena._pool._free
+    assert not buffer_pool._pool._free
 
 
 def test_no_two_threads_have_the_same_memory() -> None:

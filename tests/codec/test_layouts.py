@@ -30,8 +30,8 @@ from construct import (
 
 from kafkalog.codec import derive, layout, model
 from kafkalog.codec.derive import DerivationError, OpKind
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.layout import primitives, record_batch
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import parse
 
 REFUSED = tuple(

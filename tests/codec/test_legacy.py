@@ -20,8 +20,8 @@ from kafkalog.codec import (
 )
 from kafkalog.codec.compression import compress
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.legacy import first_offset
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import REFERENCE
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]

@@ -15,14 +15,14 @@ from batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, 
 from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from in_a_process import number_printed
+from kafkalog.codec import thresholds
+from kafkalog.codec.columnar.assembler import NO_END, Bounds
+from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.compression import compress
-from kafkalog.codec.fast import choice
-from kafkalog.codec.fast.arrow import NO_END, Bounds
-from kafkalog.codec.fast.crc_ieee_kernel import checksum_ieee_by_folding, checksum_ieee_by_tables
-from kafkalog.codec.fast.legacy_runs import MessageRun
-from kafkalog.codec.fast.machine import HAS_CARRYLESS_MULTIPLICATION
-from kafkalog.codec.fast.runs import RunScanner
-from kafkalog.codec.fast.schema import TYPES
+from kafkalog.codec.headers.message_runs import MessageRun
+from kafkalog.codec.headers.runs import RunScanner
+from kafkalog.codec.kernels.crc_ieee import checksum_ieee_by_folding, checksum_ieee_by_tables
+from kafkalog.codec.kernels.jit import HAS_CARRYLESS_MULTIPLICATION
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import open_all, open_partition
@@ -277,7 +277,7 @@ def test_projection_gives_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
     directory = tmp_path / "t-0"
     directory.mkdir()
     for base in (0, 100, 200):
@@ -298,9 +298,9 @@ def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 _GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
-from kafkalog.codec.fast.legacy_filler import MessageFiller
-from kafkalog.codec.fast.legacy_runs import message_run
-from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.columnar.message_decoder import MessageFiller
+from kafkalog.codec.headers.message_runs import message_run
+from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
 memory = mmap.mmap(-1, 3 * PAGE)

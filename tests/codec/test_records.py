@@ -21,8 +21,8 @@ from kafkalog.codec import (
 from kafkalog.codec.compression import compress
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.model import ControlRecordType
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import REFERENCE
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]

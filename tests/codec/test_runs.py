@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.compression import compress
-from kafkalog.codec.fast.arrow import NO_END, Bounds
-from kafkalog.codec.fast.crc_kernel import checksum_by_instruction, checksum_by_tables
-from kafkalog.codec.fast.machine import HAS_CRC_INSTRUCTION
-from kafkalog.codec.fast.runs import BatchRun, RunScanner
+from kafkalog.codec.headers.runs import BatchRun, RunScanner
+from kafkalog.codec.kernels.crc import checksum_by_instruction, checksum_by_tables
+from kafkalog.codec.kernels.jit import HAS_CRC_INSTRUCTION
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.codec.scan import Scanner

@@ -10,7 +10,7 @@ import pytest
 from batches import CONTROL, batch, fix_crc, message, patch, record, records_batch, simple
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, Scanner, Severity, StopReason, scan
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import REFERENCE
 from kafkalog.codec.source import BufferSource
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from in_a_process import number_printed
+from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault, Piece
+from kafkalog.codec.columnar.builder import ColumnFiller, Order
+from kafkalog.codec.columnar.run_decoder import RunFiller
+from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.compression import compress
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds, Fault, Piece
-from kafkalog.codec.fast.column_buffers import ColumnFiller, Order
-from kafkalog.codec.fast.decode_kernel import COUNTERS
-from kafkalog.codec.fast.run_filler import RunFiller
-from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.kernels.decode_records import COUNTERS
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from read_both_ways import read
@@ -93,7 +93,7 @@ def test_compressed_batches_are_taken_too(codec: Codec) -> None:
 
 
 def test_what_a_window_holds_is_given_out_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkalog.codec.fast.arrow._MOST_HELD", 100_000)
+    monkeypatch.setattr("kafkalog.codec.columnar.assembler._MOST_HELD", 100_000)
     waiting = []
     add_window = ArrowAssembler.add_window
 
@@ -177,9 +177,9 @@ def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch:
 # Each window ends where a page begins that must not be touched, and then begins where such a page ends.
 _GUARDED = """
 import ctypes, mmap, sys
-from kafkalog.codec.fast.column_buffers import Order
-from kafkalog.codec.fast.run_filler import RunFiller
-from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec.columnar.builder import Order
+from kafkalog.codec.columnar.run_decoder import RunFiller
+from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
 memory = mmap.mmap(-1, 4 * PAGE)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkalog.codec.columnar.decompressed import Unpacked, by_library, unpack
 from kafkalog.codec.compression import compress, decompress, lz4
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.fast.runs import BatchRun, RunScanner
-from kafkalog.codec.fast.unpacking import Unpacked, by_library, unpack
+from kafkalog.codec.headers.runs import BatchRun, RunScanner
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import Codec
 from kafkalog.codec.source import BufferSource
@@ -113,7 +113,7 @@ def test_any_stream_gives_what_the_readable_way_gives(stream: tuple[Codec, bytes
 _GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
-from kafkalog.codec.fast import unpacking
+from kafkalog.codec.columnar import decompressed
 from kafkalog.codec.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)
@@ -129,14 +129,14 @@ source, target = Guarded(40), Guarded(80)
 class Block:
     def __init__(self, size):
         self.address = target.last(size)
-unpacking.Block = Block
+decompressed.Block = Block
 done = 0
 for line in open(sys.argv[1]):
     codec, room, text = line.split()
     data = bytes.fromhex(text)
     source.memory[source.end - len(data):source.end] = data
     for budget in (int(room) // 2, int(room) // 2 + 8):
-        found = unpacking.by_library(
+        found = decompressed.by_library(
             int(codec), np.array([source.last(len(data))]), np.array([len(data)]), None, DEFAULT_LIMITS, budget)
         done += len(found.addresses)
 print(done)

@@ -18,7 +18,7 @@ from generated import Generated, as_records, generate, some_records
 from kafkalog.codec import BatchHeader, Codec, decode_batch, scan
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages, encode_raw_batch, read_raw_batch
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import REFERENCE
 from peers import READERS, Producer, Seen, builds, builds_messages
 

@@ -16,7 +16,7 @@ from typing import Any
 from hostile_vectors import vectors
 from kafkalog.codec import decode_batch, scan
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import REFERENCE
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_oracle import KafkaOracle
-from kafkalog.codec.fast import choice
+from kafkalog.codec import thresholds
 from kafkalog.codec.model import Codec
 from kafkalog.log.building import build_partitions
 from kafkalog.log.config import LogConfig
@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_100_000
 def test_kafka_opens_what_was_built(
     codec: Codec, compiled: bool, kafka: KafkaOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0 if compiled else 2**62)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0 if compiled else 2**62)
     (tmp_path / "meta.properties").write_text(META)
     count = 5000
     headers = pa.array(

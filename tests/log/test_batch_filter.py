@@ -12,9 +12,9 @@ import pytest
 from batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, TRANSACTIONAL, message
 from broker_dirs import STOPPED, brokers
 from fixture_data import BrokerCase
+from kafkalog.codec import thresholds
 from kafkalog.codec.compression import compress
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.fast import choice
 from kafkalog.codec.model import AnyHeader, Codec
 from kafkalog.log import Partition, open_all, open_partition
 from record_bytes import batch, payload
@@ -52,7 +52,7 @@ def offsets(partition: Partition, **conditions: Any) -> list[int]:
 
 @pytest.fixture(params=["plain", "kernel"])
 def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0 if request.param == "kernel" else 1 << 60)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0 if request.param == "kernel" else 1 << 60)
 
 
 CASES = [case for case in STOPPED if case.id.endswith(("/txn", "/codecs"))]
@@ -158,7 +158,7 @@ def test_conditions_that_no_batch_can_meet_are_refused(tmp_path: Path) -> None:
 
 
 def test_with_threads_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
     source = random.Random(9)
     content = payload([(0, 0, 0, None, source.randbytes(20_000), [])])
     parts = [batch(content, 1, base_offset=number, producer_id=number % 3) for number in range(500)]

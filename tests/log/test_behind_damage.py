@@ -121,7 +121,7 @@ def test_dump_all_shows_every_sound_record_behind_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, places: tuple[tuple[int, tuple[int, bytes]], ...],
     enough: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("kafkalog.codec.fast.choice.ENOUGH_BYTES", enough)
+    monkeypatch.setattr("kafkalog.codec.thresholds.ENOUGH_BYTES", enough)
     data, kept = damaged(layout, *places)
     directory = log_of(tmp_path, data)
     shown = command("dump", "--all", "--json", directory)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from batches import simple
-from kafkalog.codec.fast import choice
+from kafkalog.codec import thresholds
 from kafkalog.log import holders, lending, open_partition
 from kafkalog.log.files import FileSource
 from kafkalog.log.fs import AppendFile
@@ -126,8 +126,8 @@ def test_a_network_is_never_lent_from(path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_held_while_a_reader_waits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
-    monkeypatch.setattr(choice, "ENOUGH_BATCHES", 0)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(thresholds, "ENOUGH_BATCHES", 0)
     directory = folder / "t-0"
     directory.mkdir()
     log = directory / f"{0:020}.log"
@@ -151,8 +151,8 @@ def test_nothing_is_held_while_a_reader_waits(folder: Path, monkeypatch: pytest.
 def test_a_file_that_is_cut_between_two_windows_is_read_as_far_as_it_goes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
-    monkeypatch.setattr("kafkalog.codec.fast.runs._LENT_WINDOW", 4096)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr("kafkalog.codec.headers.runs._LENT_WINDOW", 4096)
     directory = folder / "t-0"
     directory.mkdir()
     log = directory / f"{0:020}.log"

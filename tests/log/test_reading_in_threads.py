@@ -15,9 +15,9 @@ import pytest
 from arrow_records import expected_rows, rows_of_table
 from broker_dirs import STOPPED, brokers, expected_records
 from fixture_data import BrokerCase
+from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.fast import choice
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.log import open_all, open_partition, to_arrow
@@ -30,7 +30,7 @@ RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
     monkeypatch.setattr(to_arrow, "_PART_BYTES", 700)
 
 
@@ -183,7 +183,7 @@ def test_leaving_in_the_middle_ends_those_who_wait() -> None:
 PEAK = """
 import sys
 from pathlib import Path
-import kafkalog.codec.fast.run_filler, kafkalog.codec.fast.kernel_columns
+import kafkalog.codec.columnar.run_decoder, kafkalog.codec.columnar.kernel_columns
 from kafkalog.log import open_partition
 
 def held(name):

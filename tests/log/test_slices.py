@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker_dirs import brokers, own_copy
-from kafkalog.codec.fast.arrow import ArrowAssembler, Bounds
-from kafkalog.codec.fast.schema import record_schema
+from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
+from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.names import FileKind
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.files import FileSource

@@ -10,8 +10,8 @@ import pytest
 from arrow_records import expected_rows, rows_of_table
 from broker_dirs import STOPPED, brokers, expected_records, own_copy
 from fixture_data import BrokerCase
+from kafkalog.codec import thresholds
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.fast import choice
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.partition import Partition
@@ -29,7 +29,7 @@ def partitions(case: BrokerCase) -> tuple[Partition, ...]:
 
 @pytest.mark.parametrize("case", RECORDED, ids=ident)
 def test_every_record_of_a_broker_by_value(case: BrokerCase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)  # everything through the kernel that can be
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)  # everything through the kernel that can be
     for level in ("read_uncommitted", "read_committed"):
         if not case.has(level):
             continue
@@ -46,7 +46,7 @@ def segments_partition(case_id: str = "4.1.1/segments") -> Partition:
 def test_small_work_is_done_in_plain_python_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = segments_partition()
     plain = partition.to_arrow().read_all()
-    monkeypatch.setattr(choice, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
     assert plain.equals(partition.to_arrow().read_all())
     assert plain.num_rows == sum(1 for _ in partition.records()) > 0
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import damage
 from batches import batch, message, record
+from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_end_transaction_marker
-from kafkalog.codec.fast import choice
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, ControlType, EndTransactionMarker
 from kafkalog.log import open_partition
 from kafkalog.log.transactions import Transactions
@@ -34,7 +34,7 @@ def bytes_of(kind: str, producer: int, offset: int) -> bytes:
 
 def transactions(directory: Path, enough: int) -> Transactions:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "ENOUGH_BYTES", enough)
+        patch.setattr(thresholds, "ENOUGH_BYTES", enough)
         return open_partition(directory).transactions()
 
 

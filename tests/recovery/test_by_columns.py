@@ -18,9 +18,10 @@ import kafkalog
 import recovery_settings
 from batches import batch, fix_crc, message, patch, record
 from fixture_data import recovery_cases
-from kafkalog.codec.fast import choice, header_runs
-from kafkalog.codec.fast.header_runs import HeaderTable, Room
+from kafkalog.codec import thresholds
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.headers import table
+from kafkalog.codec.headers.table import HeaderTable, Room
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
@@ -58,11 +59,11 @@ SHAPES = st.sampled_from([Columns(), Columns(300, 2), Columns(1000, 5, kept=500)
 def columns(shape: Columns) -> Iterator[None]:
     """Small work goes over columns too, or nothing does."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(choice, "ENOUGH_BYTES", 0 if shape.window else 1 << 62)
+        patched.setattr(thresholds, "ENOUGH_BYTES", 0 if shape.window else 1 << 62)
         patched.setattr(headers, "_SMALLEST_FILE", 0)
         patched.setattr(headers, "_KEPT_BYTES", shape.kept)
-        patched.setattr(header_runs, "_WINDOW", max(shape.window, 100))
-        patched.setattr(header_runs, "_BATCHES_OF_A_RUN", shape.batches)
+        patched.setattr(table, "_WINDOW", max(shape.window, 100))
+        patched.setattr(table, "_BATCHES_OF_A_RUN", shape.batches)
         yield
 
 

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from kafkalog.codec.fast import choice
+from kafkalog.codec import thresholds
 
 SMALL_FIRST = """
 import sys
-from kafkalog.codec.fast.choice import headers_are_worth_it
+from kafkalog.codec.thresholds import headers_are_worth_it
 print(headers_are_worth_it({work}, lambda: {batch}), "numba" in sys.modules)
 """
 
@@ -19,9 +19,9 @@ print(headers_are_worth_it({work}, lambda: {batch}), "numba" in sys.modules)
 @pytest.mark.parametrize(
     ("work", "batch", "wanted"),
     [
-        (choice.ENOUGH_BYTES - 1, 1, "False False"),
-        (choice.ENOUGH_BYTES, 16 << 10, "False False"),
-        (choice.ENOUGH_BYTES, 256, "True False"),
+        (thresholds.ENOUGH_BYTES - 1, 1, "False False"),
+        (thresholds.ENOUGH_BYTES, 16 << 10, "False False"),
+        (thresholds.ENOUGH_BYTES, 256, "True False"),
         (1 << 30, 16 << 10, "True False"),
     ],
 )
@@ -32,6 +32,6 @@ def test_the_number_of_batches_decides(work: int, batch: int, wanted: str) -> No
 
 
 def test_what_is_loaded_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kafkalog.codec.fast.walk_kernel", sys)
-    assert choice.headers_are_worth_it(choice.ENOUGH_BYTES, lambda: 1 << 30)
-    assert not choice.headers_are_worth_it(choice.ENOUGH_BYTES - 1, lambda: 1)
+    monkeypatch.setitem(sys.modules, "kafkalog.codec.kernels.scan_batches", sys)
+    assert thresholds.headers_are_worth_it(thresholds.ENOUGH_BYTES, lambda: 1 << 30)
+    assert not thresholds.headers_are_worth_it(thresholds.ENOUGH_BYTES - 1, lambda: 1)

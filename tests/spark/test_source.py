@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from broker_dirs import brokers, own_copy
-from kafkalog.codec.fast import choice
+from kafkalog.codec import thresholds
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.partition import Partition
@@ -322,7 +322,7 @@ def test_much_work_is_read_by_the_compiled_walk_with_the_same_result(spark: Spar
     path.parent.mkdir()
     size = copies = 0
     with path.open("wb") as log:
-        while size < 2 * choice.ENOUGH_BYTES:
+        while size < 2 * thresholds.ENOUGH_BYTES:
             for batch in batches:
                 base = BATCH.reader("base_offset")(batch.data, 0) + copies * step
                 size += log.write(base.to_bytes(8, "big") + bytes(batch.data[8:]))

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import kafkalog
-from kafkalog.codec.fast import choice
+from kafkalog.codec import thresholds
 from kafkalog.log.session import locked_directory
 
 PRODUCER = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
@@ -215,7 +215,7 @@ def carried_on(root: Path) -> dict[str, object]:
 def read_on(root: Path, threads: int) -> dict[str, object]:
     """A reader that was begun before: one thread reads on, several are refused, and the parent reads all."""
     root.mkdir()
-    choice.ENOUGH_BYTES = 0
+    thresholds.ENOUGH_BYTES = 0
     with kafkalog.Log.open(root / "t-0", kafkalog.LogConfig(segment_bytes=3000)) as log:
         for _ in range(300):
             log.append([b"x" * 50] * 10)

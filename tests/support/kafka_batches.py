@@ -14,9 +14,9 @@ from generated import Generated
 from kafkalog.codec import BatchHeader, Codec, FormatError, Record, RecordBatch, decode_batch, scan
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.fast.plain import PLAIN
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.plain import PLAIN
 
 Json = dict[str, Any]
 SHOWN = 24

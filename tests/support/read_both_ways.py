@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkalog.codec.fast import choice
-from kafkalog.codec.fast.arrow import NO_END, ArrowAssembler, Bounds
-from kafkalog.codec.fast.legacy_runs import MessageRun
-from kafkalog.codec.fast.runs import BatchRun, RunScanner
-from kafkalog.codec.fast.schema import TYPES, record_schema
+from kafkalog.codec import thresholds
+from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.headers.message_runs import MessageRun
+from kafkalog.codec.headers.runs import BatchRun, RunScanner
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.slices import Damage, Slice, SliceReader
@@ -36,7 +36,7 @@ def read(
 ) -> Read:
     """Rows, damage with the number of rows before it, and where the reading ended."""
     bounds = bounds or Bounds()
-    work = choice.ENOUGH_BYTES if kernel else 0
+    work = thresholds.ENOUGH_BYTES if kernel else 0
     assembler = ArrowAssembler(SCHEMA, topic="t", partition=1, bounds=bounds, work_bytes=work)
     part = Slice(str(path), 0, path.stat().st_size, 0, low, high, is_last=True)
     reader = SliceReader(part, assembler, tolerant=tolerant)
@@ -61,7 +61,7 @@ def each_column_by_itself(path: Path, low: int, high: int) -> list[int]:
     rows = []
     for name in TYPES:
         tables = []
-        for work in (0, choice.ENOUGH_BYTES):
+        for work in (0, thresholds.ENOUGH_BYTES):
             assembler = ArrowAssembler(record_schema([name]), topic="t", partition=1, bounds=Bounds(), work_bytes=work)
             pieces = SliceReader(Slice(str(path), 0, path.stat().st_size, 0, low, high), assembler)
             tables.append(pa.Table.from_batches([each for each in pieces if not isinstance(each, Damage)]))

@@ -19,10 +19,10 @@ from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.record_filter import RecordFilter
 from kafkalog.cli.record_lines import batch_line, record_line, record_object
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.fast.choice import kernel_is_worth_it
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
+from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
 from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
@@ -146,7 +146,7 @@ class _Dump:
 
     def json_records(self, partition: Partition, reader: RecordReader) -> None:
         """All records as JSON lines, most of them without an object for each; only where no filter is set."""
-        from kafkalog.codec.fast.json_lines import JsonLines
+        from kafkalog.codec.columnar.json_lines import JsonLines
 
         readable = record_object(partition.topic, partition.partition, self.encoding)
         many = JsonLines(partition.topic, partition.partition, self.encoding, DEFAULT_LIMITS)

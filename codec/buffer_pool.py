@@ -1,0 +1,127 @@
+"""Memory that is used again once nobody holds it: the pages of fresh memory cost as much as filling them.
+
+A block goes back when the last array, Arrow buffer or view over it is gone, whichever thread lets go of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from kafkalog.codec.compression.native import trim
+from kafkalog.codec.limits import KIB, MIB
+from kafkalog.codec.memory import own_pages
+
+__all__ = ["FREE_BYTES", "Block", "give_back_free_memory"]
+
+FREE_BYTES = 64 * MIB
+"""Bytes at most that are kept for the next blocks, for all threads together."""
+_UNFIT_BYTES = 16 * MIB
+"""How much of it may be kept where none fits and other memory has to be asked for: so what is kept adds no more than
+this to what is in use when most is."""
+_LARGE = 64 * KIB
+"""Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class _Pool:
+    """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits."""
+
+    def __init__(self) -> None:
+        self._free: list[Bytes] = []  # what one call does to it is atomic
+        self._taking = threading.Lock()
+
+    @property
+    def _bytes(self) -> int:
+        return sum(each.size for each in self._free.copy())
+
+    def take(self, size: int) -> Bytes:
+        """At least `size` bytes, and not much more."""
+        memory = None
+        if self._taking.acquire(blocking=False):  # never waits: in a forked child nobody might let go of it
+            try:
+                memory = self._used_again(size)
+            finally:
+                self._taking.release()
+        return np.frombuffer(own_pages(size), np.uint8) if memory is None else memory
+
+    def _used_again(self, size: int) -> Bytes | None:
+        """A free one, the latest that fits."""
+        free = self._free
+        for number in range(len(free) - 1, -1, -1):
+            if size <= free[number].size <= 2 * size:
+                return free.pop(number)
+        while free and self._bytes > _UNFIT_BYTES:
+            del free[0]
+        return None
+
+    def give_back(self, memory: Bytes) -> None:
+        """Keep it for the next block, or let the system have it."""
+        if self._bytes + memory.size <= FREE_BYTES:
+            self._free.append(memory)
+
+    def clear(self) -> None:
+        """Let the system have what is free."""
+        self._free.clear()
+
+
+_pool = _Pool()
+
+
+def give_back_free_memory() -> None:
+    """Let the system have what is kept for the next blocks, here and by the C library; takes milliseconds.
+
+    That keeps up to tens of megabytes for a thread that has held something large once.
+    """
+    _pool.clear()
+    trim()
+
+
+class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
+    """All of some memory, which is given back with this object.
+
+    Only buffers may be made of it: numpy lets an array over an array hold the memory alone.
+    """
+
+    memory: Bytes | None = None
+
+    def __del__(self) -> None:
+        if self.memory is not None:
+            _pool.give_back(self.memory)
+
+
+class Block:
+    """At least `size` writable bytes; what they hold at first is undefined."""
+
+    __slots__ = ("_lease", "address", "size")
+
+    def __init__(self, size: int) -> None:
+        if size < _LARGE:
+            self._lease: Bytes = np.empty(size, np.uint8)
+        else:
+            size = -(-size // _LARGE) * _LARGE
+            memory = _pool.take(size)
+            lease = memory.view(_Lease)
+            lease.memory = memory
+            self._lease = lease
+        self.address = int(self._lease.ctypes.data)
+        self.size = self._lease.size
+
+    @property
+    def buffer(self) -> memoryview:
+        """The bytes; as long as it or what is made of it lives, they are nobody else's."""
+        return self._lease.data
+
+    def view(self, kind: Any, count: int) -> np.ndarray[Any, Any]:
+        """The first `count` numbers."""
+        return np.frombuffer(self.buffer, kind, count)
+
+    def grown(self, size: int, used: int) -> Block:
+        """A larger one that begins with the first `used` bytes of this one."""
+        larger = Block(size)
+        used = min(used, self.size)
+        larger.view(np.uint8, used)[:] = self.view(np.uint8, used)
+        return larger

@@ -1,0 +1,277 @@
+"""Records of many log batches as Arrow batches that are bounded by rows and bytes.
+
+Log batches are collected until there are enough for one Arrow batch, and decoded together; what a single log batch
+holds beyond the bounds is cut into several.  Which decoder does it, `choice` decides by the size of the work.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkalog.codec.columnar.pieces import ColumnDecoder, Fault, Part, Piece
+from kafkalog.codec.columnar.plain_decoder import PlainColumns
+from kafkalog.codec.execution import Execution
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.model import BATCH, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.records import open_payload
+from kafkalog.codec.thresholds import kernel_is_worth_it
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.columnar.builder import Order
+    from kafkalog.codec.columnar.message_decoder import MessageFiller
+    from kafkalog.codec.columnar.run_decoder import RunFiller
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
+
+NO_END = 2**63 - 1
+"""An end offset above all."""
+_MOST_HELD = 16 * MIB
+"""Record bytes that may wait until they are wanted: a compressed window can hold a thousand times its own."""
+_LARGE = 4 * MIB
+"""Record bytes of one batch from which on it is large; brokers take no batch above 1 MiB by default."""
+_ABOUT = 1.25
+"""How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large Arrow batches may be; `first_rows` is the bound of the first, doubled until it reaches `rows`.
+
+    A record that is larger than `bytes` by itself gets a batch of its own.
+    """
+
+    rows: int = 10_000
+    bytes: int = 8 * MIB
+    first_rows: int = 1_000
+
+
+class ArrowAssembler:
+    """Fed with log batches in order, gives Arrow batches; a `Fault` stands where records cannot be read.
+
+    The bytes of the batches must not change before what they hold has been given out.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        topic: str | None,
+        partition: int | None,
+        bounds: Bounds,
+        limits: Limits = DEFAULT_LIMITS,
+        work_bytes: int = 0,
+    ) -> None:
+        self._legacy, self._v2 = column_decoders(schema, topic, partition, limits, work_bytes=work_bytes)
+        self._columns = partial(column_decoders, schema, topic, partition, limits)
+        self._limits = limits
+        self.await_turn: Callable[[], None] | None = None
+        """called before a batch is decompressed that turns out to be large, so that many threads hold one of them"""
+        self._bounds = bounds
+        self._rows_bound = min(bounds.first_rows, bounds.rows)
+        self._parts: list[Part] = []
+        self._decoder: ColumnDecoder = self._v2
+        self._rows = self._bytes = 0
+        self._to_fill = (schema, topic, partition, limits, bounds.rows, bounds.bytes)
+        self._runs: RunFiller | None = None
+        self._messages: MessageFiller | None = None
+        self._filling: RunFiller | MessageFiller | None = None
+        """the one of them that may hold something"""
+        self.takes_runs = kernel_is_worth_it(work_bytes)
+        """whether `add_run` may be called, and is worth it"""
+
+    def add_run(self, run: BatchRun | MessageRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
+        """Take many batches, `low` for each of them, and give what that completes."""
+        if not self.takes_runs:
+            raise TypeError("this assembler takes one batch at a time")
+        from kafkalog.codec.headers.runs import BatchRun
+
+        numbers: Iterator[int | None]
+        filler: RunFiller | MessageFiller
+        if isinstance(run, BatchRun):
+            filler = self._filler_of_runs()
+            numbers = filler.take_run(run, low, high)
+        else:
+            filler = self._filler_of_messages()
+            numbers = filler.take_run(run, low, high)
+        if self._parts or self._filling is not filler:
+            yield from self.flush()
+            self._filling = filler
+            filler.rows_bound = self._rows_bound
+        for number in numbers:
+            yield from self.flush()
+            if number is not None:
+                yield from self.add(run.batch(number), int(low[number]), high)
+                yield from self.flush()
+
+    def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
+        """Take batches from the beginning of a window on; how many bytes of it, whether not more because that is
+        enough at a time, and what that completes.
+
+        Everything is taken out of the window before this is over.  `order` goes on to the offset behind what was taken.
+        """
+        done: list[Piece] = []
+        if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
+            return 0, False, done
+        filler = self._filler_of_runs()
+        if self._parts or self._filling is not filler:
+            done += self.flush()
+            self._filling = filler
+            filler.rows_bound = self._rows_bound
+        position, held, is_full = 0, 0, True
+        while is_full and order.next_offset < order.end and held < _MOST_HELD:
+            position, is_full = filler.take_window(window, position, order)
+            if is_full:
+                held += filler.record_bytes
+                done += self.flush()
+        return position, held >= _MOST_HELD, done
+
+    def _filler_of_runs(self) -> RunFiller:
+        if self._runs is None:
+            from kafkalog.codec.columnar.run_decoder import RunFiller
+
+            self._runs = RunFiller(*self._to_fill)
+        return self._runs
+
+    def _filler_of_messages(self) -> MessageFiller:
+        if self._messages is None:
+            from kafkalog.codec.columnar.message_decoder import MessageFiller
+
+            self._messages = MessageFiller(*self._to_fill)
+        return self._messages
+
+    def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
+        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes.
+
+        It is taken as that is read: a large batch is opened after all before it was given out.
+        """
+        header = batch.header
+        if isinstance(header, BatchHeader):
+            opened = self._opened_unless_large(batch)
+            if opened is None:
+                yield from self.flush()
+                opened = self._opened_in_turn(batch)
+            payload, finding = opened
+            del opened
+            if payload is None:
+                if finding is not None:
+                    yield from self.flush()
+                    yield Fault(batch, finding)
+                return
+            part = Part(batch, low, high, payload)
+            if len(payload) > _LARGE:  # one after the other as Python objects they would take many times as much
+                self._v2 = self._columns(work_bytes=len(payload))[1]
+            rows, size, decoder = header.records_count, len(payload), self._v2
+        else:
+            part = Part(batch, low, high)
+            rows, size, decoder = 1, batch.size, self._legacy
+        full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
+        full = full or decoder is not self._decoder or (self._filling is not None and not self._filling.is_empty)
+        if full:
+            yield from self.flush()
+        self._decoder = decoder
+        self._parts.append(part)
+        self._rows += rows
+        self._bytes += size
+
+    def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
+        """As `open_payload`; None where that would be large."""
+        if batch.header.codec == Codec.NONE:
+            return open_payload(batch, self._limits)
+        most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.bytes, _LARGE)
+        opened = open_payload(batch, replace(self._limits, decompressed_batch_bytes=most))
+        finding = opened[1]
+        return None if finding is not None and finding.code == FindingCode.LIMIT_EXCEEDED else opened
+
+    def _opened_in_turn(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None]:
+        if self.await_turn is not None:
+            self.await_turn()
+        from kafkalog.codec.buffer_pool import give_back_free_memory
+
+        give_back_free_memory()
+        return open_payload(batch, self._limits)
+
+    @property
+    def is_full(self) -> bool:
+        """What was collected is enough for an Arrow batch: holding it while more is decompressed gains nothing."""
+        return self._bytes >= self._bounds.bytes
+
+    def flush(self) -> Iterator[Piece]:
+        """Give out what was collected."""
+        if self._filling is not None and not self._filling.is_empty:
+            piece = self._filling.take()
+            if piece.num_rows:
+                yield from self._cut(piece)
+            self._filling.rows_bound = self._rows_bound
+        parts, self._parts = self._parts, []
+        self._rows = self._bytes = 0
+        if not parts:
+            return
+        for piece in self._decoder.decode(parts):
+            if isinstance(piece, Fault):
+                yield piece
+            elif piece.num_rows:
+                yield from self._cut(piece)
+            del piece
+
+    def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The piece itself, or slices of it where it is above the bounds."""
+        start = 0
+        ends = None if piece.nbytes <= _ABOUT * self._bounds.bytes else _byte_ends(piece)
+        while start < piece.num_rows:
+            end = min(start + self._rows_bound, piece.num_rows)
+            if ends is not None:
+                before = ends[start - 1] if start else 0
+                end = max(start + 1, min(end, bisect_right(ends, before + self._bounds.bytes)))
+            self._rows_bound = min(self._rows_bound * 2, self._bounds.rows)
+            yield piece.slice(start, end - start)
+            start = end
+
+
+def column_decoders(
+    schema: pa.Schema,
+    topic: str | None,
+    partition: int | None,
+    limits: Limits,
+    *,
+    work_bytes: int,
+    execution: Execution = PLAIN,
+) -> tuple[ColumnDecoder, ColumnDecoder]:
+    """The decoder of v0 and v1 entries, and that of v2 batches."""
+    plain = PlainColumns(schema, topic, partition, limits, execution)
+    if not kernel_is_worth_it(work_bytes):
+        return plain, plain
+    from kafkalog.codec.columnar.kernel_columns import KernelColumns
+
+    return plain, KernelColumns(schema, topic, partition, limits)
+
+
+def _byte_ends(piece: pa.RecordBatch) -> list[int]:
+    """Bytes of the variable-length columns up to the end of each row."""
+    import pyarrow.compute as pc  # takes a while to load, and is seldom needed
+
+    total = pa.array([0] * piece.num_rows, pa.int64())
+    for column in piece.columns:
+        if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
+            sizes = pc.fill_null(pc.binary_length(column), 0)
+        elif pa.types.is_list(column.type):
+            each = column.values.nbytes // max(len(column.values), 1)
+            sizes = pc.multiply(pc.fill_null(pc.list_value_length(column), 0), each)
+        else:
+            sizes = column.type.bit_width // 8
+        total = pc.add(total, sizes)
+    ends: list[int] = pc.cumulative_sum(total).to_pylist()
+    return ends

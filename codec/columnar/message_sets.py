@@ -1,0 +1,122 @@
+"""Where the messages of v0 and v1 entries lie: bare ones in the window, the sets of wrappers decompressed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalog.codec.columnar.builder import MOST_BYTES
+from kafkalog.codec.columnar.decompressed import by_library
+from kafkalog.codec.compression import decompress
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.headers.message_runs import MessageRun
+from kafkalog.codec.kernels.messages import values_of
+from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.model import CODEC_MASK, Codec
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+
+__all__ = ["Opened", "open_entries"]
+
+_LARGEST = MOST_BYTES // 2
+"""An entry or set above that does not go into one Arrow batch with others."""
+_AT_ONCE = MIB
+"""Sets that are decompressed before they are decoded, bytes: what a processor's cache still holds."""
+_WORTH_A_CALL = 4
+"""Wrappers of one kind behind each other that are decompressed in one call."""
+_EXPECTED = 16
+"""How many times as large as its compressed form a set is taken to be; more takes another call."""
+_BY_PIECES = -1
+
+
+class Opened(NamedTuple):
+    """Addresses and sizes of some entries of a run or of what they hold, size -1 where that cannot be had.
+
+    `start` is the number of the first one; `keep` keeps the bytes there.
+    """
+
+    start: int
+    addresses: Int64s
+    sizes: Int64s
+    keep: object
+
+
+def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
+    """All entries of a run in order, as many at a time as hold about `_AT_ONCE` bytes in wrappers."""
+    base = np.frombuffer(run.window, np.uint8).ctypes.data
+    addresses, sizes = run["position"] + base, run.sizes
+    sizes[sizes > _LARGEST] = -1
+    wrappers = np.flatnonzero(run["attributes"] & CODEC_MASK != Codec.NONE)
+    if len(wrappers) == 0:
+        yield Opened(0, addresses, sizes, run.window)
+        return
+    values = _Values(run, wrappers, base, limits)
+    start = done = 0
+    while start < len(run):
+        values.keep, values.opened_bytes = [], 0
+        while done < len(wrappers) and values.opened_bytes < _AT_ONCE:
+            found_addresses, found_sizes = values.open_from(done)
+            chosen = wrappers[done : done + len(found_sizes)]
+            addresses[chosen], sizes[chosen] = found_addresses, found_sizes
+            done += len(chosen)
+        end = len(run) if done == len(wrappers) else int(wrappers[done])
+        yield Opened(start, addresses[start:end], sizes[start:end], (run.window, values.keep))
+        start = end
+
+
+class _Values:
+    """The compressed values of the wrappers of a run."""
+
+    def __init__(self, run: MessageRun, wrappers: npt.NDArray[np.intp], base: int, limits: Limits) -> None:
+        places = np.empty((2, len(run)), np.int64)
+        values_of(base, run.table, places)
+        self._window = memoryview(run.window)
+        self._base = base
+        self._limits = limits
+        self._starts, self._sizes = places[0][wrappers], places[1][wrappers]
+        self._codecs, self._magics = run["attributes"][wrappers] & CODEC_MASK, run["magic"][wrappers]
+        # the header checksum that lz4 frames have in magic 0 is wrong to the library, and zstd came with magic 2
+        calls = (self._codecs == Codec.SNAPPY) | ((self._codecs == Codec.LZ4) & (self._magics == 1))
+        self._kinds = np.where(calls & (self._sizes >= 0), self._codecs, _BY_PIECES)
+        self._edges = np.append(np.flatnonzero(np.diff(self._kinds)) + 1, len(wrappers))
+        self.keep: list[object] = []
+        self.opened_bytes = 0
+
+    def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
+        """Addresses and sizes of the set of this wrapper, or of those of several from it on."""
+        edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
+        kind = int(self._kinds[number])
+        if kind != _BY_PIECES and edge - number >= _WORTH_A_CALL:
+            sizes = self._sizes[number:edge]
+            budget = min(_AT_ONCE - self.opened_bytes, _EXPECTED * int(sizes.sum()))
+            sources = self._starts[number:edge] + self._base
+            opened = by_library(kind, sources, sizes, self._window, self._limits, budget)
+            if opened is not None and len(opened.sizes):
+                self.keep.append(opened.keep)
+                self.opened_bytes += int(opened.sizes.sum())
+                return opened.addresses, opened.sizes
+            self._kinds[number:edge] = _BY_PIECES
+        piece = self._piece(number)
+        if piece is None:
+            return 0, [-1]
+        self.keep.append(piece)
+        self.opened_bytes += len(piece)
+        return int(pa.py_buffer(piece).address), [len(piece)]
+
+    def _piece(self, number: int) -> bytes | memoryview | None:
+        """What a wrapper holds; None if that cannot be had, or is too much."""
+        start, size = int(self._starts[number]), int(self._sizes[number])
+        if size < 0:
+            return None
+        value, magic = self._window[start : start + size], int(self._magics[number])
+        try:
+            piece = decompress(int(self._codecs[number]), value, self._limits, magic=magic)
+        except FormatError:
+            return None
+        return piece if len(piece) <= _LARGEST else None

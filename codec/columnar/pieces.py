@@ -1,0 +1,57 @@
+"""What goes into one Arrow batch: some log batches, each with the offsets wanted of it, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.model import MICROSECONDS, RecordBatch
+
+__all__ = ["ColumnDecoder", "Fault", "Part", "Piece", "to_int64", "to_microseconds"]
+
+_INT64 = 1 << 64
+_MIN, _MAX = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One log batch, and which of its offsets are wanted: from `low` up to, not including, `high`."""
+
+    batch: RecordBatch
+    low: int
+    high: int
+    payload: bytes | memoryview = b""
+    """record bytes, decompressed (magic 2)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A batch whose records cannot be read from some point on."""
+
+    batch: RecordBatch
+    finding: Finding
+
+
+Piece: TypeAlias = pa.RecordBatch | Fault
+
+
+class ColumnDecoder(Protocol):
+    """One way to make columns of log batches; all give the same."""
+
+    def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
+        """Rows of all parts in order; a fault stands behind the rows before it."""
+
+
+def to_int64(value: int) -> int:
+    """Wrapped to 64 bits, as Java's arithmetic wraps what hostile deltas add up to."""
+    return (value - _MIN) % _INT64 + _MIN
+
+
+def to_microseconds(milliseconds: int) -> int | None:
+    """Microseconds of a timestamp, or None where they do not fit: no such moment can be meant."""
+    value = to_int64(milliseconds) * MICROSECONDS
+    return value if _MIN <= value <= _MAX else None

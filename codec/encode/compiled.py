@@ -1,0 +1,156 @@
+"""Batches from Arrow columns by the compiled builder; `encode.columns` decides when, and has the readable way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.compression import compress
+from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
+from kafkalog.codec.kernels.encode import LARGEST_RECORD_OVERHEAD, TABLE, encode, put_checksums
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import (
+    BATCH,
+    LOG_OVERHEAD,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Codec,
+    increment_sequence,
+)
+
+__all__ = ["encode_columns"]
+
+_MAGIC = 2
+_HEADER_OVERHEAD = 10
+_FEWEST_ROWS = 256
+_ARENA_BYTES = 2 * MIB
+"""Bytes of columns that are written at once: what a processor's cache may still hold when they are checksummed."""
+
+
+class _Columns:
+    """Addresses of the buffers of some rows, and the arrays that own them."""
+
+    def __init__(self, columns: pa.RecordBatch) -> None:
+        self.addresses = np.zeros(13, np.int64)
+        self.keep: list[Any] = []
+        self.bytes = 0
+        names = columns.schema.names
+        if "key" in names:
+            self._put(0, columns["key"])
+        self._put(3, columns["value"])
+        self.headers = 0
+        if "headers" in names:
+            lists = columns["headers"]
+            pairs = lists.flatten()
+            self.headers = len(pairs)
+            ends = np.zeros(len(lists) + 1, np.int32)
+            np.cumsum(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(), out=ends[1:])
+            self.keep.append(ends)
+            self.addresses[6] = ends.ctypes.data
+            self._put(7, pairs.field("key").cast(pa.binary()))
+            self._put(10, pairs.field("value"))
+
+    def _put(self, number: int, column: pa.Array) -> None:
+        """Ends, validity and data of a column of bytes; the ends count from the first byte of the data."""
+        _, ends, data = column.buffers()
+        self.bytes += column.nbytes
+        self.addresses[number] = 0 if ends is None else ends.address + 4 * column.offset
+        if column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+            self.keep.append(valid)
+            self.addresses[number + 1] = valid.ctypes.data
+        self.addresses[number + 2] = 0 if data is None else data.address
+        self.keep.append(column)
+
+
+def encode_columns(
+    columns: pa.RecordBatch,
+    offsets: pa.Array,
+    times: pa.Array,
+    batch_bytes: int,
+    codec: Codec,
+    level: int | None,
+    producer: ProducerState,
+    partition_leader_epoch: int,
+) -> Iterator[bytes]:
+    """The batches of checked columns, see `encode.columns.build_batches`."""
+    check_producer(producer, codec)
+    numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)
+    attributes = codec | (TRANSACTIONAL_FLAG if producer.is_transactional else 0)
+    fixed: dict[str, Any] = {
+        "partition_leader_epoch": partition_leader_epoch, "magic": _MAGIC, "crc": 0, "attributes": attributes,
+        "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch,
+    }  # fmt: skip
+    rows = columns.num_rows
+    step = max(_FEWEST_ROWS, _ARENA_BYTES * rows // max(columns.nbytes, 1))
+    begin = 0
+    while begin < rows:
+        end = min(begin + step, rows)
+        part = _Part(columns.slice(begin, end - begin), numbers[begin:end], moments[begin:end], batch_bytes)
+        # the last batch may go on behind these rows
+        complete = part.count if end == rows else part.count - 1
+        if complete == 0:
+            step *= 2
+            continue
+        table = part.headers(complete)
+        table["base_sequence"] = _sequences(producer.base_sequence, part.first_rows[:complete] + begin)
+        for name, value in fixed.items():
+            table[name] = value
+        yield from part.plain(table) if codec == Codec.NONE else part.compressed(table, codec, level)
+        begin = rows if complete == part.count else begin + int(part.first_rows[complete])
+
+
+class _Part:
+    """Some rows, written as records of batches."""
+
+    def __init__(self, columns: pa.RecordBatch, offsets: Any, times: Any, batch_bytes: int) -> None:
+        found = _Columns(columns)
+        rows = columns.num_rows
+        room = found.bytes + rows * (LARGEST_RECORD_OVERHEAD + BATCH.size) + found.headers * _HEADER_OVERHEAD
+        self._target = np.empty(room, np.uint8)
+        table = np.empty((len(TABLE), rows), np.int64)
+        address = self._target.ctypes.data
+        self.count = encode(rows, offsets, times, found.addresses, address, batch_bytes, table)
+        self._offsets, self._times = offsets, times
+        self.first_rows, self._rows, starts, self._sizes, self._newest = table[:, : self.count]
+        self._starts = starts - address
+
+    def headers(self, count: int) -> Any:
+        """The headers of the first batches, as far as the columns say."""
+        first = self.first_rows[:count]
+        table = np.zeros(count, BATCH.dtype())
+        table["base_offset"] = self._offsets[first]
+        table["batch_length"] = self._sizes[:count] + (BATCH.size - LOG_OVERHEAD.size)
+        table["last_offset_delta"] = self._offsets[first + self._rows[:count] - 1] - self._offsets[first]
+        table["base_timestamp"] = self._times[first]
+        table["max_timestamp"] = self._newest[:count]
+        table["records_count"] = self._rows[:count]
+        return table
+
+    def plain(self, table: Any) -> Iterator[bytes]:
+        """Batches as they are."""
+        count = len(table)
+        starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size
+        self._target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(count, BATCH.size)
+        put_checksums(starts + self._target.ctypes.data, sizes)
+        view = memoryview(self._target.data)
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            yield bytes(view[start : start + size])
+
+    def compressed(self, table: Any, codec: Codec, level: int | None) -> Iterator[bytes]:
+        """Batches with their records compressed."""
+        view = memoryview(self._target.data)
+        for start, size, fields in zip(self._starts.tolist(), self._sizes.tolist(), table.tolist(), strict=False):
+            payload = compress(codec, view[start : start + size], level=level, magic=_MAGIC)
+            yield build_raw_batch(BatchHeader(*fields), payload)
+
+
+def _sequences(base: int, start_rows: Any) -> Any:
+    if base == NO_SEQUENCE:
+        return NO_SEQUENCE
+    return np.array([increment_sequence(base, row) for row in start_rows.tolist()], np.int64)

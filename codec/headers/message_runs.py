@@ -1,0 +1,83 @@
+"""Many sound entries of magic 0 and 1 at a time, as `runs` has v2 batches; `RunScanner` gives them if asked to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kafkalog.codec.framing import SMALLEST_MESSAGE
+from kafkalog.codec.kernels.messages import FIELDS, walk_messages
+from kafkalog.codec.limits import KIB
+from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+
+__all__ = ["MessageRun", "message_run"]
+
+_ROWS = {name: number for number, name in enumerate((*FIELDS, "position"))}
+_MESSAGES_OF_A_RUN = 8 * KIB + 40
+"""No power of two, so that the rows of the table do not all fall into the same lines of the cache."""
+
+
+class MessageRun:
+    """Consecutive v0 and v1 entries whose size and checksum are right: `run["offset"]` is that field of all of them.
+
+    `run["position"]` is where they begin in `window`.
+    """
+
+    def __init__(self, table: Int64s, window: bytes | memoryview, window_start: int) -> None:
+        self.table = table
+        """as `walk_messages` fills it"""
+        self.window = window
+        """the bytes that the entries lie in"""
+        self._window_start = window_start
+
+    def __len__(self) -> int:
+        return int(self.table.shape[1])
+
+    def __getitem__(self, name: str) -> Int64s:
+        column: Int64s = self.table[_ROWS[name]]
+        return column
+
+    @property
+    def sizes(self) -> Int64s:
+        """Bytes of the whole entries."""
+        return self["size"] + LOG_OVERHEAD.size
+
+    @property
+    def last_offsets(self) -> Int64s:
+        """The stored offsets."""
+        return self["offset"]
+
+    @property
+    def end(self) -> int:
+        """Position behind the last entry, in the file."""
+        return int(self._window_start + self.table[-1, -1] + self.sizes[-1])
+
+    def part(self, start: int, end: int) -> MessageRun:
+        """The entries from number `start` up to, not including, `end`."""
+        return MessageRun(self.table[:, start:end], self.window, self._window_start)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> MessageRun:
+        """Only the entries that a mask selects."""
+        return MessageRun(self.table[:, chosen], self.window, self._window_start)
+
+    def batch(self, number: int) -> RecordBatch:
+        """One of them, as the readable walk gives it."""
+        column: list[int] = self.table[:, number].tolist()
+        start, header = column[-1], LegacyHeader(*column[:-1])
+        data = memoryview(self.window)[start : start + header.size]
+        return RecordBatch(header, start + self._window_start, data)
+
+
+def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:
+    """The entries from the beginning of a window on, which stands at `position` of the file; None if there is none."""
+    most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
+    table: Any = np.empty((len(FIELDS) + 1, most), np.int64)
+    address = np.frombuffer(window, np.uint8).ctypes.data
+    found = walk_messages(address, len(window), largest, check, table)
+    return MessageRun(table[:, :found], window, position) if found else None

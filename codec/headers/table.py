@@ -1,0 +1,269 @@
+"""The headers of a log's sound batches as columns, kept for those who look at them again as long as there is room.
+
+A `HeaderTable` holds what a walk with checksums proved: every batch from the start of a source up to the first byte
+that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What stands behind is for the readable walks.
+Needs numba and numpy; `codec.thresholds` knows when that is worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.framing import MAGIC_POSITION, entry_size
+from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.kernels.scan_batches import FIELDS, walk
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB
+from kafkalog.codec.model import (
+    BATCH,
+    CONTROL_FLAG,
+    LOG_OVERHEAD,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    AnyHeader,
+    BatchHeader,
+    LegacyHeader,
+    RecordBatch,
+)
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import BufferSource, Source, lent
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["HeaderRun", "HeaderTable", "Room"]
+
+_WINDOW = 512 * KIB
+"""Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
+_LENT_WINDOW = 8 * MIB
+"""Bytes looked at at a time where the source lends them."""
+_BATCHES_OF_A_RUN = 16 * KIB
+_LAST_MAGIC = 2
+_POSITION, _LENGTH = len(FIELDS), FIELDS.index("batch_length")
+
+
+class Room:
+    """How many bytes of columns may still be kept, over all tables that share it."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def take(self, size: int) -> bool:
+        """Whether there was so much left; it is taken then."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+class HeaderRun(BatchRun):
+    """Consecutive sound batches without their bytes, of any version.
+
+    Columns are those of a v2 header; an older message has its offset as base offset, its timestamp as largest one, and
+    in the other fields what Kafka says where a version does not know them.
+    """
+
+    def __init__(self, table: npt.NDArray[np.int64]) -> None:
+        super().__init__(table, b"", 0)
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Where batches begin in the file, bytes."""
+        return self.starts
+
+    def part(self, start: int, end: int) -> HeaderRun:
+        """The batches from number `start` up to, not including, `end`."""
+        return HeaderRun(self._table[:, start:end])
+
+    def before(self, end: int) -> HeaderRun:
+        """The batches that end at or before a position."""
+        return self if self.end <= end else self.part(0, int((self.positions + self.sizes <= end).sum()))
+
+    def number_at(self, position: int) -> int | None:
+        """Number of the batch that begins at a position, if one does."""
+        number = int(self.positions.searchsorted(position))
+        return number if number < len(self) and int(self.positions[number]) == position else None
+
+    def highest_before(self, end: int, highest: int) -> npt.NDArray[np.int64]:
+        """For each of the first `end` batches the highest last offset before it; `highest` is that before the run."""
+        offsets = np.concatenate([np.array([highest], np.int64), self.last_offsets[:end]])
+        highest_so_far: npt.NDArray[np.int64] = np.maximum.accumulate(offsets)
+        return highest_so_far[:-1]
+
+    def has_producers(self, first: int, end: int) -> bool:
+        """Some of the batches from number `first` up to `end` are of an idempotent or transactional producer."""
+        return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())
+
+    @property
+    def has_markers(self) -> bool:
+        """There is a control batch with a producer, which ends a transaction."""
+        control = self["attributes"] & CONTROL_FLAG != 0
+        return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
+
+    def last_v2(self, first: int, end: int) -> int | None:
+        """Number of the last batch of version 2 among those from number `first` up to `end`."""
+        numbers = (self["magic"][first:end] == _LAST_MAGIC).nonzero()[0]
+        return first + int(numbers[-1]) if len(numbers) else None
+
+    def v2_header(self, number: int) -> BatchHeader:
+        """The header of one of them, as if it were of version 2."""
+        return BatchHeader(*self._table[:-1, number].tolist())
+
+    def header(self, number: int) -> AnyHeader:
+        """The header of one of them, with what its version knows."""
+        if self["magic"][number] == _LAST_MAGIC:
+            return self.v2_header(number)
+        fields = dict(zip(FIELDS, self._table[:, number].tolist(), strict=False))
+        return LegacyHeader(
+            fields["base_offset"], fields["batch_length"], fields["crc"], fields["magic"], fields["attributes"],
+            fields["max_timestamp"],
+        )  # fmt: skip
+
+    def batch(self, number: int) -> RecordBatch:
+        """One of them; its bytes were not kept."""
+        return RecordBatch(self.header(number), int(self.positions[number]), b"")
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        for number in range(len(self)):
+            yield self.batch(number)
+
+
+class HeaderTable:
+    """The sound batches in the first `size` bytes of a file; about 100 bytes each where they are kept."""
+
+    def __init__(self, size: int, room: Room) -> None:
+        self._room = room
+        self._kept: list[HeaderRun] = []
+        self._kept_end = 0
+        self._is_complete = False
+        self._has_room = True
+        self.size = size
+
+    def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
+        """The batches that lie before position `end` entirely, in order; what was not kept is read from `source`."""
+        number = 0
+        position = 0
+        while number < len(self._kept):
+            run = self._kept[number].before(end)
+            if len(run):
+                yield run
+            if len(run) < len(self._kept[number]):
+                return
+            number, position = number + 1, run.end
+        if self._is_complete or position >= end:
+            return
+        for found in self._walk(source, position):
+            self._keep(found)
+            position = found.end
+            run = found.before(end)
+            if len(run):
+                yield run
+            if len(run) < len(found):
+                return
+        self._is_complete = self._kept_end == position
+
+    def _keep(self, run: HeaderRun) -> None:
+        if self._has_room and int(run.positions[0]) == self._kept_end:
+            self._has_room = self._room.take(run.table.nbytes)
+            if self._has_room:
+                self._kept.append(run)
+                self._kept_end = run.end
+
+    def _walk(self, source: Source, position: int) -> Iterator[HeaderRun]:
+        pieces: list[npt.NDArray[np.int64]] = []
+        count = 0
+        scratch = np.empty((len(FIELDS) + 1, _WINDOW // BATCH.size), np.int64)
+        size = min(self.size, source.size)
+        while position < size:
+            found = _next_pieces(source, position, size, scratch)
+            if not found:
+                break
+            pieces += found
+            position = HeaderRun(found[-1]).end
+            count += sum(piece.shape[1] for piece in found)
+            if count >= _BATCHES_OF_A_RUN:
+                yield HeaderRun(np.concatenate(pieces, axis=1))
+                pieces, count = [], 0
+        if pieces:
+            yield HeaderRun(np.concatenate(pieces, axis=1))
+
+
+def _next_pieces(
+    source: Source, position: int, end: int, scratch: npt.NDArray[np.int64]
+) -> list[npt.NDArray[np.int64]]:
+    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
+    with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
+        # older messages are looked at one by one, which takes longer than anything should be lent
+        is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == _LAST_MAGIC
+        found = _pieces(window, position, scratch) if window is not None and is_v2 else []
+    if found:
+        return found
+    return _pieces(_window(source, position, end), position, scratch)
+
+
+def _pieces(window: memoryview, position: int, scratch: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """The sound batches from the beginning of a window on, which stands at a position."""
+    found: list[npt.NDArray[np.int64]] = []
+    address = np.frombuffer(window, np.uint8).ctypes.data
+    start = 0
+    while (piece := _piece(window, start, address, scratch)) is not None:
+        behind = int(piece[_POSITION, -1] + piece[_LENGTH, -1]) + LOG_OVERHEAD.size
+        piece[_POSITION] += position + start
+        found.append(piece)
+        start += behind
+    return found
+
+
+def _window(source: Source, position: int, end: int) -> memoryview:
+    """The bytes from a position on, at least one whole batch if there is one."""
+    left = end - position
+    window = memoryview(source.read(position, min(_WINDOW, left)))
+    if len(window) > MAGIC_POSITION:
+        size = entry_size(window, 0)
+        if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
+            window = memoryview(source.read(position, size))
+    return window
+
+
+def _piece(
+    window: memoryview, start: int, address: int, scratch: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64] | None:
+    """The sound batches from the start of one in a window: one stretch of version 2, or one of older messages."""
+    left = len(window) - start
+    if left <= MAGIC_POSITION or entry_size(window, start) > left:
+        return None
+    magic = window[start + MAGIC_POSITION]
+    if magic == _LAST_MAGIC:
+        found = walk(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
+        return scratch[:, :found].copy() if found else None
+    if magic > _LAST_MAGIC:
+        return None
+    rows: list[tuple[int, ...]] = []
+    for batch in Scanner(BufferSource(window[start:])):
+        if not isinstance(batch.header, LegacyHeader):
+            break
+        rows.append(_legacy_row(batch.header, batch.position))
+    return np.array(rows, np.int64).T.copy() if rows else None
+
+
+def _legacy_row(header: LegacyHeader, position: int) -> tuple[int, ...]:
+    known = {
+        "base_offset": header.offset,
+        "batch_length": header.batch_length,
+        "partition_leader_epoch": NO_PARTITION_LEADER_EPOCH,
+        "magic": header.magic,
+        "crc": header.crc,
+        "attributes": header.attributes,
+        "last_offset_delta": 0,
+        "base_timestamp": header.timestamp,
+        "max_timestamp": header.max_timestamp,
+        "producer_id": NO_PRODUCER_ID,
+        "producer_epoch": NO_PRODUCER_EPOCH,
+        "base_sequence": NO_SEQUENCE,
+        "records_count": 1,
+    }
+    return (*(known[name] for name in FIELDS), position)

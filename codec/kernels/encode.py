@@ -1,0 +1,144 @@
+"""The compiled builder: from columns to the record bytes of many batches, split by size as a producer splits them.
+
+What is written is the declared record (see `record_shape`); `encode.records` is the readable form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+from kafkalog.codec.kernels.crc import checksum
+from kafkalog.codec.kernels.jit import compiled, copy, load, store
+from kafkalog.codec.model import BATCH
+from kafkalog.codec.record_shape import RECORD
+
+__all__ = ["LARGEST_RECORD_OVERHEAD", "TABLE", "encode", "put_checksums"]
+
+TABLE = ("first_row", "rows", "start", "size", "max_timestamp")
+"""What `encode` says of each batch: its rows, where its record bytes are, and its largest timestamp."""
+LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
+"""Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
+
+_HEADER = BATCH.size
+_CRC_AT, _CRC_END = BATCH.position("crc"), BATCH.end("crc")
+_MAX_DELTA = 2**31 - 1
+_load8, _load32 = load[8], load[32]
+_store8 = store[8]
+
+
+@compiled(inline=True)
+def _zigzag(value: int) -> Any:
+    return numba.uint64(value << 1) ^ numba.uint64(value >> 63)
+
+
+@compiled(inline=True)
+def _size_of(value: int) -> int:
+    left = _zigzag(value)
+    size = 1
+    while left >= numba.uint64(0x80):
+        left >>= numba.uint64(7)
+        size += 1
+    return size
+
+
+@compiled(inline=True)
+def _put(position: int, value: int) -> int:
+    left = _zigzag(value)
+    while left >= numba.uint64(0x80):
+        _store8(position, numba.int64(left & numba.uint64(0x7F) | numba.uint64(0x80)))
+        left >>= numba.uint64(7)
+        position += 1
+    _store8(position, numba.int64(left))
+    return position + 1
+
+
+@compiled(inline=True)
+def _length(ends: int, valid: int, row: int) -> int:
+    """Size of a field of a row, -1 for null; `valid` is 0 where none is null."""
+    if valid != 0 and _load8(valid + row) == numba.uint64(0):
+        return -1
+    return numba.int64(_load32(ends + 4 * row + 4)) - numba.int64(_load32(ends + 4 * row))  # type: ignore[no-any-return]
+
+
+@compiled(inline=True)
+def _put_field(position: int, size: int, data: int, ends: int, row: int) -> int:
+    position = _put(position, size)
+    if size > 0:
+        copy(position, data + numba.int64(_load32(ends + 4 * row)), size)
+        position += size
+    return position
+
+
+@compiled("int64(int64, int64[::1], int64[::1], int64[::1], int64, int64, int64[:,::1])", declared=RECORD)
+def encode(rows: int, offsets: Any, timestamps: Any, columns: Any, target: int, batch_bytes: int, table: Any) -> int:
+    """Write the records of `rows` rows to `target`, each batch behind room for its header; how many batches there are.
+
+    `columns` are addresses, 0 for what is not there: ends, validity (a byte a row) and data of keys, the same of
+    values, ends of the lists of headers, then ends, validity and data of header keys and of header values.  A batch
+    has at most `batch_bytes` bytes with its header, unless one record is larger.  `table` has a row for each of
+    `TABLE`, and a column for every batch there can be.
+    """
+    key_ends, key_valid, keys = columns[0], columns[1], columns[2]
+    value_ends, value_valid, values = columns[3], columns[4], columns[5]
+    list_ends, name_ends, names = columns[6], columns[7], columns[9]
+    content_ends, content_valid, contents = columns[10], columns[11], columns[12]
+    batch = -1
+    position = target
+    first = 0
+    for row in range(rows):
+        key = _length(key_ends, key_valid, row) if key_ends != 0 else -1
+        value = _length(value_ends, value_valid, row) if value_ends != 0 else -1
+        header, header_end = 0, 0
+        if list_ends != 0:
+            header = numba.int64(_load32(list_ends + 4 * row))
+            header_end = numba.int64(_load32(list_ends + 4 * row + 4))
+        fixed = 1 + _size_of(key) + max(key, 0) + _size_of(value) + max(value, 0) + _size_of(header_end - header)
+        for each in range(header, header_end):
+            name = _length(name_ends, 0, each)
+            content = _length(content_ends, content_valid, each)
+            fixed += _size_of(name) + name + _size_of(content) + max(content, 0)
+        is_new = batch < 0
+        body = 0
+        if not is_new:
+            offset_delta = offsets[row] - offsets[first]
+            body = fixed + _size_of(timestamps[row] - timestamps[first]) + _size_of(offset_delta)
+            size = position - table[2, batch] + body + _size_of(body)
+            is_new = _HEADER + size > batch_bytes or offset_delta > _MAX_DELTA
+        if is_new:
+            if batch >= 0:
+                table[1, batch] = row - first
+                table[3, batch] = position - table[2, batch]
+            batch += 1
+            first = row
+            position += _HEADER
+            table[0, batch] = row
+            table[2, batch] = position
+            table[4, batch] = timestamps[row]
+            body = fixed + 2
+        table[4, batch] = max(table[4, batch], timestamps[row])
+        position = _put(position, body)
+        _store8(position, 0)
+        position = _put(position + 1, timestamps[row] - timestamps[first])
+        position = _put(position, offsets[row] - offsets[first])
+        position = _put_field(position, key, keys, key_ends, row)
+        position = _put_field(position, value, values, value_ends, row)
+        position = _put(position, header_end - header)
+        for each in range(header, header_end):
+            position = _put_field(position, _length(name_ends, 0, each), names, name_ends, each)
+            position = _put_field(position, _length(content_ends, content_valid, each), contents, content_ends, each)
+    if batch >= 0:
+        table[1, batch] = rows - first
+        table[3, batch] = position - table[2, batch]
+    return batch + 1
+
+
+@compiled("void(int64[::1], int64[::1])")
+def put_checksums(starts: Any, sizes: Any) -> None:
+    """Compute and store the checksum of whole batches at addresses."""
+    for number in range(starts.shape[0]):
+        crc = checksum(starts[number] + _CRC_END, sizes[number] - _CRC_END)
+        for byte in range(4):
+            shift = numba.uint64(24 - 8 * byte)
+            _store8(starts[number] + _CRC_AT + byte, numba.int64(crc >> shift & numba.uint64(0xFF)))

@@ -1,0 +1,134 @@
+"""Reading the leaves of a layout in kernels: numbers, and fields of bytes behind their length.
+
+Each function for a leaf of variable size gives the value, the position behind it and a fault (0 none), and reads
+nothing at or behind `end`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+from kafkalog.codec.derive import OpKind
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.kernels.jit import compiled, copy, load, load_big, store
+
+__all__ = ["BYTES_LIKE", "FAULTS", "put", "read_bytes", "read_fixed", "read_number", "read_varint"]
+
+FAULTS = (
+    None,
+    FindingCode.RECORD_TRUNCATED,
+    FindingCode.RECORD_LENGTH_MISMATCH,
+    FindingCode.VARINT_TOO_LONG,
+    FindingCode.HEADER_COUNT_INVALID,
+    FindingCode.HEADER_KEY_INVALID,
+    FindingCode.LIMIT_EXCEEDED,
+    FindingCode.RECORDS_TRAILING_BYTES,
+)
+"""What the numbers of faults mean."""
+TRUNCATED, MISMATCH, TOO_LONG, COUNT_INVALID, KEY_INVALID, LIMIT, TRAILING = range(1, len(FAULTS))
+
+# Frozen into the compiled code as constants.
+_VARINT, _VARLONG, _BYTES = int(OpKind.VARINT), int(OpKind.VARLONG), int(OpKind.BYTES)
+_STRING = int(OpKind.STRING)
+BYTES_LIKE = (_BYTES, _STRING)
+_load8, _store8, _store32 = load[8], store[8], store[32]
+_big8, _big16, _big32, _big64 = load_big[8], load_big[16], load_big[32], load_big[64]
+
+
+@compiled(inline=True)
+def read_fixed(position: int, size: int) -> int:
+    """A signed big-endian number of 1, 2, 4 or 8 bytes."""
+    if size == 8:
+        return _big64(position)  # type: ignore[no-any-return]
+    if size == 4:
+        return _big32(position)  # type: ignore[no-any-return]
+    if size == 2:
+        return _big16(position)  # type: ignore[no-any-return]
+    return _big8(position)  # type: ignore[no-any-return]
+
+
+@compiled(inline=True)
+def _unsigned(position: int, end: int, largest: int) -> tuple[Any, int, int]:
+    """Value, position behind it, fault."""
+    value = numba.uint64(0)
+    shift = numba.uint64(0)
+    cursor = position
+    stop = position + largest
+    while cursor < end:
+        byte = _load8(cursor)
+        cursor += 1
+        value |= (byte & numba.uint64(0x7F)) << shift
+        if byte < numba.uint64(0x80):
+            return value, cursor, 0
+        if cursor == stop:
+            return value, cursor, TOO_LONG
+        shift += numba.uint64(7)
+    return value, cursor, TRUNCATED
+
+
+@compiled(inline=True)
+def _zigzag(value: Any) -> int:
+    decoded: int = numba.int64(value >> numba.uint64(1)) ^ -numba.int64(value & numba.uint64(1))
+    return decoded
+
+
+@compiled(inline=True)
+def read_varint(position: int, end: int) -> tuple[int, int, int]:
+    """A zig-zag 32-bit integer; most are of one byte or two."""
+    if position < end:
+        byte = _load8(position)
+        if byte < numba.uint64(0x80):
+            return _zigzag(byte), position + 1, 0
+        if position + 1 < end:
+            second = _load8(position + 1)
+            if second < numba.uint64(0x80):
+                return _zigzag(byte & numba.uint64(0x7F) | second << numba.uint64(7)), position + 2, 0
+    value, after, fault = _unsigned(position, end, 5)
+    return _zigzag(value & numba.uint64(0xFFFFFFFF)), after, fault
+
+
+@compiled(inline=True)
+def _varlong(position: int, end: int) -> tuple[int, int, int]:
+    value, after, fault = _unsigned(position, end, 10)
+    return _zigzag(value), after, fault
+
+
+@compiled(inline=True)
+def read_number(op: int, position: int, end: int) -> tuple[int, int, int]:
+    """Value, position behind it, fault, of an opcode that reads one number."""
+    if op == _VARINT:
+        return read_varint(position, end)
+    if op == _VARLONG:
+        return _varlong(position, end)
+    if position >= end:
+        return 0, position, TRUNCATED
+    return numba.int64(numba.int8(_load8(position))), position + 1, 0
+
+
+@compiled(inline=True)
+def read_bytes(op: int, position: int, end: int) -> tuple[int, int, int]:
+    """Size (-1 null), position of the first byte, fault, of an opcode that reads a length and that many bytes."""
+    size, behind, fault = read_varint(position, end)
+    if fault != 0:
+        return size, behind, fault
+    if size < 0:
+        return -1, behind, (KEY_INVALID if op == _STRING else 0)
+    if size > end - behind:
+        return size, behind, TRUNCATED
+    return size, behind, 0
+
+
+@compiled(inline=True)
+def put(row: int, size: int, source: int, ends: int, valid: int, data: int, filled: int) -> int:
+    """Append a field, null below 0 bytes, to the column whose buffers are at these addresses; how far `data` is filled.
+
+    Arrow's offsets begin with that of the first row, so `ends` is written one element further.
+    """
+    _store8(valid + row, size >= 0)
+    if size >= 0:
+        copy(data + filled, source, size)
+        filled += size
+    _store32(ends + 4 * row + 4, filled)
+    return filled

@@ -1,0 +1,239 @@
+"""The compiled reading of messages of magic 0 and 1: the walk over entries, and their records into Arrow's buffers.
+
+As with v2 it takes only what is sound beyond doubt and stops without a judgement before anything else; `codec.scan`
+and `codec.legacy` say what stands there.  Offsets and timestamps inside a wrapper follow `AbstractLegacyRecordBatch`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+from kafkalog.codec.derive import DerivationError
+from kafkalog.codec.framing import SMALLEST_MESSAGE
+from kafkalog.codec.kernels.crc_ieee import checksum_ieee
+from kafkalog.codec.kernels.decode_records import COUNTERS, SINKS
+from kafkalog.codec.kernels.jit import compiled, load_big, store
+from kafkalog.codec.kernels.leaves import put, read_fixed
+from kafkalog.codec.model import (
+    CODEC_MASK,
+    LOG_OVERHEAD,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    MICROSECONDS,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+)
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+
+__all__ = ["FIELDS", "ordinary", "survey", "take_sets", "values_of", "walk_messages"]
+
+_V0, _V1 = ([(field.name, field.format) for field in layout.fields] for layout in (MESSAGE_V0, MESSAGE_V1))
+if [*_V0, ("timestamp", "q")] != _V1:
+    raise DerivationError("a message of magic 1 is not one of magic 0 with a timestamp behind its header")
+
+FIELDS = MESSAGE_V1.names
+"""Rows of the table that `walk_messages` fills; one more behind them is the position."""
+_PLACES = tuple(field.position for field in MESSAGE_V0.fields)
+_SIZES = tuple(field.size for field in MESSAGE_V0.fields)
+_OFFSET, _SIZE, _CRC, _MAGIC, _ATTRIBUTES, _TIMESTAMP = (
+    FIELDS.index(name) for name in ("offset", "size", "crc", "magic", "attributes", "timestamp")
+)
+_POSITION = len(FIELDS)
+_OFFSET_AT, _SIZE_AT = MESSAGE_V0.position("offset"), MESSAGE_V0.position("size")
+_MAGIC_AT, _ATTRIBUTES_AT = MESSAGE_V0.position("magic"), MESSAGE_V0.position("attributes")
+_TIMESTAMP_AT, _CRC_END = MESSAGE_V1.position("timestamp"), MESSAGE_V0.end("crc")
+_OVERHEAD, _HEADER_0, _HEADER_1 = LOG_OVERHEAD.size, MESSAGE_V0.size, MESSAGE_V1.size
+_SMALLEST = _OVERHEAD + SMALLEST_MESSAGE
+_LENGTH = 4
+"""Bytes of the length of a key or value."""
+
+_SINKS = {name: SINKS.index(name) for name in SINKS}
+_OFFSETS, _TIMESTAMPS, _TIMESTAMP_VALID = _SINKS["offset"], _SINKS["timestamp"], _SINKS["timestamp_valid"]
+_KEY_ENDS, _KEY_VALID, _KEY = _SINKS["key_ends"], _SINKS["key_valid"], _SINKS["key"]
+_VALUE_ENDS, _VALUE_VALID, _VALUE = _SINKS["value_ends"], _SINKS["value_valid"], _SINKS["value"]
+_ROWS, _KEY_BYTES, _VALUE_BYTES, _KEY_NULLS, _VALUE_NULLS, _TIMESTAMP_NULLS = (
+    COUNTERS.index(name) for name in ("rows", "key", "value", "key_nulls", "value_nulls", "timestamp_nulls")
+)
+_LARGEST_MS = (2**63 - 1) // MICROSECONDS
+_load8, _load32, _load64 = load_big[8], load_big[32], load_big[64]
+_store8, _store32, _store64 = store[8], store[32], store[64]
+_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, SINKS, COUNTERS, SMALLEST_MESSAGE, MAX_RELATIVE_OFFSET)
+
+
+@compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=_DECLARED)
+def walk_messages(address: int, size: int, largest: int, check: bool, table: Any) -> int:
+    """Headers of the entries in `size` bytes at `address`, a column each; how many there are before anything odd.
+
+    As `walk_kernel.walk`; magic 0 has the timestamp -1.
+    """
+    position = 0
+    count = 0
+    while count < table.shape[1] and size - position >= _SMALLEST:
+        here = address + position
+        whole = _load32(here + _SIZE_AT) + _OVERHEAD
+        if whole < _SMALLEST or whole > size - position or whole > largest:
+            return count
+        magic = _load8(here + _MAGIC_AT)
+        if magic != 0 and (magic != 1 or whole < _HEADER_1):
+            return count
+        crc = numba.int64(_load32(here + _CRC_END - _LENGTH)) & 0xFFFFFFFF
+        if check and numba.int64(checksum_ieee(here + _CRC_END, whole - _CRC_END)) != crc:
+            return count
+        for row in range(len(_PLACES)):
+            table[row, count] = read_fixed(here + _PLACES[row], _SIZES[row])
+        table[_CRC, count] = crc
+        table[_TIMESTAMP, count] = _load64(here + _TIMESTAMP_AT) if magic == 1 else NO_TIMESTAMP
+        table[_POSITION, count] = position
+        count += 1
+        position += whole
+    return count
+
+
+@compiled("int64(int64[:,:], int64, int64, int64, int64[::1])", declared=_DECLARED)
+def ordinary(table: Any, expected: int, base: int, end: int, lows: Any) -> int:
+    """How many entries from the first on are in order and have an offset below `end`; as `stretch_kernel.ordinary`."""
+    low = expected
+    for number in range(table.shape[1]):
+        offset = table[_OFFSET, number]
+        if offset < 0 or offset - base > MAX_RELATIVE_OFFSET or offset < low or offset >= end:
+            return number
+        lows[number] = low
+        low = offset + 1
+    return table.shape[1]  # type: ignore[no-any-return]
+
+
+@compiled(inline=True, declared=_DECLARED)
+def _content(here: int, end: int, magic: int) -> tuple[int, int, int, int, bool]:
+    """Position and size (below 0: null) of key and value of the entry from `here` to `end`; False if they leave it."""
+    key = here + (_HEADER_0 if magic == 0 else _HEADER_1) + _LENGTH
+    if key > end:
+        return 0, 0, 0, 0, False
+    key_size = _load32(key - _LENGTH)
+    if key_size > end - key:
+        return 0, 0, 0, 0, False
+    value = key + max(key_size, 0) + _LENGTH
+    if value > end:
+        return 0, 0, 0, 0, False
+    value_size = _load32(value - _LENGTH)
+    if value_size > end - value:
+        return 0, 0, 0, 0, False
+    return key, key_size, value, value_size, True
+
+
+@compiled("void(int64, int64[:,:], int64[:,::1])", declared=_DECLARED)
+def values_of(address: int, table: Any, places: Any) -> None:
+    """Where the values of entries lie, from `address` on, and their sizes: the rows of `places`; -1 where none is."""
+    for number in range(table.shape[1]):
+        here = address + table[_POSITION, number]
+        end = here + table[_SIZE, number] + _OVERHEAD
+        _key, _key_size, value, value_size, sound = _content(here, end, table[_MAGIC, number])
+        places[0, number] = value - address
+        places[1, number] = max(value_size, -1) if sound else -1
+
+
+@compiled("void(int64[::1], int64[::1], int64[:,:], int64, int64[:,::1])", declared=_DECLARED)
+def survey(addresses: Any, sizes: Any, table: Any, most: int, found: Any) -> None:
+    """How many messages each entry holds, and what is to be added to their offsets: the rows of `found`.
+
+    `addresses` and `sizes` are those of a wrapper's decompressed set, and of the whole entry where it is none.  The
+    count is -1 where a size is, and where a set is anything but plain messages, at most `most`, with at most a broken
+    one behind them.
+    """
+    for number in range(len(addresses)):
+        found[0, number], found[1, number] = 1 if sizes[number] >= 0 else -1, 0
+        if sizes[number] < 0 or table[_ATTRIBUTES, number] & CODEC_MASK == 0:
+            continue
+        cursor, end = addresses[number], addresses[number] + sizes[number]
+        count, last = 0, 0
+        while end - cursor >= _OVERHEAD:
+            size = _load32(cursor + _SIZE_AT)
+            if size < SMALLEST_MESSAGE:
+                count = -1
+                break
+            behind = cursor + _OVERHEAD + size
+            if behind > end:
+                break
+            magic = _load8(cursor + _MAGIC_AT)
+            if (
+                (magic != 0 and (magic != 1 or behind - cursor < _HEADER_1))
+                or _load8(cursor + _ATTRIBUTES_AT) & CODEC_MASK != 0
+                or count == most
+            ):
+                count = -1
+                break
+            count += 1
+            last = _load64(cursor + _OFFSET_AT)
+            cursor = behind
+        offset = table[_OFFSET, number]
+        if table[_MAGIC, number] == 1 and offset != 0:  # 0 was written by old clients that meant absolute offsets
+            found[1, number] = offset - last
+            if offset < last:
+                count = -1
+        found[0, number] = count if count != 0 else -1
+
+
+@compiled(inline=True, declared=_DECLARED)
+def _set(
+    cursor: int, count: int, base: int, append_time: int, appended: bool, low: int, high: int, sinks: Any, counters: Any
+) -> bool:
+    """The messages of a set that `survey` found sound; False if fields of one leave it, and then nothing is counted."""
+    offsets, timestamps, moments_valid = sinks[_OFFSETS], sinks[_TIMESTAMPS], sinks[_TIMESTAMP_VALID]
+    key_ends, keys, key_valid = sinks[_KEY_ENDS], sinks[_KEY], sinks[_KEY_VALID]
+    value_ends, values, value_valid = sinks[_VALUE_ENDS], sinks[_VALUE], sinks[_VALUE_VALID]
+    row, key_bytes, value_bytes = counters[_ROWS], counters[_KEY_BYTES], counters[_VALUE_BYTES]
+    key_nulls = value_nulls = timestamp_nulls = 0
+    for _ in range(count):
+        behind = cursor + _OVERHEAD + _load32(cursor + _SIZE_AT)
+        magic = _load8(cursor + _MAGIC_AT)
+        key, key_size, value, value_size, sound = _content(cursor, behind, magic)
+        if not sound:
+            return False
+        offset = base + _load64(cursor + _OFFSET_AT)
+        if low <= offset < high:
+            if keys != 0:
+                key_bytes = put(row, key_size, key, key_ends, key_valid, keys, key_bytes)
+                key_nulls += key_size < 0
+            if values != 0:
+                value_bytes = put(row, value_size, value, value_ends, value_valid, values, value_bytes)
+                value_nulls += value_size < 0
+            if offsets != 0:
+                _store64(offsets + 8 * row, offset)
+            if timestamps != 0:
+                moment = NO_TIMESTAMP
+                if magic == 1:
+                    moment = append_time if appended else _load64(cursor + _TIMESTAMP_AT)
+                absurd = moment > _LARGEST_MS or moment < -_LARGEST_MS
+                _store64(timestamps + 8 * row, moment * MICROSECONDS)
+                _store8(moments_valid + row, not absurd)
+                timestamp_nulls += absurd
+            row += 1
+        cursor = behind
+    counters[_ROWS], counters[_KEY_BYTES], counters[_VALUE_BYTES] = row, key_bytes, value_bytes
+    counters[_KEY_NULLS] += key_nulls
+    counters[_VALUE_NULLS] += value_nulls
+    counters[_TIMESTAMP_NULLS] += timestamp_nulls
+    return True
+
+
+@compiled(
+    "int64(int64[:], int64[:,:], int64[:,:], int64[:], int64, int64[::1], int64[::1], int64[::1])", declared=_DECLARED
+)
+def take_sets(addresses: Any, table: Any, found: Any, low: Any, high: int, sinks: Any, counters: Any, kept: Any) -> int:
+    """Append the messages of entries to the buffers at `sinks`; how many entries could be taken before a faulty one.
+
+    `addresses`, `table` and `found` are those of `survey`, and no count may be -1.  Offsets from `low` (one for each
+    entry) up to, not including, `high` are wanted, and `kept` gets the rows of each entry.  The buffers need the room.
+    """
+    for number in range(len(addresses)):
+        before = counters[_ROWS]
+        # the type of the wrapper counts, and magic 0 has none
+        appended = table[_MAGIC, number] == 1 and table[_ATTRIBUTES, number] & TIMESTAMP_TYPE_FLAG != 0
+        if not _set(
+            addresses[number], found[0, number], found[1, number], table[_TIMESTAMP, number], appended,
+            low[number], high, sinks, counters,
+        ):  # fmt: skip
+            return number
+        kept[number] = counters[_ROWS] - before
+    return len(addresses)
