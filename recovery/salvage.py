@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.resync import TAILS, Expected, Resync
@@ -20,6 +20,7 @@ from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_prob
 __all__ = ["salvage"]
 
 _NO_END = 2**63 - 1
+_OFFSET_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class _Stop:
     code: FindingCode
     detail: str
     is_tail: bool
+    behind: int | None = None
+    """where to go on; None: to be looked for"""
 
 
 class _Salvage:
@@ -54,6 +57,10 @@ class _Salvage:
             parts += self._tree.files[path].slice(position, end).parts
             if stop is None:
                 break
+            if stop.behind is not None:
+                self._note_cut(path, stop)
+                position = stop.behind
+                continue
             mended = self._mend(source, path, stop)
             if mended is not None:
                 repaired, position = mended
@@ -83,6 +90,10 @@ class _Salvage:
             problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
             if problem is not None:
                 return _Stop(batch.position, *problem, is_tail=False)
+            if self._resume and self._is_moved(source, batch, first, last):
+                detail = f"offset {first}, where the batches around it leave room for offset {(self._last or 0) + 1}"
+                code = FindingCode.OFFSET_NOT_INCREASING
+                return _Stop(batch.position, code, detail, is_tail=False, behind=batch.position + batch.size)
             self._note_gap(first)
             self._last = last
             self._epoch = max(self._epoch, header.partition_leader_epoch)
@@ -93,6 +104,16 @@ class _Salvage:
         next_offset = 0 if self._last is None else self._last + 1
         finding = tail_or_damage(source, scanner.findings[-1], stop, next_offset, has_later=has_later)
         return _Stop(scanner.valid_bytes, finding.code, finding.detail, stop in TAILS)
+
+    def _is_moved(self, source: Source, batch: RecordBatch, first: int, last: int) -> bool:
+        """A batch's offset is not under its checksum: the next one goes on where this one should have ended."""
+        if self._last is None or not self._last + 1 < first <= last:
+            return False
+        end, expected = batch.position + batch.size, self._last + 1 + last - first + 1
+        if bytes(source.read(end, _OFFSET_BYTES)) != expected.to_bytes(_OFFSET_BYTES, "big"):
+            return False
+        following = next(iter(Scanner(source, position=end)), None)
+        return following is not None and isinstance(following.header, BatchHeader)
 
     _gap_from: int | None = None
 
