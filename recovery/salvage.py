@@ -32,6 +32,8 @@ class _Stop:
     is_tail: bool
     repair: tuple[BitRepair, int] | None = None
     """what neighbors prove wrong in a batch whose checksum is right, and the batch's size"""
+    behind: int | None = None
+    """where to go on; None: to be looked for"""
 
 
 class _Salvage:
@@ -58,6 +60,10 @@ class _Salvage:
             parts += self._tree.files[path].slice(position, end).parts
             if stop is None:
                 break
+            if stop.behind is not None:
+                self._note_cut(path, stop)
+                position = stop.behind
+                continue
             mended = self._mend(source, path, stop)
             if mended is not None:
                 repaired, position = mended
@@ -112,12 +118,26 @@ class _Salvage:
         problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
         if problem is not None:
             return _Stop(position, *problem, is_tail=False)
+        if self._resume and self._is_moved(header, first, following):
+            detail = f"offset {first}, where the batches around it leave room for offset {(self._last or 0) + 1}"
+            code = FindingCode.OFFSET_NOT_INCREASING
+            return _Stop(position, code, detail, is_tail=False, behind=position + header.size)
         self._note_gap(first)
         self._last = last
         self._epoch = max(self._epoch, header.partition_leader_epoch)
         self._previous_epoch = _epoch_of(header)
         self.result.end_offset = last + 1
         return None
+
+    def _is_moved(self, header: AnyHeader, first: int, following: int | None) -> bool:
+        """A batch's offset is not under its checksum: the next one goes on where this one should have ended."""
+        if (
+            self._last is None
+            or not isinstance(header, BatchHeader)
+            or not self._last + 1 < first <= header.last_offset
+        ):
+            return False
+        return following == self._last + 1 + header.last_offset - first + 1
 
     _gap_from: int | None = None
 

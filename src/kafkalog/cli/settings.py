@@ -121,6 +121,9 @@ _REPEATED = {"config": "--config", "topics": "--topic", "numbers": "--partition"
 _SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id": "--topic-id"}
 
 
+_FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata"}
+
+
 def command_words(given: Mapping[str, Any]) -> list[str]:
     """The options that a command recommended in the place of this one repeats: all but the mode and bit repair."""
     words: list[str] = []
@@ -130,7 +133,7 @@ def command_words(given: Mapping[str, Any]) -> list[str]:
     for name, option in _REPEATED.items():
         for value in given.get(name, ()):
             words += [option, str(value)]
-    return [*words, *(["--cluster-metadata"] if given.get("cluster_metadata") else [])]
+    return [*words, *(option for name, option in _FLAGS.items() if given.get(name))]
 
 
 def job_count(jobs: int | None) -> int:
