@@ -100,7 +100,8 @@ def test_the_clusters_word_counts(tmp_path: Path) -> None:
         shutil.rmtree(root / name, ignore_errors=True)
         shutil.copytree(source, root / name)
         remove(root / name, 1)
-    (root / "replication-offset-checkpoint").unlink()
+    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        (root / name).unlink()
     found = answers(root)
     assert [Path(file).parent.name for _severity, file, _detail, _offset in found["verify"]] == ["unknown-0"]
     assert found == dict.fromkeys(found, found["verify"])

@@ -178,7 +178,7 @@ DAMAGES = (
     Damage("a bit of the header", lambda log: log.flip(0, 5, 30), least=0),
     Damage("a bit of the checksum", lambda log: log.flip(1, 2, 17), least=0),
     Damage("a bit of the length", lambda log: log.flip(1, 3, 9, 0x40)),
-    Damage("a bit of the offset", lambda log: log.flip(1, 3, 6, 0x10), least=4, moved=0x1000),
+    Damage("a bit of the offset", lambda log: log.flip(1, 3, 6, 0x10), least=0, moved=0x1000),
     Damage("zeros over batches", zeros_over_batches),
     Damage("the end is lost", lost_end),
     Damage("two swapped pages", swapped_pages),
