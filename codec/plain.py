@@ -17,10 +17,10 @@ from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
 from kafkalog.codec.record_shape import RECORD, SMALLEST_RECORD
 
-__all__ = ["PLAIN", "PlainExecution", "read_varint"]
+__all__ = ["PLAIN", "PlainExecution", "read_varint", "record_at"]
 
 Bytes = bytes | memoryview
-Reader = Callable[[bytes, int, int, int], tuple[Any, int]]
+Reader = Callable[[Bytes, int, int, int], tuple[Any, int]]
 """(bytes, position, end, largest count) -> (value, position behind it)"""
 
 
@@ -29,7 +29,7 @@ class _Fault(PortableError):
         self.fault = RecordFault(code, position)
 
 
-def _read_unsigned(data: bytes, position: int, end: int, max_bytes: int) -> tuple[int, int]:
+def _read_unsigned(data: Bytes, position: int, end: int, max_bytes: int) -> tuple[int, int]:
     value = shift = 0
     stop = position + max_bytes
     cursor = position
@@ -45,7 +45,7 @@ def _read_unsigned(data: bytes, position: int, end: int, max_bytes: int) -> tupl
     raise _Fault(FindingCode.RECORD_TRUNCATED, position)
 
 
-def read_varint(data: bytes, position: int, end: int, _max_count: int = 0) -> tuple[int, int]:
+def read_varint(data: Bytes, position: int, end: int, _max_count: int = 0) -> tuple[int, int]:
     """A zig-zag 32-bit integer."""
     if position < end and data[position] < 0x80:
         byte = data[position]
@@ -55,7 +55,7 @@ def read_varint(data: bytes, position: int, end: int, _max_count: int = 0) -> tu
     return (value >> 1) ^ -(value & 1), position
 
 
-def _read_varlong(data: bytes, position: int, end: int, _max_count: int) -> tuple[int, int]:
+def _read_varlong(data: Bytes, position: int, end: int, _max_count: int) -> tuple[int, int]:
     if position < end and data[position] < 0x80:
         byte = data[position]
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -64,14 +64,14 @@ def _read_varlong(data: bytes, position: int, end: int, _max_count: int) -> tupl
     return (value >> 1) ^ -(value & 1), position
 
 
-def _read_int8(data: bytes, position: int, end: int, _max_count: int) -> tuple[int, int]:
+def _read_int8(data: Bytes, position: int, end: int, _max_count: int) -> tuple[int, int]:
     if position >= end:
         raise _Fault(FindingCode.RECORD_TRUNCATED, position)
     byte = data[position]
     return byte - 256 if byte > 127 else byte, position + 1
 
 
-def _read_bytes(data: bytes, position: int, end: int, _max_count: int) -> tuple[bytes | None, int]:
+def _read_bytes(data: Bytes, position: int, end: int, _max_count: int) -> tuple[Any, int]:
     if position < end and data[position] < 0x80:  # most lengths; a call less
         byte = data[position]
         length, body = -1 if byte & 1 else byte >> 1, position + 1
@@ -84,7 +84,7 @@ def _read_bytes(data: bytes, position: int, end: int, _max_count: int) -> tuple[
     return data[body : body + length], body + length
 
 
-def _read_string(data: bytes, position: int, end: int, _max_count: int) -> tuple[bytes, int]:
+def _read_string(data: Bytes, position: int, end: int, _max_count: int) -> tuple[bytes, int]:
     if position < end and data[position] == 0:
         return b"", position + 1
     value, after = _read_bytes(data, position, end, 0)
@@ -96,7 +96,7 @@ def _read_string(data: bytes, position: int, end: int, _max_count: int) -> tuple
 def _array_reader(opcode: Opcode) -> Reader:
     smallest = opcode.smallest
 
-    def read(data: bytes, position: int, end: int, max_count: int) -> tuple[tuple[Any, ...], int]:
+    def read(data: Bytes, position: int, end: int, max_count: int) -> tuple[tuple[Any, ...], int]:
         if position < end and data[position] == 0:
             return (), position + 1
         count, cursor = read_varint(data, position, end)
@@ -109,7 +109,7 @@ def _array_reader(opcode: Opcode) -> Reader:
     return read
 
 
-def _read_pairs(data: bytes, cursor: int, end: int, count: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
+def _read_pairs(data: Bytes, cursor: int, end: int, count: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
     pairs: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         key, cursor = _read_string(data, cursor, end, 0)
@@ -176,7 +176,7 @@ class PlainExecution:
         return found, None
 
 
-def _record(data: bytes, position: int, size: int, max_count: int) -> tuple[RawRecord, int]:
+def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawRecord, int]:
     length, cursor = read_varint(data, position, size)
     if length < 0:
         raise _Fault(FindingCode.RECORD_LENGTH_MISMATCH, position)
@@ -252,6 +252,19 @@ def _ordinary(data: bytes, position: int, size: int) -> tuple[RawRecord, int] | 
         return None
     record = RawRecord(attributes, timestamp >> 1 ^ -(timestamp & 1), offset >> 1 ^ -(offset & 1), key, value, ())
     return record, end
+
+
+def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
+    """The record at a position of decompressed bytes, and the position behind it; or the first thing wrong with it.
+
+    Key and value are views of the bytes where they are.
+    """
+    try:
+        record, behind = _record(data, position, len(data), limits.headers_per_record)
+    except _Fault as stop:
+        return stop.fault
+    headers = tuple((bytes(key), None if value is None else bytes(value)) for key, value in record.headers)
+    return record._replace(headers=headers), behind
 
 
 PLAIN = PlainExecution()

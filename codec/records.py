@@ -6,7 +6,7 @@ with a valid checksum may still hold records that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
@@ -36,6 +36,7 @@ __all__ = [
     "iter_records",
     "open_payload",
     "record_finding",
+    "records_of",
     "records_payload",
 ]
 
@@ -81,7 +82,7 @@ def decode_payload(
     if not isinstance(header, BatchHeader):
         raise TypeError("a v2 batch is needed")
     raw, problem = execution.records(payload, header.records_count, limits)
-    records = tuple(_records(header, raw))
+    records = tuple(records_of(header, raw))
     return DecodedBatch(records, None if problem is None else record_finding(batch, len(raw), problem))
 
 
@@ -125,7 +126,8 @@ def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ..
     return tuple([Header(key.decode("utf-8", "surrogateescape"), value) for key, value in stored])
 
 
-def _records(header: BatchHeader, raw: list[RawRecord]) -> Iterator[Record]:
+def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record]:
+    """What a consumer sees of records of a v2 batch as they are stored."""
     kind = header.timestamp_type
     base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence
     append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None

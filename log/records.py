@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordBatch
+from kafkalog.codec.model import CONTROL_FLAG, BatchHeader, Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.readable import ReadablePartition
@@ -148,20 +148,24 @@ class RecordReader:
     ) -> Iterator[T | tuple[RecordBatch, Sequence[Record]]]:
         import numpy as np
 
-        from kafkalog.codec.kernels.select_batches import ordinary
+        from kafkalog.codec.kernels.select_batches import consecutive_batches
 
-        flags = TRANSACTIONAL_FLAG | CONTROL_FLAG if self._aborted is not None else CONTROL_FLAG
         high = NO_END if end is None else end
         lows = np.empty(len(run), np.int64)
         while len(run) and not self._is_over():
             first = int(run["base_offset"][0])
-            count = 0 if self._all else ordinary(run.table, self._next_offset or 0, first, high, flags, lows)
+            count = 0
+            if not self._all:
+                count = consecutive_batches(run.table, self._next_offset or 0, first, high, CONTROL_FLAG, lows)
             if count == 0:
                 yield from self._one(run.batch(0), end)
                 run = run.part(1, len(run))
                 continue
             part, run = run.part(0, count), run.part(count, len(run))
             low, following = lows[:count].copy(), part.next_offset
+            if self._aborted is not None:
+                committed = ~self._aborted.rejected(part)
+                part, low = part.where(committed), low[committed]
             if self._filter is not None:
                 chosen = self._filter.chosen(part)
                 part, low = part.where(chosen), low[chosen]
@@ -171,7 +175,7 @@ class RecordReader:
                     continue
                 for number in made:
                     self._next_offset = int(low[number])
-                    yield from self._one(part.batch(number), end)
+                    yield from self._one(part.batch(number), end, is_committed=True)
                     if self._is_over():
                         return
             self._next_offset = following
@@ -180,7 +184,9 @@ class RecordReader:
     def _is_over(self) -> bool:
         return self._ended
 
-    def _one(self, batch: RecordBatch, end: int | None) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
+    def _one(
+        self, batch: RecordBatch, end: int | None, *, is_committed: bool = False
+    ) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
         first = batch.header.base_offset if isinstance(batch.header, BatchHeader) else None
         if end is not None and first is not None and first >= end and not self._all:
             self._ended = True
@@ -188,7 +194,7 @@ class RecordReader:
         records: Sequence[Record] = ()
         finding = None
         unwanted = batch.header.is_control and not self._control
-        unwanted = unwanted or (self._aborted is not None and self._aborted.rejects(batch))
+        unwanted = unwanted or (not is_committed and self._aborted is not None and self._aborted.rejects(batch))
         if not unwanted and (self._filter is None or self._filter.accepts(batch.header)):
             decoded = decode_batch(batch, limits=self._limits)
             finding = decoded.finding

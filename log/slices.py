@@ -33,7 +33,8 @@ from kafkalog.log.walk import STOPPING
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
-    from kafkalog.codec.headers.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.run_scanner import RunScanner
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
@@ -147,7 +148,7 @@ class SliceReader:
     def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
         if not self._assembler.takes_runs:
             return Scanner(source, position=position, end=self._slice.end, limits=self._limits)
-        from kafkalog.codec.headers.runs import RunScanner
+        from kafkalog.codec.headers.run_scanner import RunScanner
 
         return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
 
@@ -155,13 +156,15 @@ class SliceReader:
         if isinstance(scanner, Scanner):
             return iter(scanner)
         # what a filter leaves out is not decoded, so batches are not taken straight on then
-        return scanner.left_by(self._window) if self._filter is None else iter(scanner.all_runs())
+        return scanner.not_decoded_by(self._window) if self._filter is None else iter(scanner.all_runs())
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
-        """Take what can be read straight on from a window, see `Taker`.  What it completes waits for `_taken`."""
-        from kafkalog.codec.columnar.builder import Order
+        """Take what a kernel decodes of a window, see `WindowDecoder`.  What it completes waits for `_taken`."""
+        from kafkalog.codec.columnar.run_decoder import Order
 
-        order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, self._flags)
+        # what belongs to aborted transactions is left out of runs, which come where windows are not taken
+        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
+        order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, flags)
         taken, enough, complete = self._assembler.add_window(window, order)
         self._complete += complete
         self.next_offset = order.next_offset
@@ -173,21 +176,18 @@ class SliceReader:
         complete, self._complete = self._complete, []
         return self._faults(complete)
 
-    @property
-    def _flags(self) -> int:
-        """Batches with one of these bits are looked at one by one."""
-        return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
-
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
         """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
         import numpy as np
+
+        from kafkalog.codec.headers.runs import BatchRun
 
         end = self._slice.end_offset
         lows = np.empty(len(run), np.int64)
         first = True
         while len(run) and (first or self.next_offset < end):
             first = False
-            count = self._ordinary(run, lows)
+            count = self._consecutive(run, lows)
             if count == 0:
                 yield from self._batch(run.batch(0))
                 run = run.part(1, len(run))
@@ -195,24 +195,27 @@ class SliceReader:
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
             low = lows[:count]
+            if self._aborted is not None and isinstance(part, BatchRun):
+                committed = ~self._aborted.rejected(part)
+                part, low = part.where(committed), low[committed]
             if self._filter is not None:
                 chosen = self._filter.chosen(part)
                 part, low = part.where(chosen), low[chosen]
             if len(part):
                 yield from self._faults(self._assembler.add_run(part, low, end))
 
-    def _ordinary(self, run: BatchRun | MessageRun, lows: Any) -> int:
-        """How many batches from the first on need no look at each, and what is wanted of them; see `ordinary`."""
+    def _consecutive(self, run: BatchRun | MessageRun, lows: Any) -> int:
+        """How many batches from the first on need no look at each, and what is wanted of them."""
         from kafkalog.codec.headers.runs import BatchRun
 
         expected, base, end = self.next_offset, self._slice.base_offset, self._slice.end_offset
         if isinstance(run, BatchRun):
-            from kafkalog.codec.kernels.select_batches import ordinary
+            from kafkalog.codec.kernels.select_batches import consecutive_batches
 
-            return ordinary(run.table, expected, base, end, self._flags, lows)
-        from kafkalog.codec.kernels import messages
+            return consecutive_batches(run.table, expected, base, end, CONTROL_FLAG, lows)
+        from kafkalog.codec.kernels.messages import consecutive_messages
 
-        return messages.ordinary(run.table, expected, base, end, lows)
+        return consecutive_messages(run.table, expected, base, end, lows)
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""

@@ -30,7 +30,8 @@ from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.run_scanner import RunScanner
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["SegmentSummary", "summarize"]
 
@@ -121,7 +122,7 @@ def summarize(
 def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return Scanner(source, limits=limits)
-    from kafkalog.codec.headers.runs import RunScanner
+    from kafkalog.codec.headers.run_scanner import RunScanner
 
     return RunScanner(source, limits=limits)
 

@@ -9,15 +9,32 @@ before it was cleaned, and the marker may be gone.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
+from kafkalog.codec.model import (
+    CONTROL_FLAG,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_FLAG,
+    AbortedTransaction,
+    BatchHeader,
+    ControlType,
+    EndTransactionMarker,
+    RecordBatch,
+)
 from kafkalog.codec.records import decode_batch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "marker_of"]
 
@@ -99,11 +116,32 @@ class TransactionTracker:
 
 
 class AbortedFilter:
-    """Tells for batch after batch whether it belongs to an aborted transaction (`CompletedFetch`, the consumer's)."""
+    """Tells for batch after batch whether it belongs to an aborted transaction (`CompletedFetch`, the consumer's).
+
+    `rejected` tells it for a run of batches at a time; both ways may follow each other.
+    """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._waiting = sorted(((txn.first_offset, txn.last_offset, txn.producer_id) for txn in aborted), reverse=True)
+        self._all = sorted((txn.first_offset, txn.last_offset, txn.producer_id) for txn in aborted)
+        self._waiting = self._all[::-1]
         self._aborting: dict[int, int] = {}
+
+    @cached_property
+    def _columns(self) -> _AbortedColumns:
+        return _AbortedColumns(self._all)
+
+    def rejected(self, run: BatchRun) -> npt.NDArray[np.bool_]:
+        """What `rejects` says of each batch of a run, whose offsets increase and are above all before."""
+        found, behind = self._columns.rejected(run)
+        ids = run["producer_id"]
+        highest = int(run.last_offsets[ids > NO_PRODUCER_ID].max(initial=-1))
+        while self._waiting and self._waiting[-1][0] <= highest:
+            _, last, producer_id = self._waiting.pop()
+            self._aborting[producer_id] = last
+        for producer_id, last in behind:
+            if self._aborting.get(producer_id) == last:
+                del self._aborting[producer_id]
+        return found
 
     def rejects(self, batch: RecordBatch) -> bool:
         """Whether a consumer that reads committed data skips this batch."""
@@ -120,3 +158,37 @@ class AbortedFilter:
             del self._aborting[header.producer_id]
             return False
         return header.is_transactional and not header.is_control
+
+
+class _AbortedColumns:
+    """Aborted transactions as columns, to be looked up by producer and offset."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int, int]]) -> None:
+        import numpy as np
+
+        self._first, self._last, producers = np.array(aborted, np.int64).reshape(-1, 3).T
+        self._producers, numbers = np.unique(producers, return_inverse=True)
+        # by producer, then in the order in which they begin
+        keys = numbers * (len(aborted) + 1) + np.arange(len(aborted))
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+
+    def rejected(self, run: BatchRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
+        """Which batches belong to aborted transactions; and producers, with the last offset of the latest one of
+        theirs, that have written behind it.
+        """
+        import numpy as np
+
+        ids, last = run["producer_id"], run.last_offsets
+        if len(self._producers) == 0:
+            return np.zeros(len(run), np.bool_), []
+        number = np.minimum(self._producers.searchsorted(ids), len(self._producers) - 1)
+        begun = self._first.searchsorted(last, "right")
+        width = len(self._first) + 1
+        latest = self._keys.searchsorted(number * width + begun) - 1
+        is_theirs = (self._producers[number] == ids) & (self._keys[latest] // width == number) & (latest >= 0)
+        end = self._last[self._order[latest]]
+        is_data = run["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG) == TRANSACTIONAL_FLAG
+        behind = is_theirs & (last > end)
+        pairs = set(zip(ids[behind].tolist(), end[behind].tolist(), strict=True))
+        return is_theirs & is_data & (last <= end), sorted(pairs)

@@ -23,7 +23,8 @@ from kafkalog.log.segment import Segment
 from kafkalog.log.time_lookup import position_for_timestamp
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.run_scanner import RunScanner
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["STOPPING", "BatchReader", "sound_parts"]
 
@@ -157,7 +158,7 @@ class BatchReader:
     def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner:
         if not runs:
             return Scanner(source, position=position, limits=self._limits)
-        from kafkalog.codec.headers.runs import RunScanner
+        from kafkalog.codec.headers.run_scanner import RunScanner
 
         return RunScanner(source, position=position, limits=self._limits)
 

@@ -24,7 +24,8 @@ from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun, RunScanner
+    from kafkalog.codec.headers.run_scanner import RunScanner
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["CopyWalk", "Resumes"]
 
@@ -140,7 +141,7 @@ class CopyWalk:
     def _scanner(self, source: Source, position: int) -> Scanner | RunScanner:
         if not self._by_columns:
             return Scanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
-        from kafkalog.codec.headers.runs import RunScanner
+        from kafkalog.codec.headers.run_scanner import RunScanner
 
         return RunScanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
 

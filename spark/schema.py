@@ -11,7 +11,7 @@ from inspect import signature
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES
@@ -20,23 +20,7 @@ from kafkalog.spark.options import Mode, ReadOptions
 
 __all__ = ["Layout", "arrow_schema", "full_schema", "layout_of"]
 
-_HEADERS = spark_types.ArrayType(
-    StructType([StructField("key", spark_types.StringType()), StructField("value", spark_types.BinaryType())])
-)
-SPARK_TYPES: dict[str, DataType] = {
-    "key": spark_types.BinaryType(),
-    "value": spark_types.BinaryType(),
-    "topic": spark_types.StringType(),
-    "partition": spark_types.IntegerType(),
-    "offset": spark_types.LongType(),
-    "timestamp": spark_types.TimestampType(),
-    "timestampType": spark_types.IntegerType(),
-    "headers": _HEADERS,
-    "leaderEpoch": spark_types.IntegerType(),
-    "producerId": spark_types.LongType(),
-    "producerEpoch": spark_types.ShortType(),
-    "sequence": spark_types.IntegerType(),
-}
+SPARK_TYPES: dict[str, DataType] = {name: from_arrow_type(kind) for name, kind in TYPES.items()}
 """The same columns as `codec.columnar.schema.TYPES`."""
 _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
     spark_types.StringType(): pa.string(),

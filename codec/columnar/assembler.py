@@ -1,7 +1,7 @@
 """Records of many log batches as Arrow batches that are bounded by rows and bytes.
 
 Log batches are collected until there are enough for one Arrow batch, and decoded together; what a single log batch
-holds beyond the bounds is cut into several.  Which decoder does it, `choice` decides by the size of the work.
+holds beyond the bounds is cut into several.  Kernels do it where there is enough, see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalog.codec.columnar.pieces import ColumnDecoder, Fault, Part, Piece
-from kafkalog.codec.columnar.plain_decoder import PlainColumns
-from kafkalog.codec.execution import Execution
+from kafkalog.codec.columnar.pieces import Fault, Part, Piece
+from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, BatchHeader, Codec, RecordBatch
-from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import open_payload
 from kafkalog.codec.thresholds import kernel_is_worth_it
 
@@ -29,9 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.columnar.builder import Order
-    from kafkalog.codec.columnar.message_decoder import MessageFiller
-    from kafkalog.codec.columnar.run_decoder import RunFiller
+    from kafkalog.codec.columnar.batch_decoder import BatchDecoder
+    from kafkalog.codec.columnar.message_decoder import MessageDecoder
+    from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
     from kafkalog.codec.headers.message_runs import MessageRun
     from kafkalog.codec.headers.runs import BatchRun
 
@@ -75,20 +72,19 @@ class ArrowAssembler:
         limits: Limits = DEFAULT_LIMITS,
         work_bytes: int = 0,
     ) -> None:
-        self._legacy, self._v2 = column_decoders(schema, topic, partition, limits, work_bytes=work_bytes)
-        self._columns = partial(column_decoders, schema, topic, partition, limits)
+        self._plain = PlainDecoder(schema, topic, partition, limits)
         self._limits = limits
         self.await_turn: Callable[[], None] | None = None
         """called before a batch is decompressed that turns out to be large, so that many threads hold one of them"""
         self._bounds = bounds
         self._rows_bound = min(bounds.first_rows, bounds.rows)
         self._parts: list[Part] = []
-        self._decoder: ColumnDecoder = self._v2
         self._rows = self._bytes = 0
-        self._to_fill = (schema, topic, partition, limits, bounds.rows, bounds.bytes)
-        self._runs: RunFiller | None = None
-        self._messages: MessageFiller | None = None
-        self._filling: RunFiller | MessageFiller | None = None
+        self._to_decode = (schema, topic, partition, limits, bounds.rows, bounds.bytes)
+        self._runs: RunDecoder | None = None
+        self._messages: MessageDecoder | None = None
+        self._batches: BatchDecoder | None = None
+        self._collecting: RunDecoder | MessageDecoder | None = None
         """the one of them that may hold something"""
         self.takes_runs = kernel_is_worth_it(work_bytes)
         """whether `add_run` may be called, and is worth it"""
@@ -100,17 +96,17 @@ class ArrowAssembler:
         from kafkalog.codec.headers.runs import BatchRun
 
         numbers: Iterator[int | None]
-        filler: RunFiller | MessageFiller
+        decoder: RunDecoder | MessageDecoder
         if isinstance(run, BatchRun):
-            filler = self._filler_of_runs()
-            numbers = filler.take_run(run, low, high)
+            decoder = self._decoder_of_runs()
+            numbers = decoder.decode_run(run, low, high)
         else:
-            filler = self._filler_of_messages()
-            numbers = filler.take_run(run, low, high)
-        if self._parts or self._filling is not filler:
+            decoder = self._decoder_of_messages()
+            numbers = decoder.decode_run(run, low, high)
+        if self._parts or self._collecting is not decoder:
             yield from self.flush()
-            self._filling = filler
-            filler.rows_bound = self._rows_bound
+            self._collecting = decoder
+            decoder.rows_bound = self._rows_bound
         for number in numbers:
             yield from self.flush()
             if number is not None:
@@ -126,31 +122,31 @@ class ArrowAssembler:
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
             return 0, False, done
-        filler = self._filler_of_runs()
-        if self._parts or self._filling is not filler:
+        decoder = self._decoder_of_runs()
+        if self._parts or self._collecting is not decoder:
             done += self.flush()
-            self._filling = filler
-            filler.rows_bound = self._rows_bound
+            self._collecting = decoder
+            decoder.rows_bound = self._rows_bound
         position, held, is_full = 0, 0, True
         while is_full and order.next_offset < order.end and held < _MOST_HELD:
-            position, is_full = filler.take_window(window, position, order)
+            position, is_full = decoder.decode_window(window, position, order)
             if is_full:
-                held += filler.record_bytes
+                held += decoder.record_bytes
                 done += self.flush()
         return position, held >= _MOST_HELD, done
 
-    def _filler_of_runs(self) -> RunFiller:
+    def _decoder_of_runs(self) -> RunDecoder:
         if self._runs is None:
-            from kafkalog.codec.columnar.run_decoder import RunFiller
+            from kafkalog.codec.columnar.run_decoder import RunDecoder
 
-            self._runs = RunFiller(*self._to_fill)
+            self._runs = RunDecoder(*self._to_decode)
         return self._runs
 
-    def _filler_of_messages(self) -> MessageFiller:
+    def _decoder_of_messages(self) -> MessageDecoder:
         if self._messages is None:
-            from kafkalog.codec.columnar.message_decoder import MessageFiller
+            from kafkalog.codec.columnar.message_decoder import MessageDecoder
 
-            self._messages = MessageFiller(*self._to_fill)
+            self._messages = MessageDecoder(*self._to_decode)
         return self._messages
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
@@ -172,20 +168,31 @@ class ArrowAssembler:
                     yield Fault(batch, finding)
                 return
             part = Part(batch, low, high, payload)
-            if len(payload) > _LARGE:  # one after the other as Python objects they would take many times as much
-                self._v2 = self._columns(work_bytes=len(payload))[1]
-            rows, size, decoder = header.records_count, len(payload), self._v2
+            del payload
+            if self.takes_runs or (len(part.payload) > _LARGE and kernel_is_worth_it(len(part.payload))):
+                yield from self.flush()
+                # as Python objects the records of a large batch would take many times as much
+                for piece in self._decoder_of_batches().decode(part):
+                    yield from self._bounded(piece)
+                    del piece
+                return
+            rows, size = header.records_count, len(part.payload)
         else:
             part = Part(batch, low, high)
-            rows, size, decoder = 1, batch.size, self._legacy
+            rows, size = 1, batch.size
         full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
-        full = full or decoder is not self._decoder or (self._filling is not None and not self._filling.is_empty)
-        if full:
+        if full or (self._collecting is not None and not self._collecting.is_empty):
             yield from self.flush()
-        self._decoder = decoder
         self._parts.append(part)
         self._rows += rows
         self._bytes += size
+
+    def _decoder_of_batches(self) -> BatchDecoder:
+        if self._batches is None:
+            from kafkalog.codec.columnar.batch_decoder import BatchDecoder
+
+            self._batches = BatchDecoder(*self._to_decode)
+        return self._batches
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
         """As `open_payload`; None where that would be large."""
@@ -211,21 +218,25 @@ class ArrowAssembler:
 
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
-        if self._filling is not None and not self._filling.is_empty:
-            piece = self._filling.take()
+        if self._collecting is not None and not self._collecting.is_empty:
+            piece = self._collecting.build()
             if piece.num_rows:
                 yield from self._cut(piece)
-            self._filling.rows_bound = self._rows_bound
+            self._collecting.rows_bound = self._rows_bound
         parts, self._parts = self._parts, []
         self._rows = self._bytes = 0
         if not parts:
             return
-        for piece in self._decoder.decode(parts):
-            if isinstance(piece, Fault):
-                yield piece
-            elif piece.num_rows:
-                yield from self._cut(piece)
+        for piece in self._plain.decode(parts):
+            yield from self._bounded(piece)
             del piece
+
+    def _bounded(self, piece: Piece) -> Iterator[Piece]:
+        """What was decoded, within the bounds."""
+        if isinstance(piece, Fault):
+            yield piece
+        elif piece.num_rows:
+            yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The piece itself, or slices of it where it is above the bounds."""
@@ -239,24 +250,6 @@ class ArrowAssembler:
             self._rows_bound = min(self._rows_bound * 2, self._bounds.rows)
             yield piece.slice(start, end - start)
             start = end
-
-
-def column_decoders(
-    schema: pa.Schema,
-    topic: str | None,
-    partition: int | None,
-    limits: Limits,
-    *,
-    work_bytes: int,
-    execution: Execution = PLAIN,
-) -> tuple[ColumnDecoder, ColumnDecoder]:
-    """The decoder of v0 and v1 entries, and that of v2 batches."""
-    plain = PlainColumns(schema, topic, partition, limits, execution)
-    if not kernel_is_worth_it(work_bytes):
-        return plain, plain
-    from kafkalog.codec.columnar.kernel_columns import KernelColumns
-
-    return plain, KernelColumns(schema, topic, partition, limits)
 
 
 def _byte_ends(piece: pa.RecordBatch) -> list[int]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafkalog.codec.columnar.builder import MOST_BYTES
-from kafkalog.codec.columnar.decompressed import by_library
+from kafkalog.codec.columnar.buffers import MOST_BYTES
+from kafkalog.codec.columnar.decompressed import decompress_together
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.kernels.messages import values_of
+from kafkalog.codec.kernels.messages import locate_values
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import CODEC_MASK, Codec
 
@@ -74,12 +74,12 @@ class _Values:
     """The compressed values of the wrappers of a run."""
 
     def __init__(self, run: MessageRun, wrappers: npt.NDArray[np.intp], base: int, limits: Limits) -> None:
-        places = np.empty((2, len(run)), np.int64)
-        values_of(base, run.table, places)
+        values = np.empty((2, len(run)), np.int64)
+        locate_values(base, run.table, values)
         self._window = memoryview(run.window)
         self._base = base
         self._limits = limits
-        self._starts, self._sizes = places[0][wrappers], places[1][wrappers]
+        self._starts, self._sizes = values[0][wrappers], values[1][wrappers]
         self._codecs, self._magics = run["attributes"][wrappers] & CODEC_MASK, run["magic"][wrappers]
         # the header checksum that lz4 frames have in magic 0 is wrong to the library, and zstd came with magic 2
         calls = (self._codecs == Codec.SNAPPY) | ((self._codecs == Codec.LZ4) & (self._magics == 1))
@@ -96,7 +96,7 @@ class _Values:
             sizes = self._sizes[number:edge]
             budget = min(_AT_ONCE - self.opened_bytes, _EXPECTED * int(sizes.sum()))
             sources = self._starts[number:edge] + self._base
-            opened = by_library(kind, sources, sizes, self._window, self._limits, budget)
+            opened = decompress_together(kind, sources, sizes, self._window, self._limits, budget)
             if opened is not None and len(opened.sizes):
                 self.keep.append(opened.keep)
                 self.opened_bytes += int(opened.sizes.sum())

@@ -1,17 +1,16 @@
-"""What goes into one Arrow batch: some log batches, each with the offsets wanted of it, and what comes out."""
+"""What decoding gives: Arrow batches, and between them the batches of the log whose records cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import MICROSECONDS, RecordBatch
 
-__all__ = ["ColumnDecoder", "Fault", "Part", "Piece", "to_int64", "to_microseconds"]
+__all__ = ["Fault", "Part", "Piece", "to_int64", "to_microseconds"]
 
 _INT64 = 1 << 64
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
@@ -37,13 +36,6 @@ class Fault:
 
 
 Piece: TypeAlias = pa.RecordBatch | Fault
-
-
-class ColumnDecoder(Protocol):
-    """One way to make columns of log batches; all give the same."""
-
-    def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
-        """Rows of all parts in order; a fault stands behind the rows before it."""
 
 
 def to_int64(value: int) -> int:

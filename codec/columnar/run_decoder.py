@@ -1,20 +1,24 @@
-"""From runs of batches to Arrow batches by the compiled decoder; what it cannot take is handed back, batch by batch."""
+"""From runs of v2 batches to Arrow batches by kernels; what they cannot take is handed back, batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.columnar.builder import MOST_BYTES, ColumnFiller, Order
-from kafkalog.codec.columnar.decompressed import unpack
+from kafkalog.codec.columnar.buffers import MOST_BYTES
+from kafkalog.codec.columnar.builder import RecordBatchBuilder
+from kafkalog.codec.columnar.decompressed import decompress_batches
 from kafkalog.codec.compression.native import lz4_decompress, zstd
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.scan_batches import FIELDS
-from kafkalog.codec.kernels.select_batches import ODD, alike, fitting
+from kafkalog.codec.kernels.decode_records import decode_batches
+from kafkalog.codec.kernels.decode_window import decode_window
+from kafkalog.codec.kernels.select_batches import UNDECODED, fitting_batches, same_codec
+from kafkalog.codec.kernels.tables import Decompressor, Filled, HeaderColumn, Table, empty_table
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import LOG_OVERHEAD
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["RunFiller"]
+__all__ = ["Order", "RunDecoder"]
 
 _MOST_AT_ONCE = 4 * 1024 * 1024
 """Record bytes that are decompressed before they are decoded: what a processor's cache may still hold."""
@@ -32,27 +36,38 @@ _LEAST_AT_ONCE = 1024 * 1024
 
 _BATCHES_AT_ONCE = 4 * 1024 + 40
 """Not a power of two, so that the rows of the table do not all fall into the same lines of the cache."""
-_BASE, _LENGTH, _LAST_DELTA, _COUNT = (
-    FIELDS.index(name) for name in ("base_offset", "batch_length", "last_offset_delta", "records_count")
-)
 
 
-class RunFiller:
+@dataclass
+class Order:
+    """Which batches of a segment may come next, and which of their offsets are wanted."""
+
+    next_offset: int
+    """offsets below are not wanted"""
+    base: int
+    """of the segment"""
+    end: int
+    """offsets from here on are not wanted"""
+    flags: int
+    """bits of the attributes that somebody else has to look at"""
+
+
+class RunDecoder:
     """Collects the records of runs up to a bound of rows and bytes.
 
-    `take_run` yields None where `take` must be called, and the number of a batch that somebody else must read.
+    `decode_run` yields None where `build` must be called, and the number of a batch that somebody else must read.
     """
 
     def __init__(
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
     ) -> None:
-        self.filler = ColumnFiller(schema, topic, partition, limits, rows, most_bytes)
+        self.builder = RecordBatchBuilder(schema, topic, partition, rows, most_bytes)
         self._limits = limits
-        self._table: Int64s = np.empty((len(FIELDS) + 1, _BATCHES_AT_ONCE), np.int64)
+        self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._scratch: Block | None = None
         self._bytes = 0
         self.reached = 0
-        """how many batches of the run were passed, when `take_run` yields"""
+        """how many batches of the run were passed, when `decode_run` yields"""
         self.rows_bound = rows
         self.bytes_bound = min(most_bytes, MOST_BYTES)
 
@@ -66,87 +81,121 @@ class RunFiller:
         """Nothing was collected."""
         return self._bytes == 0
 
-    def take(self) -> pa.RecordBatch:
+    def build(self) -> pa.RecordBatch:
         """What was collected; begins anew."""
         self._bytes = 0
-        return self.filler.take()
+        return self.builder.build()
 
     def drop(self) -> None:
         """Begin anew without what was collected."""
         self._bytes = 0
-        self.filler.drop()
+        self.builder.reset()
 
-    def take_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect the batches from byte `start` of a window on; where that ends, and whether `take` is due.
+    def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
+        """Collect the batches from byte `start` of a window on; where that ends, and whether `build` is due.
 
         `order` goes on to the offset behind them.
         """
         address = np.frombuffer(window, np.uint8).ctypes.data
-        table, filler = self._table, self.filler
-        tools = self._tools()
+        headers, builder = self._headers, self.builder
+        decompressor = self._decompressor()
         while True:
-            count, total, lacking = filler.fill_straight(
-                address + start, len(window) - start, order, table, tools, self.bytes_bound - self._bytes,
-                self.rows_bound,
-            )  # fmt: skip
+            count, total, lacking = self._decode_more(address + start, len(window) - start, order, decompressor)
             if count:
-                last = table[:, count - 1]
-                start += int(last[-1] + last[_LENGTH]) + LOG_OVERHEAD.size
+                last = headers[:, count - 1]
+                start += int(last[HeaderColumn.POSITION] + last[HeaderColumn.BATCH_LENGTH]) + LOG_OVERHEAD.size
                 self._bytes += total
-                order.next_offset = int(last[_BASE] + last[_LAST_DELTA]) + 1
+                order.next_offset = int(last[HeaderColumn.BASE_OFFSET] + last[HeaderColumn.LAST_OFFSET_DELTA]) + 1
             if lacking:
-                records = int(table[_COUNT, count])
-                if filler.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
+                records = int(headers[HeaderColumn.RECORDS_COUNT, count])
+                if builder.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
                     return start, not self.is_empty
-                filler.buffers.ensure(self.rows_bound - filler.rows, lacking, records)
-            elif count < table.shape[1]:
+                builder.buffers.ensure(self.rows_bound - builder.rows, lacking, records)
+            elif count < headers.shape[1]:
                 return start, False
 
-    def _tools(self) -> Int64s:
-        """What decompressing needs, see `TOOLS`, for this thread."""
+    def _decode_more(self, address: int, size: int, order: Order, decompressor: Int64s) -> tuple[int, int, int]:
+        """As the kernel `decode_window`, from the bytes at an address on."""
+        headers, buffers, limits = self._headers, self.builder.buffers, self._limits
+        rows = np.empty(headers.shape[1], np.int64)
+        capacity = buffers.capacity
+        capacity[Filled.ROWS] = min(capacity[Filled.ROWS], self.rows_bound)
+        count, total, lacking = decode_window(
+            address, size, limits.batch_bytes, headers, order.next_offset, order.base, order.end, order.flags,
+            limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, capacity,
+            buffers.addresses, buffers.filled, rows,
+        )  # fmt: skip
+        self.builder.add_headers(headers[:, :count], rows[:count])
+        return count, total, lacking
+
+    def _decompressor(self) -> Int64s:
+        """What decompressing needs, for this thread."""
         if self._scratch is None:
             at_once = min(_MOST_AT_ONCE, max(self.bytes_bound, _LEAST_AT_ONCE))
             self._scratch = Block(min(at_once, self._limits.decompressed_batch_bytes))
         of_zstd = zstd()
-        functions = (0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)
-        scratch = (self._scratch.address, min(self._scratch.size, self._limits.decompressed_batch_bytes))
-        return np.array([lz4_decompress(), *functions, self._limits.zstd_window_bytes, *scratch], np.int64)
+        found = np.zeros(len(Decompressor), np.int64)
+        found[Decompressor.LZ4_FUNCTION] = lz4_decompress()
+        if of_zstd is not None:
+            found[Decompressor.ZSTD_FUNCTION], found[Decompressor.ZSTD_CONTEXT] = of_zstd.decompress, of_zstd.context
+        found[Decompressor.ZSTD_WINDOW_BYTES] = self._limits.zstd_window_bytes
+        found[Decompressor.MEMORY] = self._scratch.address
+        found[Decompressor.MEMORY_BYTES] = min(self._scratch.size, self._limits.decompressed_batch_bytes)
+        return found
 
-    def take_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
+    def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""
-        start, table = 0, run.table
+        start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
         while start < len(run):
-            kind, end = alike(table, start, self._limits.records_per_batch, most_bytes)
-            if kind >= 0:
-                yield from self._stretch(run, low, high, start, end, kind)
-            elif kind == ODD:
+            codec, end = same_codec(headers, start, self._limits.records_per_batch, most_bytes)
+            if codec >= 0:
+                yield from self._decode_part(run, low, high, start, end, codec)
+            elif codec == UNDECODED:
                 yield from range(start, end)
             start = end
 
-    def _stretch(self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int) -> Iterator[int | None]:
-        filler, table = self.filler, run.table
+    def _decode_part(
+        self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int
+    ) -> Iterator[int | None]:
+        """The batches from number `start` up to `end`, which have the same codec."""
+        builder, headers = self.builder, run.table
         while start < end:
-            opened = unpack(run.part(start, end), codec, self._limits, min(self.bytes_bound, _MOST_AT_ONCE))
+            part = run.part(start, end)
+            opened = decompress_batches(part, codec, self._limits, min(self.bytes_bound, _MOST_AT_ONCE))
             count = len(opened.addresses)
             if count == 0:
                 yield start
                 start += 1
             done = 0
             while done < count:
-                rows, size = self.rows_bound - filler.rows, self.bytes_bound - self._bytes
-                fits, room, total = fitting(table, start, opened.sizes[done:], int(self.is_empty), rows, size)
+                rows, size = self.rows_bound - builder.rows, self.bytes_bound - self._bytes
+                fits, room, total = fitting_batches(headers, start, opened.sizes[done:], int(self.is_empty), rows, size)
                 if fits == 0:
                     self.reached = start
                     yield None
                     continue
-                filler.buffers.ensure(room, total)
+                builder.buffers.ensure(room, total)
                 these = slice(done, done + fits)
-                taken = filler.fill(opened.addresses[these], opened.sizes[these], run, start, low[start:], high)
-                self._bytes += total if taken == fits else int(opened.sizes[done : done + taken].sum())
-                done += taken
-                start += taken
-                if taken < fits:
+                decoded = self._decode(opened.addresses[these], opened.sizes[these], run, start, low[start:], high)
+                self._bytes += total if decoded == fits else int(opened.sizes[done : done + decoded].sum())
+                done += decoded
+                start += decoded
+                if decoded < fits:
                     yield start
                     done += 1
                     start += 1
+
+    def _decode(self, addresses: Int64s, sizes: Int64s, run: BatchRun, start: int, lows: Int64s, high: int) -> int:
+        """Batches of a run from number `start` on, whose record bytes are at addresses; how many before a faulty one.
+
+        `lows` begins with that of the first one.
+        """
+        rows = np.empty(len(addresses), np.int64)
+        buffers = self.builder.buffers
+        done: int = decode_batches(
+            addresses, sizes, run.table, start, lows, high, self._limits.headers_per_record, buffers.addresses,
+            buffers.filled, rows,
+        )  # fmt: skip
+        self.builder.add_headers(run.table[:, start : start + done], rows[:done])
+        return done

@@ -1,36 +1,153 @@
-"""The columns that records can be had in, and their Arrow types.
+"""The columns that records can be had in: each is declared here once, with its type and where its values come from.
 
 Names, order and types of the first eight are those of Spark's Kafka source; the others are Kafka's words in the same
 spelling.  Every field may be null, `headers` is null where a record has none, and timestamps are microseconds in UTC.
+
+A column that follows from the header of a batch takes one entry in `COLUMNS`.  One that follows from the bytes of a
+record takes a member of `ArrowBuffer` too, which `kernels.decode_records` fills.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from kafkalog.codec.columnar.pieces import to_int64, to_microseconds
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.kernels.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
+from kafkalog.codec.model import (
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPE_FLAG,
+    AnyHeader,
+    Record,
+    TimestampType,
+)
 
-__all__ = ["DEFAULT_COLUMNS", "TYPES", "record_schema"]
+__all__ = ["COLUMNS", "DEFAULT_COLUMNS", "TYPES", "Column", "record_schema"]
+
+_STORED = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: its Arrow type, and its values by each way of decoding.
+
+    Columns without `buffers` and `of_batch` have one value for a whole partition, which the reader is given.
+    """
+
+    type: pa.DataType
+    of_record: Callable[[AnyHeader, Record], object] | None = None
+    """the readable way: the value of a record of a batch"""
+    buffers: tuple[ArrowBuffer, ...] = ()
+    """what kernels fill, where the value is in the bytes of the record"""
+    of_batch: Callable[[Table], Any] | None = None
+    """where it is in the header: an array with the value of each batch, from a table of `HeaderColumn`"""
+    of_message: Callable[[Table], Any] | None = None
+    """the same from a table of `MessageColumn`, for what magic 0 and 1 have in the header of an entry"""
+    without: object = _STORED
+    """the value in magic 0 and 1, which have no such field"""
+
+    @property
+    def is_in_messages(self) -> bool:
+        """Whether magic 0 and 1 have it too."""
+        return self.without is _STORED
+
+
+def _header_key(key: str) -> str:
+    """The key as text that Arrow accepts: bytes that are no UTF-8 become U+FFFD, as in Kafka's own consumer."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return key
+
+
+def _headers(_: AnyHeader, record: Record) -> list[dict[str, str | bytes | None]] | None:
+    return [{"key": _header_key(each.key), "value": each.value} for each in record.headers] or None
+
+
+def _timestamp_types(attributes: Any) -> Any:
+    return (attributes & TIMESTAMP_TYPE_FLAG) // TIMESTAMP_TYPE_FLAG
+
+
+def _timestamp_types_of_messages(messages: Table) -> Any:
+    known = _timestamp_types(messages[MessageColumn.ATTRIBUTES])
+    is_unknown = messages[MessageColumn.MAGIC] == 0
+    known[is_unknown] = int(TimestampType.NO_TIMESTAMP_TYPE)
+    return known
+
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-TYPES: dict[str, pa.DataType] = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),
-    "headers": pa.list_(pa.field("element", _HEADER)),
-    "leaderEpoch": pa.int32(),
-    "producerId": pa.int64(),
-    "producerEpoch": pa.int16(),
-    "sequence": pa.int32(),
-}
-DEFAULT_COLUMNS = tuple(TYPES)[:8]
+COLUMNS: dict[str, Column] = {
+    "key": Column(
+        type=pa.binary(),
+        of_record=lambda _, record: record.key,
+        buffers=(ArrowBuffer.KEY_ENDS, ArrowBuffer.KEY_VALID, ArrowBuffer.KEY),
+    ),
+    "value": Column(
+        type=pa.binary(),
+        of_record=lambda _, record: record.value,
+        buffers=(ArrowBuffer.VALUE_ENDS, ArrowBuffer.VALUE_VALID, ArrowBuffer.VALUE),
+    ),
+    "topic": Column(type=pa.string()),
+    "partition": Column(type=pa.int32()),
+    "offset": Column(
+        type=pa.int64(), of_record=lambda _, record: to_int64(record.offset), buffers=(ArrowBuffer.OFFSET,)
+    ),
+    "timestamp": Column(
+        type=pa.timestamp("us", tz="UTC"),
+        of_record=lambda _, record: to_microseconds(record.timestamp),
+        buffers=(ArrowBuffer.TIMESTAMP, ArrowBuffer.TIMESTAMP_VALID),
+    ),
+    "timestampType": Column(
+        type=pa.int32(),
+        of_record=lambda _, record: int(record.timestamp_type),
+        of_batch=lambda batches: _timestamp_types(batches[HeaderColumn.ATTRIBUTES]),
+        of_message=_timestamp_types_of_messages,
+    ),
+    "headers": Column(
+        type=pa.list_(pa.field("element", _HEADER)),
+        of_record=_headers,
+        buffers=(
+            ArrowBuffer.HEADER_ENDS, ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_KEY,
+            ArrowBuffer.HEADER_VALUE_ENDS, ArrowBuffer.HEADER_VALUE_VALID, ArrowBuffer.HEADER_VALUE,
+        ),
+        without=None,
+    ),
+    "leaderEpoch": Column(
+        type=pa.int32(),
+        of_record=lambda _, record: record.leader_epoch,
+        of_batch=lambda batches: batches[HeaderColumn.PARTITION_LEADER_EPOCH],
+        without=NO_PARTITION_LEADER_EPOCH,
+    ),
+    "producerId": Column(
+        type=pa.int64(),
+        of_record=lambda header, _: header.producer_id,
+        of_batch=lambda batches: batches[HeaderColumn.PRODUCER_ID],
+        without=NO_PRODUCER_ID,
+    ),
+    "producerEpoch": Column(
+        type=pa.int16(),
+        of_record=lambda header, _: header.producer_epoch,
+        of_batch=lambda batches: batches[HeaderColumn.PRODUCER_EPOCH],
+        without=NO_PRODUCER_EPOCH,
+    ),
+    "sequence": Column(
+        type=pa.int32(),
+        of_record=lambda _, record: record.sequence,
+        buffers=(ArrowBuffer.SEQUENCE,),
+        without=NO_SEQUENCE,
+    ),
+}  # fmt: skip
+TYPES: dict[str, pa.DataType] = {name: column.type for name, column in COLUMNS.items()}
+DEFAULT_COLUMNS = tuple(COLUMNS)[:8]
 
 
 def record_schema(columns: Iterable[str] | None = None) -> pa.Schema:

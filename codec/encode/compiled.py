@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
-from kafkalog.codec.kernels.encode import LARGEST_RECORD_OVERHEAD, TABLE, encode, put_checksums
+from kafkalog.codec.kernels.encode import LARGEST_RECORD_OVERHEAD, encode, put_checksums
+from kafkalog.codec.kernels.tables import ArrowBuffer, Encoded, empty_table
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     BATCH,
@@ -28,21 +29,27 @@ __all__ = ["encode_columns"]
 _MAGIC = 2
 _HEADER_OVERHEAD = 10
 _FEWEST_ROWS = 256
-_ARENA_BYTES = 2 * MIB
+_BYTES_AT_ONCE = 2 * MIB
 """Bytes of columns that are written at once: what a processor's cache may still hold when they are checksummed."""
+
+
+_KEY = ArrowBuffer.KEY_ENDS, ArrowBuffer.KEY_VALID, ArrowBuffer.KEY
+_VALUE = ArrowBuffer.VALUE_ENDS, ArrowBuffer.VALUE_VALID, ArrowBuffer.VALUE
+_HEADER_KEY = ArrowBuffer.HEADER_KEY_ENDS, None, ArrowBuffer.HEADER_KEY
+_HEADER_VALUE = ArrowBuffer.HEADER_VALUE_ENDS, ArrowBuffer.HEADER_VALUE_VALID, ArrowBuffer.HEADER_VALUE
 
 
 class _Columns:
     """Addresses of the buffers of some rows, and the arrays that own them."""
 
     def __init__(self, columns: pa.RecordBatch) -> None:
-        self.addresses = np.zeros(13, np.int64)
+        self.addresses = np.zeros(len(ArrowBuffer), np.int64)
         self.keep: list[Any] = []
         self.bytes = 0
         names = columns.schema.names
         if "key" in names:
-            self._put(0, columns["key"])
-        self._put(3, columns["value"])
+            self._put(_KEY, columns["key"])
+        self._put(_VALUE, columns["value"])
         self.headers = 0
         if "headers" in names:
             lists = columns["headers"]
@@ -51,20 +58,21 @@ class _Columns:
             ends = np.zeros(len(lists) + 1, np.int32)
             np.cumsum(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(), out=ends[1:])
             self.keep.append(ends)
-            self.addresses[6] = ends.ctypes.data
-            self._put(7, pairs.field("key").cast(pa.binary()))
-            self._put(10, pairs.field("value"))
+            self.addresses[ArrowBuffer.HEADER_ENDS] = ends.ctypes.data
+            self._put(_HEADER_KEY, pairs.field("key").cast(pa.binary()))
+            self._put(_HEADER_VALUE, pairs.field("value"))
 
-    def _put(self, number: int, column: pa.Array) -> None:
+    def _put(self, buffers: tuple[ArrowBuffer, ArrowBuffer | None, ArrowBuffer], column: pa.Array) -> None:
         """Ends, validity and data of a column of bytes; the ends count from the first byte of the data."""
+        for_ends, for_valid, for_data = buffers
         _, ends, data = column.buffers()
         self.bytes += column.nbytes
-        self.addresses[number] = 0 if ends is None else ends.address + 4 * column.offset
-        if column.null_count:
+        self.addresses[for_ends] = 0 if ends is None else ends.address + 4 * column.offset
+        if column.null_count and for_valid is not None:
             valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
             self.keep.append(valid)
-            self.addresses[number + 1] = valid.ctypes.data
-        self.addresses[number + 2] = 0 if data is None else data.address
+            self.addresses[for_valid] = valid.ctypes.data
+        self.addresses[for_data] = 0 if data is None else data.address
         self.keep.append(column)
 
 
@@ -87,7 +95,7 @@ def encode_columns(
         "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch,
     }  # fmt: skip
     rows = columns.num_rows
-    step = max(_FEWEST_ROWS, _ARENA_BYTES * rows // max(columns.nbytes, 1))
+    step = max(_FEWEST_ROWS, _BYTES_AT_ONCE * rows // max(columns.nbytes, 1))
     begin = 0
     while begin < rows:
         end = min(begin + step, rows)
@@ -113,11 +121,11 @@ class _Part:
         rows = columns.num_rows
         room = found.bytes + rows * (LARGEST_RECORD_OVERHEAD + BATCH.size) + found.headers * _HEADER_OVERHEAD
         self._target = np.empty(room, np.uint8)
-        table = np.empty((len(TABLE), rows), np.int64)
+        batches = empty_table(Encoded, rows)
         address = self._target.ctypes.data
-        self.count = encode(rows, offsets, times, found.addresses, address, batch_bytes, table)
+        self.count = encode(rows, offsets, times, found.addresses, address, batch_bytes, batches)
         self._offsets, self._times = offsets, times
-        self.first_rows, self._rows, starts, self._sizes, self._newest = table[:, : self.count]
+        self.first_rows, self._rows, starts, self._sizes, self._newest = batches[:, : self.count]
         self._starts = starts - address
 
     def headers(self, count: int) -> Any:

@@ -1,13 +1,14 @@
-"""Many sound entries of magic 0 and 1 at a time, as `runs` has v2 batches; `RunScanner` gives them if asked to."""
+"""Runs of sound entries of magic 0 and 1, as `runs` has them of v2 batches.  Needs numba and numpy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kafkalog.codec.framing import SMALLEST_MESSAGE
-from kafkalog.codec.kernels.messages import FIELDS, walk_messages
+from kafkalog.codec.kernels.messages import scan_messages
+from kafkalog.codec.kernels.tables import MessageColumn, check_table, empty_table, names
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MessageRun", "message_run"]
 
-_ROWS = {name: number for number, name in enumerate((*FIELDS, "position"))}
+_ROWS = {name: number for number, name in enumerate(names(MessageColumn))}
 _MESSAGES_OF_A_RUN = 8 * KIB + 40
 """No power of two, so that the rows of the table do not all fall into the same lines of the cache."""
 
@@ -30,8 +31,9 @@ class MessageRun:
     """
 
     def __init__(self, table: Int64s, window: bytes | memoryview, window_start: int) -> None:
+        check_table(MessageColumn, table)
         self.table = table
-        """as `walk_messages` fills it"""
+        """of `MessageColumn`, whose positions are those in `window`"""
         self.window = window
         """the bytes that the entries lie in"""
         self._window_start = window_start
@@ -56,7 +58,7 @@ class MessageRun:
     @property
     def end(self) -> int:
         """Position behind the last entry, in the file."""
-        return int(self._window_start + self.table[-1, -1] + self.sizes[-1])
+        return int(self._window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
 
     def part(self, start: int, end: int) -> MessageRun:
         """The entries from number `start` up to, not including, `end`."""
@@ -69,7 +71,7 @@ class MessageRun:
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
         column: list[int] = self.table[:, number].tolist()
-        start, header = column[-1], LegacyHeader(*column[:-1])
+        start, header = column[MessageColumn.POSITION], LegacyHeader(*column[: MessageColumn.POSITION])
         data = memoryview(self.window)[start : start + header.size]
         return RecordBatch(header, start + self._window_start, data)
 
@@ -77,7 +79,7 @@ class MessageRun:
 def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:
     """The entries from the beginning of a window on, which stands at `position` of the file; None if there is none."""
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
-    table: Any = np.empty((len(FIELDS) + 1, most), np.int64)
+    table = empty_table(MessageColumn, most)
     address = np.frombuffer(window, np.uint8).ctypes.data
-    found = walk_messages(address, len(window), largest, check, table)
+    found = scan_messages(address, len(window), largest, check, table)
     return MessageRun(table[:, :found], window, position) if found else None

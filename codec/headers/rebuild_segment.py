@@ -1,6 +1,6 @@
 """Recovery's work on runs of headers: index entries as bytes, leader epochs, and what producers are left with.
 
-The columns' side of it, for those who know no columns; `rebuild_kernel` does the work.
+The columns' side of it, for those who know no columns; `kernels.rebuild_segment` does the work.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
-from kafkalog.codec.kernels.rebuild_segment import OF_A_PRODUCER, STATE, stretch, take
+from kafkalog.codec.kernels.rebuild_segment import batches_by_producer, recover_batches
+from kafkalog.codec.kernels.tables import Appended, IndexEntry, Recovered, empty_table, names
 
 if TYPE_CHECKING:
-    from kafkalog.codec.derive import FixedLayout
-    from kafkalog.codec.headers.table import HeaderRun
+    from kafkalog.codec.derive import DerivationError, FixedLayout
+from kafkalog.codec.headers.table import HeaderRun
 
-__all__ = ["IndexRoom", "ProducerStretch", "Progress", "Stretches", "Taken", "take_in"]
+__all__ = ["IndexLimits", "ProducerBatches", "ProducersOfRun", "Progress", "RecoveredRun", "recover_run"]
 
 
-class IndexRoom(NamedTuple):
+class IndexLimits(NamedTuple):
     """What decides index entries of a segment: bytes of log between two, and how many each index can hold."""
 
     base_offset: int
@@ -49,7 +50,11 @@ class Progress(NamedTuple):
     """the highest leader epoch, -1 for none"""
 
 
-class Taken(NamedTuple):
+if (*Progress._fields, "epochs") != names(Recovered):
+    raise DerivationError("progress is not what the kernel carries from batch to batch")
+
+
+class RecoveredRun(NamedTuple):
     """What some batches changed."""
 
     stopped: int
@@ -61,20 +66,19 @@ class Taken(NamedTuple):
     """leader epochs that begin, with the offset where they do"""
 
 
-def take_in(run: HeaderRun, first: int, end: int, progress: Progress, room: IndexRoom) -> Taken:
+def recover_run(run: HeaderRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
     """Take in the batches from number `first` up to `end`, or to one with which something is wrong."""
     count = end - first
     state = np.array([*progress, 0], np.int64)
-    entries, epochs = np.empty((4, count), np.int64), np.empty((2, count), np.int64)
-    stopped = int(take(run.table, first, end, np.array(room, np.int64), state, entries, epochs))
-    after = dict(zip(STATE, state.tolist(), strict=True))
-    changes = after.pop("epochs")
-    new = Progress(**after)
-    return Taken(
+    entries, epochs = empty_table(IndexEntry, count), np.empty((2, count), np.int64)
+    stopped = int(recover_batches(run.table, first, end, np.array(limits, np.int64), state, entries, epochs))
+    *values, changes = state.tolist()
+    new = Progress(*values)
+    return RecoveredRun(
         stopped,
         new,
-        _packed(OFFSET_ENTRY, entries[:2, : new.offsets - progress.offsets]),
-        _packed(TIME_ENTRY, entries[2:, : new.times - progress.times]),
+        _packed(OFFSET_ENTRY, entries[: IndexEntry.TIMESTAMP, : new.offsets - progress.offsets]),
+        _packed(TIME_ENTRY, entries[IndexEntry.TIMESTAMP :, : new.times - progress.times]),
         list(map(tuple, epochs[:, :changes].T.tolist())),
     )
 
@@ -88,8 +92,8 @@ def _packed(layout: FixedLayout, columns: Iterable[Any]) -> bytes:
     return packed.tobytes()
 
 
-class ProducerStretch(NamedTuple):
-    """The batches of one producer in a stretch without control batches; numbers of batches, -1 for none."""
+class ProducerBatches(NamedTuple):
+    """The batches of one producer between two control batches; numbers of batches, -1 for none."""
 
     producer_id: int
     first: int
@@ -100,8 +104,8 @@ class ProducerStretch(NamedTuple):
     plain_behind_transactional: int
 
 
-class Stretches:
-    """The stretches of a run, one after the other."""
+class ProducersOfRun:
+    """Whose the batches of a run are, from one control batch to the next."""
 
     def __init__(self, run: HeaderRun) -> None:
         self._run = run
@@ -109,12 +113,12 @@ class Stretches:
         self._slots: np.ndarray[Any, np.dtype[np.int64]] | None = None
         self._found = np.empty((0, 0), np.int64)
 
-    def next(self, first: int, end: int) -> tuple[int, list[ProducerStretch]]:
+    def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
         """Producers of the batches from number `first` up to a control batch or `end`, and where that is."""
         if not self._has_producers or first == end:
             return end, []
         if self._slots is None:
             self._slots = np.full(1 << (2 * len(self._run)).bit_length(), -1, np.int64)
-            self._found = np.empty((len(OF_A_PRODUCER), len(self._run)), np.int64)
-        stopped, count = stretch(self._run.table, first, end, self._slots, self._found)
-        return int(stopped), [ProducerStretch(*column) for column in self._found[:, :count].T.tolist()]
+            self._found = empty_table(Appended, len(self._run))
+        stopped, count = batches_by_producer(self._run.table, first, end, self._slots, self._found)
+        return int(stopped), [ProducerBatches(*column) for column in self._found[:, :count].T.tolist()]

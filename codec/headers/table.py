@@ -2,7 +2,7 @@
 
 A `HeaderTable` holds what a walk with checksums proved: every batch from the start of a source up to the first byte
 that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What stands behind is for the readable walks.
-Needs numba and numpy; `codec.thresholds` knows when that is worth it.
+Needs numba and numpy; see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.framing import MAGIC_POSITION, entry_size
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.scan_batches import FIELDS, walk
+from kafkalog.codec.kernels.scan_batches import scan_batches
+from kafkalog.codec.kernels.tables import HeaderColumn, Table, empty_table, names
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB
 from kafkalog.codec.model import (
     BATCH,
@@ -35,18 +36,16 @@ from kafkalog.codec.source import BufferSource, Source, lent
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["HeaderRun", "HeaderTable", "Room"]
+__all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
 
 _WINDOW = 512 * KIB
 """Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
 _LENT_WINDOW = 8 * MIB
 """Bytes looked at at a time where the source lends them."""
 _BATCHES_OF_A_RUN = 16 * KIB
-_LAST_MAGIC = 2
-_POSITION, _LENGTH = len(FIELDS), FIELDS.index("batch_length")
 
 
-class Room:
+class MemoryBudget:
     """How many bytes of columns may still be kept, over all tables that share it."""
 
     def __init__(self, size: int) -> None:
@@ -67,7 +66,7 @@ class HeaderRun(BatchRun):
     in the other fields what Kafka says where a version does not know them.
     """
 
-    def __init__(self, table: npt.NDArray[np.int64]) -> None:
+    def __init__(self, table: Table) -> None:
         super().__init__(table, b"", 0)
 
     @property
@@ -106,18 +105,18 @@ class HeaderRun(BatchRun):
 
     def last_v2(self, first: int, end: int) -> int | None:
         """Number of the last batch of version 2 among those from number `first` up to `end`."""
-        numbers = (self["magic"][first:end] == _LAST_MAGIC).nonzero()[0]
+        numbers = (self["magic"][first:end] == BATCH_MAGIC).nonzero()[0]
         return first + int(numbers[-1]) if len(numbers) else None
 
     def v2_header(self, number: int) -> BatchHeader:
         """The header of one of them, as if it were of version 2."""
-        return BatchHeader(*self._table[:-1, number].tolist())
+        return BatchHeader(*self._table[: HeaderColumn.POSITION, number].tolist())
 
     def header(self, number: int) -> AnyHeader:
         """The header of one of them, with what its version knows."""
-        if self["magic"][number] == _LAST_MAGIC:
+        if self["magic"][number] == BATCH_MAGIC:
             return self.v2_header(number)
-        fields = dict(zip(FIELDS, self._table[:, number].tolist(), strict=False))
+        fields = dict(zip(names(HeaderColumn), self._table[:, number].tolist(), strict=True))
         return LegacyHeader(
             fields["base_offset"], fields["batch_length"], fields["crc"], fields["magic"], fields["attributes"],
             fields["max_timestamp"],
@@ -135,10 +134,10 @@ class HeaderRun(BatchRun):
 class HeaderTable:
     """The sound batches in the first `size` bytes of a file; about 100 bytes each where they are kept."""
 
-    def __init__(self, size: int, room: Room) -> None:
-        self._room = room
-        self._kept: list[HeaderRun] = []
-        self._kept_end = 0
+    def __init__(self, size: int, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self._cached: list[HeaderRun] = []
+        self._cached_end = 0
         self._is_complete = False
         self._has_room = True
         self.size = size
@@ -147,36 +146,36 @@ class HeaderTable:
         """The batches that lie before position `end` entirely, in order; what was not kept is read from `source`."""
         number = 0
         position = 0
-        while number < len(self._kept):
-            run = self._kept[number].before(end)
+        while number < len(self._cached):
+            run = self._cached[number].before(end)
             if len(run):
                 yield run
-            if len(run) < len(self._kept[number]):
+            if len(run) < len(self._cached[number]):
                 return
             number, position = number + 1, run.end
         if self._is_complete or position >= end:
             return
         for found in self._walk(source, position):
-            self._keep(found)
+            self._cache(found)
             position = found.end
             run = found.before(end)
             if len(run):
                 yield run
             if len(run) < len(found):
                 return
-        self._is_complete = self._kept_end == position
+        self._is_complete = self._cached_end == position
 
-    def _keep(self, run: HeaderRun) -> None:
-        if self._has_room and int(run.positions[0]) == self._kept_end:
-            self._has_room = self._room.take(run.table.nbytes)
+    def _cache(self, run: HeaderRun) -> None:
+        if self._has_room and int(run.positions[0]) == self._cached_end:
+            self._has_room = self._budget.take(run.table.nbytes)
             if self._has_room:
-                self._kept.append(run)
-                self._kept_end = run.end
+                self._cached.append(run)
+                self._cached_end = run.end
 
     def _walk(self, source: Source, position: int) -> Iterator[HeaderRun]:
-        pieces: list[npt.NDArray[np.int64]] = []
+        pieces: list[Table] = []
         count = 0
-        scratch = np.empty((len(FIELDS) + 1, _WINDOW // BATCH.size), np.int64)
+        scratch = empty_table(HeaderColumn, _WINDOW // BATCH.size)
         size = min(self.size, source.size)
         while position < size:
             found = _next_pieces(source, position, size, scratch)
@@ -192,27 +191,25 @@ class HeaderTable:
             yield HeaderRun(np.concatenate(pieces, axis=1))
 
 
-def _next_pieces(
-    source: Source, position: int, end: int, scratch: npt.NDArray[np.int64]
-) -> list[npt.NDArray[np.int64]]:
+def _next_pieces(source: Source, position: int, end: int, scratch: Table) -> list[Table]:
     """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
     with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
         # older messages are looked at one by one, which takes longer than anything should be lent
-        is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == _LAST_MAGIC
+        is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == BATCH_MAGIC
         found = _pieces(window, position, scratch) if window is not None and is_v2 else []
     if found:
         return found
     return _pieces(_window(source, position, end), position, scratch)
 
 
-def _pieces(window: memoryview, position: int, scratch: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+def _pieces(window: memoryview, position: int, scratch: Table) -> list[Table]:
     """The sound batches from the beginning of a window on, which stands at a position."""
-    found: list[npt.NDArray[np.int64]] = []
+    found: list[Table] = []
     address = np.frombuffer(window, np.uint8).ctypes.data
     start = 0
     while (piece := _piece(window, start, address, scratch)) is not None:
-        behind = int(piece[_POSITION, -1] + piece[_LENGTH, -1]) + LOG_OVERHEAD.size
-        piece[_POSITION] += position + start
+        behind = int(piece[HeaderColumn.POSITION, -1] + piece[HeaderColumn.BATCH_LENGTH, -1]) + LOG_OVERHEAD.size
+        piece[HeaderColumn.POSITION] += position + start
         found.append(piece)
         start += behind
     return found
@@ -224,23 +221,21 @@ def _window(source: Source, position: int, end: int) -> memoryview:
     window = memoryview(source.read(position, min(_WINDOW, left)))
     if len(window) > MAGIC_POSITION:
         size = entry_size(window, 0)
-        if len(window) < size <= left and window[MAGIC_POSITION] <= _LAST_MAGIC:
+        if len(window) < size <= left and window[MAGIC_POSITION] <= BATCH_MAGIC:
             window = memoryview(source.read(position, size))
     return window
 
 
-def _piece(
-    window: memoryview, start: int, address: int, scratch: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64] | None:
-    """The sound batches from the start of one in a window: one stretch of version 2, or one of older messages."""
+def _piece(window: memoryview, start: int, address: int, scratch: Table) -> Table | None:
+    """The sound batches from the start of one in a window: all of version 2, or all older messages."""
     left = len(window) - start
     if left <= MAGIC_POSITION or entry_size(window, start) > left:
         return None
     magic = window[start + MAGIC_POSITION]
-    if magic == _LAST_MAGIC:
-        found = walk(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
+    if magic == BATCH_MAGIC:
+        found = scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
         return scratch[:, :found].copy() if found else None
-    if magic > _LAST_MAGIC:
+    if magic > BATCH_MAGIC:
         return None
     rows: list[tuple[int, ...]] = []
     for batch in Scanner(BufferSource(window[start:])):
@@ -266,4 +261,4 @@ def _legacy_row(header: LegacyHeader, position: int) -> tuple[int, ...]:
         "base_sequence": NO_SEQUENCE,
         "records_count": 1,
     }
-    return (*(known[name] for name in FIELDS), position)
+    return (*(known[name] for name in BATCH.names), position)

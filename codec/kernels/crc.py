@@ -88,7 +88,7 @@ def _over(tables: Any, crc: Any) -> Any:
 
 
 @compiled(inline=True)
-def _stretches(crc: Any, position: int, end: int, size: int, over_one: Any, over_two: Any) -> Any:
+def _three_streams(crc: Any, position: int, end: int, size: int, over_one: Any, over_two: Any) -> Any:
     """As many triples of streams of `size` bytes as fit; the checksum and the position behind them."""
     while end - position >= 3 * size:
         first, second, third = crc, numba.uint64(0), numba.uint64(0)
@@ -109,8 +109,8 @@ def checksum_by_instruction(position: int, size: int) -> Any:
     """CRC-32C of `size` bytes at an address."""
     end = position + size
     crc = numba.uint64(0xFFFFFFFF)
-    crc, position = _stretches(crc, position, end, _LONG, _OVER_LONG, _OVER_TWO_LONG)
-    crc, position = _stretches(crc, position, end, _SHORT, _OVER_SHORT, _OVER_TWO_SHORT)
+    crc, position = _three_streams(crc, position, end, _LONG, _OVER_LONG, _OVER_TWO_LONG)
+    crc, position = _three_streams(crc, position, end, _SHORT, _OVER_SHORT, _OVER_TWO_SHORT)
     while end - position >= 8:
         crc = _crc64(crc, _load64(position))
         position += 8

@@ -1,4 +1,4 @@
-"""Decompressing the record bytes of many batches in one call, by the C functions that `native` finds.
+"""Decompressing the record bytes of many batches in one call, by the C functions that `compression.native` finds.
 
 Taken is only the plain shape that producers write, one frame or stream with nothing before, behind or between; at the
 first that is anything else, or that the library refuses, the kernel stops without a judgement.
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from kafkalog.codec.compression import lz4, zstd
 from kafkalog.codec.kernels.jit import compiled, copy, load
 
-__all__ = ["lz4_frame", "unpack_lz4", "unpack_zstd", "zstd_frame"]
+__all__ = ["decompress_lz4", "decompress_lz4_batches", "decompress_zstd", "decompress_zstd_batches"]
 
 _load8, _load32 = load[8], load[32]
 _I64 = ir.IntType(64)
@@ -52,7 +52,7 @@ _DECLARED = (lz4.WRITTEN_HEADER, _LZ4_BLOCK, _LZ4_STORED)
 
 
 @compiled(declared=_DECLARED)
-def lz4_frame(function: int, source: int, size: int, target: int, room: int) -> int:
+def decompress_lz4(function: int, source: int, size: int, target: int, room: int) -> int:
     """The bytes of the content, or -1."""
     if size < _LZ4_HEADER or _load32(source) != numba.uint64(_FIRST_WORD):
         return -1
@@ -85,7 +85,7 @@ def lz4_frame(function: int, source: int, size: int, target: int, room: int) -> 
 @compiled(
     "int64(int64, int64[::1], int64[::1], int64, int64, int64, int64, int64[::1], int64[::1])", declared=_DECLARED
 )
-def unpack_lz4(
+def decompress_lz4_batches(
     function: int, sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int,
     addresses: Any, sizes: Any,
 ) -> int:  # fmt: skip
@@ -97,7 +97,7 @@ def unpack_lz4(
     for number in range(sources.shape[0]):
         if done >= budget:
             return number
-        made = lz4_frame(function, sources[number], compressed[number], target + done, min(room - done, largest))
+        made = decompress_lz4(function, sources[number], compressed[number], target + done, min(room - done, largest))
         if made < 0:
             return number
         addresses[number], sizes[number] = target + done, made
@@ -145,7 +145,7 @@ def _zstd_bound(source: int, size: int, window_limit: int) -> int:
 
 
 @compiled(declared=_ZSTD_DECLARED)
-def zstd_frame(
+def decompress_zstd(
     function: int, context: int, source: int, size: int, target: int, room: int, largest: int, window_limit: int
 ) -> int:
     """The bytes of the content, or -1; also where they could be more than `largest` or than the room."""
@@ -160,16 +160,16 @@ def zstd_frame(
     "int64(int64, int64, int64[::1], int64[::1], int64, int64, int64, int64, int64, int64[::1], int64[::1])",
     declared=_ZSTD_DECLARED,
 )
-def unpack_zstd(
+def decompress_zstd_batches(
     function: int, context: int, sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int,
     window_limit: int, addresses: Any, sizes: Any,
 ) -> int:  # fmt: skip
-    """As `unpack_lz4`; frames whose content could be larger than what room there is are left too."""
+    """As `decompress_lz4_batches`; frames whose content could be larger than what room there is are left too."""
     done = 0
     for number in range(sources.shape[0]):
         if done >= budget:
             return number
-        made = zstd_frame(
+        made = decompress_zstd(
             function, context, sources[number], compressed[number], target + done, room - done, largest, window_limit
         )
         if made < 0:

@@ -11,13 +11,12 @@ import numba
 
 from kafkalog.codec.kernels.crc import checksum
 from kafkalog.codec.kernels.jit import compiled, copy, load, store
+from kafkalog.codec.kernels.tables import ArrowBuffer, Encoded
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.record_shape import RECORD
 
-__all__ = ["LARGEST_RECORD_OVERHEAD", "TABLE", "encode", "put_checksums"]
+__all__ = ["LARGEST_RECORD_OVERHEAD", "encode", "put_checksums"]
 
-TABLE = ("first_row", "rows", "start", "size", "max_timestamp")
-"""What `encode` says of each batch: its rows, where its record bytes are, and its largest timestamp."""
 LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
 
@@ -72,18 +71,19 @@ def _put_field(position: int, size: int, data: int, ends: int, row: int) -> int:
 
 
 @compiled("int64(int64, int64[::1], int64[::1], int64[::1], int64, int64, int64[:,::1])", declared=RECORD)
-def encode(rows: int, offsets: Any, timestamps: Any, columns: Any, target: int, batch_bytes: int, table: Any) -> int:
+def encode(rows: int, offsets: Any, timestamps: Any, buffers: Any, target: int, batch_bytes: int, batches: Any) -> int:
     """Write the records of `rows` rows to `target`, each batch behind room for its header; how many batches there are.
 
-    `columns` are addresses, 0 for what is not there: ends, validity (a byte a row) and data of keys, the same of
-    values, ends of the lists of headers, then ends, validity and data of header keys and of header values.  A batch
-    has at most `batch_bytes` bytes with its header, unless one record is larger.  `table` has a row for each of
-    `TABLE`, and a column for every batch there can be.
+    `buffers` are those of `ArrowBuffer`, 0 for what is not there; offsets and timestamps come by themselves.  A batch
+    has at most `batch_bytes` bytes with its header, unless one record is larger.  `batches` is a table of
+    `Encoded` with room for every batch there can be.
     """
-    key_ends, key_valid, keys = columns[0], columns[1], columns[2]
-    value_ends, value_valid, values = columns[3], columns[4], columns[5]
-    list_ends, name_ends, names = columns[6], columns[7], columns[9]
-    content_ends, content_valid, contents = columns[10], columns[11], columns[12]
+    key_ends, key_valid, keys = buffers[ArrowBuffer.KEY_ENDS], buffers[ArrowBuffer.KEY_VALID], buffers[ArrowBuffer.KEY]
+    value_ends, values = buffers[ArrowBuffer.VALUE_ENDS], buffers[ArrowBuffer.VALUE]
+    value_valid, list_ends = buffers[ArrowBuffer.VALUE_VALID], buffers[ArrowBuffer.HEADER_ENDS]
+    name_ends, names = buffers[ArrowBuffer.HEADER_KEY_ENDS], buffers[ArrowBuffer.HEADER_KEY]
+    content_ends, contents = buffers[ArrowBuffer.HEADER_VALUE_ENDS], buffers[ArrowBuffer.HEADER_VALUE]
+    content_valid = buffers[ArrowBuffer.HEADER_VALUE_VALID]
     batch = -1
     position = target
     first = 0
@@ -104,20 +104,20 @@ def encode(rows: int, offsets: Any, timestamps: Any, columns: Any, target: int, 
         if not is_new:
             offset_delta = offsets[row] - offsets[first]
             body = fixed + _size_of(timestamps[row] - timestamps[first]) + _size_of(offset_delta)
-            size = position - table[2, batch] + body + _size_of(body)
+            size = position - batches[Encoded.START, batch] + body + _size_of(body)
             is_new = _HEADER + size > batch_bytes or offset_delta > _MAX_DELTA
         if is_new:
             if batch >= 0:
-                table[1, batch] = row - first
-                table[3, batch] = position - table[2, batch]
+                batches[Encoded.ROWS, batch] = row - first
+                batches[Encoded.SIZE, batch] = position - batches[Encoded.START, batch]
             batch += 1
             first = row
             position += _HEADER
-            table[0, batch] = row
-            table[2, batch] = position
-            table[4, batch] = timestamps[row]
+            batches[Encoded.FIRST_ROW, batch] = row
+            batches[Encoded.START, batch] = position
+            batches[Encoded.MAX_TIMESTAMP, batch] = timestamps[row]
             body = fixed + 2
-        table[4, batch] = max(table[4, batch], timestamps[row])
+        batches[Encoded.MAX_TIMESTAMP, batch] = max(batches[Encoded.MAX_TIMESTAMP, batch], timestamps[row])
         position = _put(position, body)
         _store8(position, 0)
         position = _put(position + 1, timestamps[row] - timestamps[first])
@@ -129,8 +129,8 @@ def encode(rows: int, offsets: Any, timestamps: Any, columns: Any, target: int, 
             position = _put_field(position, _length(name_ends, 0, each), names, name_ends, each)
             position = _put_field(position, _length(content_ends, content_valid, each), contents, content_ends, each)
     if batch >= 0:
-        table[1, batch] = rows - first
-        table[3, batch] = position - table[2, batch]
+        batches[Encoded.ROWS, batch] = rows - first
+        batches[Encoded.SIZE, batch] = position - batches[Encoded.START, batch]
     return batch + 1
 
 

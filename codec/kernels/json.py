@@ -1,4 +1,4 @@
-"""The compiled writer of JSON lines: from the decoder's buffers to the bytes that `dump --json` prints.
+"""The compiled writer of JSON lines: from Arrow's buffers to the bytes that `dump --json` prints.
 
 The lines are those that Python's `json` makes of the same record with ASCII output and without blanks; keys and values
 are text where they are UTF-8, else null beside a base64 sibling, or always base64.
@@ -14,6 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from kafkalog.codec.kernels.jit import compiled, copy, load, store
+from kafkalog.codec.kernels.tables import ArrowBuffer
 from kafkalog.codec.model import MICROSECONDS
 
 __all__ = ["PIECES", "write_lines"]
@@ -223,7 +224,7 @@ def _field(out: int, ends: int, valid: int, data: int, row: int, encoded: bool, 
 
 
 @compiled()
-def _pairs(out: int, first: int, last: int, sinks: Any, encoded: bool, pieces: Any) -> int:
+def _pairs(out: int, first: int, last: int, buffers: Any, encoded: bool, pieces: Any) -> int:
     """A list of names and values; -1 if a name is no UTF-8, -2 if a value should be and is none."""
     _store8(out, _OPEN)
     out += 1
@@ -232,18 +233,23 @@ def _pairs(out: int, first: int, last: int, sinks: Any, encoded: bool, pieces: A
             _store8(out, _COMMA)
             out += 1
         _store8(out, _OPEN)
-        name = _start(sinks[0], each)
-        out = _text(out + 1, sinks[1] + name, _start(sinks[0], each + 1) - name)
+        name = _start(buffers[ArrowBuffer.HEADER_KEY_ENDS], each)
+        out = _text(
+            out + 1,
+            buffers[ArrowBuffer.HEADER_KEY] + name,
+            _start(buffers[ArrowBuffer.HEADER_KEY_ENDS], each + 1) - name,
+        )
         if out < 0:
             return -1
         _store8(out, _COMMA)
         out += 1
-        if _byte(sinks[3] + each) == 0:
+        if _byte(buffers[ArrowBuffer.HEADER_VALUE_VALID] + each) == 0:
             out = _piece(out, pieces, _NULL)
         else:
-            at = _start(sinks[2], each)
-            size = _start(sinks[2], each + 1) - at
-            out = _base64(out, sinks[4] + at, size) if encoded else _text(out, sinks[4] + at, size)
+            begin = _start(buffers[ArrowBuffer.HEADER_VALUE_ENDS], each)
+            size = _start(buffers[ArrowBuffer.HEADER_VALUE_ENDS], each + 1) - begin
+            at = buffers[ArrowBuffer.HEADER_VALUE] + begin
+            out = _base64(out, at, size) if encoded else _text(out, at, size)
             if out < 0:
                 return -2
         _store8(out, _CLOSE)
@@ -255,36 +261,38 @@ def _pairs(out: int, first: int, last: int, sinks: Any, encoded: bool, pieces: A
 @compiled("int64(int64, int64[::1], uint8[::1], int64[::1], int64[::1], int64[:,::1], boolean, int64)",
           declared=(PIECES,))  # fmt: skip
 def write_lines(
-    rows: int, columns: Any, appended: Any, epochs: Any, prefix: Any, pieces: Any, encoded: bool, target: int
+    rows: int, buffers: Any, appended: Any, epochs: Any, prefix: Any, pieces: Any, encoded: bool, target: int
 ) -> int:
     """Write a line for each row to `target`; the bytes written, or -1 if a header's name is no UTF-8.
 
-    `columns` are the addresses of offsets, timestamps (in microseconds), ends, validity and data of keys and of values,
-    ends of the lists of headers, and ends and data of their names, ends, validity and data of their values.  `appended`
-    and `epochs` have an entry for each row.  `prefix` is address and size of what comes before the offset.  `target`
-    needs room for six times the data.
+    `buffers` are those of `ArrowBuffer`, sequences excepted.  `appended` and `epochs` have an entry for each row.
+    `prefix` is address and size of what comes before the offset, `pieces` of each of `PIECES`.  `target` needs room for
+    six times the data.
     """
+    key_ends, key_valid, keys = buffers[ArrowBuffer.KEY_ENDS], buffers[ArrowBuffer.KEY_VALID], buffers[ArrowBuffer.KEY]
+    value_ends, values = buffers[ArrowBuffer.VALUE_ENDS], buffers[ArrowBuffer.VALUE]
+    value_valid, header_ends = buffers[ArrowBuffer.VALUE_VALID], buffers[ArrowBuffer.HEADER_ENDS]
     out = target
     for row in range(rows):
         copy(out, prefix[0], prefix[1])
-        out = _number(out + prefix[1], numba.int64(_load64(columns[0] + 8 * row)))
+        out = _number(out + prefix[1], numba.int64(_load64(buffers[ArrowBuffer.OFFSET] + 8 * row)))
         out = _piece(out, pieces, _TIMESTAMP)
-        out = _number(out, numba.int64(_load64(columns[1] + 8 * row)) // MICROSECONDS)
+        out = _number(out, numba.int64(_load64(buffers[ArrowBuffer.TIMESTAMP] + 8 * row)) // MICROSECONDS)
         out = _piece(out, pieces, _APPENDED if appended[row] != 0 else _CREATED)
-        out = _field(out, columns[2], columns[3], columns[4], row, encoded, pieces, _KEY_64)
+        out = _field(out, key_ends, key_valid, keys, row, encoded, pieces, _KEY_64)
         out = _piece(out, pieces, _VALUE)
-        out = _field(out, columns[5], columns[6], columns[7], row, encoded, pieces, _VALUE_64)
-        first, last = _start(columns[8], row), _start(columns[8], row + 1)
+        out = _field(out, value_ends, value_valid, values, row, encoded, pieces, _VALUE_64)
+        first, last = _start(header_ends, row), _start(header_ends, row + 1)
         if first == last:
             out = _piece(out, pieces, _NO_HEADERS)
         else:
             out = _piece(out, pieces, _HEADERS)
-            after = _pairs(out, first, last, columns[9:], encoded, pieces)
+            after = _pairs(out, first, last, buffers, encoded, pieces)
             if after == -1:
                 return -1
             if after == -2:
                 out = _piece(_piece(out, pieces, _NULL), pieces, _HEADERS_64)
-                after = _pairs(out, first, last, columns[9:], True, pieces)
+                after = _pairs(out, first, last, buffers, True, pieces)
                 if after < 0:
                     return -1
             out = _piece(after, pieces, _EPOCH)

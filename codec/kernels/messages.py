@@ -1,4 +1,4 @@
-"""The compiled reading of messages of magic 0 and 1: the walk over entries, and their records into Arrow's buffers.
+"""Messages of magic 0 and 1: the walk over entries, and their records into Arrow's buffers.
 
 As with v2 it takes only what is sound beyond doubt and stops without a judgement before anything else; `codec.scan`
 and `codec.legacy` say what stands there.  Offsets and timestamps inside a wrapper follow `AbstractLegacyRecordBatch`.
@@ -10,12 +10,11 @@ from typing import Any
 
 import numba
 
-from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.framing import SMALLEST_MESSAGE
 from kafkalog.codec.kernels.crc_ieee import checksum_ieee
-from kafkalog.codec.kernels.decode_records import COUNTERS, SINKS
 from kafkalog.codec.kernels.jit import compiled, load_big, store
 from kafkalog.codec.kernels.leaves import put, read_fixed
+from kafkalog.codec.kernels.tables import ArrowBuffer, Filled, MessageColumn, MessageSet
 from kafkalog.codec.model import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -27,20 +26,10 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
-__all__ = ["FIELDS", "ordinary", "survey", "take_sets", "values_of", "walk_messages"]
+__all__ = ["consecutive_messages", "decode_sets", "locate_values", "measure_sets", "scan_messages"]
 
-_V0, _V1 = ([(field.name, field.format) for field in layout.fields] for layout in (MESSAGE_V0, MESSAGE_V1))
-if [*_V0, ("timestamp", "q")] != _V1:
-    raise DerivationError("a message of magic 1 is not one of magic 0 with a timestamp behind its header")
-
-FIELDS = MESSAGE_V1.names
-"""Rows of the table that `walk_messages` fills; one more behind them is the position."""
 _PLACES = tuple(field.position for field in MESSAGE_V0.fields)
 _SIZES = tuple(field.size for field in MESSAGE_V0.fields)
-_OFFSET, _SIZE, _CRC, _MAGIC, _ATTRIBUTES, _TIMESTAMP = (
-    FIELDS.index(name) for name in ("offset", "size", "crc", "magic", "attributes", "timestamp")
-)
-_POSITION = len(FIELDS)
 _OFFSET_AT, _SIZE_AT = MESSAGE_V0.position("offset"), MESSAGE_V0.position("size")
 _MAGIC_AT, _ATTRIBUTES_AT = MESSAGE_V0.position("magic"), MESSAGE_V0.position("attributes")
 _TIMESTAMP_AT, _CRC_END = MESSAGE_V1.position("timestamp"), MESSAGE_V0.end("crc")
@@ -49,28 +38,21 @@ _SMALLEST = _OVERHEAD + SMALLEST_MESSAGE
 _LENGTH = 4
 """Bytes of the length of a key or value."""
 
-_SINKS = {name: SINKS.index(name) for name in SINKS}
-_OFFSETS, _TIMESTAMPS, _TIMESTAMP_VALID = _SINKS["offset"], _SINKS["timestamp"], _SINKS["timestamp_valid"]
-_KEY_ENDS, _KEY_VALID, _KEY = _SINKS["key_ends"], _SINKS["key_valid"], _SINKS["key"]
-_VALUE_ENDS, _VALUE_VALID, _VALUE = _SINKS["value_ends"], _SINKS["value_valid"], _SINKS["value"]
-_ROWS, _KEY_BYTES, _VALUE_BYTES, _KEY_NULLS, _VALUE_NULLS, _TIMESTAMP_NULLS = (
-    COUNTERS.index(name) for name in ("rows", "key", "value", "key_nulls", "value_nulls", "timestamp_nulls")
-)
 _LARGEST_MS = (2**63 - 1) // MICROSECONDS
 _load8, _load32, _load64 = load_big[8], load_big[32], load_big[64]
 _store8, _store32, _store64 = store[8], store[32], store[64]
-_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, SINKS, COUNTERS, SMALLEST_MESSAGE, MAX_RELATIVE_OFFSET)
+_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, SMALLEST_MESSAGE, MAX_RELATIVE_OFFSET, MICROSECONDS)
 
 
 @compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=_DECLARED)
-def walk_messages(address: int, size: int, largest: int, check: bool, table: Any) -> int:
+def scan_messages(address: int, size: int, largest: int, check: bool, headers: Any) -> int:
     """Headers of the entries in `size` bytes at `address`, a column each; how many there are before anything odd.
 
-    As `walk_kernel.walk`; magic 0 has the timestamp -1.
+    As `scan_batches.scan_batches`, `headers` being a table of `MessageColumn`; magic 0 has the timestamp -1.
     """
     position = 0
     count = 0
-    while count < table.shape[1] and size - position >= _SMALLEST:
+    while count < headers.shape[1] and size - position >= _SMALLEST:
         here = address + position
         whole = _load32(here + _SIZE_AT) + _OVERHEAD
         if whole < _SMALLEST or whole > size - position or whole > largest:
@@ -82,26 +64,26 @@ def walk_messages(address: int, size: int, largest: int, check: bool, table: Any
         if check and numba.int64(checksum_ieee(here + _CRC_END, whole - _CRC_END)) != crc:
             return count
         for row in range(len(_PLACES)):
-            table[row, count] = read_fixed(here + _PLACES[row], _SIZES[row])
-        table[_CRC, count] = crc
-        table[_TIMESTAMP, count] = _load64(here + _TIMESTAMP_AT) if magic == 1 else NO_TIMESTAMP
-        table[_POSITION, count] = position
+            headers[row, count] = read_fixed(here + _PLACES[row], _SIZES[row])
+        headers[MessageColumn.CRC, count] = crc
+        headers[MessageColumn.TIMESTAMP, count] = _load64(here + _TIMESTAMP_AT) if magic == 1 else NO_TIMESTAMP
+        headers[MessageColumn.POSITION, count] = position
         count += 1
         position += whole
     return count
 
 
 @compiled("int64(int64[:,:], int64, int64, int64, int64[::1])", declared=_DECLARED)
-def ordinary(table: Any, expected: int, base: int, end: int, lows: Any) -> int:
-    """How many entries from the first on are in order and have an offset below `end`; as `stretch_kernel.ordinary`."""
+def consecutive_messages(headers: Any, expected: int, base: int, end: int, lows: Any) -> int:
+    """How many entries from the first on are in order and have an offset below `end`; as `consecutive_batches`."""
     low = expected
-    for number in range(table.shape[1]):
-        offset = table[_OFFSET, number]
+    for number in range(headers.shape[1]):
+        offset = headers[MessageColumn.OFFSET, number]
         if offset < 0 or offset - base > MAX_RELATIVE_OFFSET or offset < low or offset >= end:
             return number
         lows[number] = low
         low = offset + 1
-    return table.shape[1]  # type: ignore[no-any-return]
+    return headers.shape[1]  # type: ignore[no-any-return]
 
 
 @compiled(inline=True, declared=_DECLARED)
@@ -123,18 +105,18 @@ def _content(here: int, end: int, magic: int) -> tuple[int, int, int, int, bool]
 
 
 @compiled("void(int64, int64[:,:], int64[:,::1])", declared=_DECLARED)
-def values_of(address: int, table: Any, places: Any) -> None:
-    """Where the values of entries lie, from `address` on, and their sizes: the rows of `places`; -1 where none is."""
-    for number in range(table.shape[1]):
-        here = address + table[_POSITION, number]
-        end = here + table[_SIZE, number] + _OVERHEAD
-        _key, _key_size, value, value_size, sound = _content(here, end, table[_MAGIC, number])
-        places[0, number] = value - address
-        places[1, number] = max(value_size, -1) if sound else -1
+def locate_values(address: int, headers: Any, values: Any) -> None:
+    """Where the values of entries lie, from `address` on, and their sizes: the rows of `values`; -1 where none is."""
+    for number in range(headers.shape[1]):
+        here = address + headers[MessageColumn.POSITION, number]
+        end = here + headers[MessageColumn.SIZE, number] + _OVERHEAD
+        _key, _key_size, value, value_size, sound = _content(here, end, headers[MessageColumn.MAGIC, number])
+        values[0, number] = value - address
+        values[1, number] = max(value_size, -1) if sound else -1
 
 
 @compiled("void(int64[::1], int64[::1], int64[:,:], int64, int64[:,::1])", declared=_DECLARED)
-def survey(addresses: Any, sizes: Any, table: Any, most: int, found: Any) -> None:
+def measure_sets(addresses: Any, sizes: Any, headers: Any, most: int, found: Any) -> None:
     """How many messages each entry holds, and what is to be added to their offsets: the rows of `found`.
 
     `addresses` and `sizes` are those of a wrapper's decompressed set, and of the whole entry where it is none.  The
@@ -142,8 +124,8 @@ def survey(addresses: Any, sizes: Any, table: Any, most: int, found: Any) -> Non
     one behind them.
     """
     for number in range(len(addresses)):
-        found[0, number], found[1, number] = 1 if sizes[number] >= 0 else -1, 0
-        if sizes[number] < 0 or table[_ATTRIBUTES, number] & CODEC_MASK == 0:
+        found[MessageSet.COUNT, number], found[MessageSet.BASE_OFFSET, number] = 1 if sizes[number] >= 0 else -1, 0
+        if sizes[number] < 0 or headers[MessageColumn.ATTRIBUTES, number] & CODEC_MASK == 0:
             continue
         cursor, end = addresses[number], addresses[number] + sizes[number]
         count, last = 0, 0
@@ -166,23 +148,26 @@ def survey(addresses: Any, sizes: Any, table: Any, most: int, found: Any) -> Non
             count += 1
             last = _load64(cursor + _OFFSET_AT)
             cursor = behind
-        offset = table[_OFFSET, number]
-        if table[_MAGIC, number] == 1 and offset != 0:  # 0 was written by old clients that meant absolute offsets
-            found[1, number] = offset - last
+        offset = headers[MessageColumn.OFFSET, number]
+        if (
+            headers[MessageColumn.MAGIC, number] == 1 and offset != 0
+        ):  # 0 was written by old clients that meant absolute offsets
+            found[MessageSet.BASE_OFFSET, number] = offset - last
             if offset < last:
                 count = -1
-        found[0, number] = count if count != 0 else -1
+        found[MessageSet.COUNT, number] = count if count != 0 else -1
 
 
 @compiled(inline=True, declared=_DECLARED)
-def _set(
-    cursor: int, count: int, base: int, append_time: int, appended: bool, low: int, high: int, sinks: Any, counters: Any
+def _decode_set(
+    cursor: int, count: int, base: int, append_time: int, appended: bool, low: int, high: int, buffers: Any, filled: Any
 ) -> bool:
-    """The messages of a set that `survey` found sound; False if fields of one leave it, and then nothing is counted."""
-    offsets, timestamps, moments_valid = sinks[_OFFSETS], sinks[_TIMESTAMPS], sinks[_TIMESTAMP_VALID]
-    key_ends, keys, key_valid = sinks[_KEY_ENDS], sinks[_KEY], sinks[_KEY_VALID]
-    value_ends, values, value_valid = sinks[_VALUE_ENDS], sinks[_VALUE], sinks[_VALUE_VALID]
-    row, key_bytes, value_bytes = counters[_ROWS], counters[_KEY_BYTES], counters[_VALUE_BYTES]
+    """The messages of a set that `measure_sets` found sound; False if fields of one leave it, and then none is."""
+    offsets, timestamps = buffers[ArrowBuffer.OFFSET], buffers[ArrowBuffer.TIMESTAMP]
+    moments_valid, value_valid = buffers[ArrowBuffer.TIMESTAMP_VALID], buffers[ArrowBuffer.VALUE_VALID]
+    key_ends, keys, key_valid = buffers[ArrowBuffer.KEY_ENDS], buffers[ArrowBuffer.KEY], buffers[ArrowBuffer.KEY_VALID]
+    value_ends, values = buffers[ArrowBuffer.VALUE_ENDS], buffers[ArrowBuffer.VALUE]
+    row, key_bytes, value_bytes = filled[Filled.ROWS], filled[Filled.KEY], filled[Filled.VALUE]
     key_nulls = value_nulls = timestamp_nulls = 0
     for _ in range(count):
         behind = cursor + _OVERHEAD + _load32(cursor + _SIZE_AT)
@@ -210,30 +195,35 @@ def _set(
                 timestamp_nulls += absurd
             row += 1
         cursor = behind
-    counters[_ROWS], counters[_KEY_BYTES], counters[_VALUE_BYTES] = row, key_bytes, value_bytes
-    counters[_KEY_NULLS] += key_nulls
-    counters[_VALUE_NULLS] += value_nulls
-    counters[_TIMESTAMP_NULLS] += timestamp_nulls
+    filled[Filled.ROWS], filled[Filled.KEY], filled[Filled.VALUE] = row, key_bytes, value_bytes
+    filled[Filled.KEY_NULLS] += key_nulls
+    filled[Filled.VALUE_NULLS] += value_nulls
+    filled[Filled.TIMESTAMP_NULLS] += timestamp_nulls
     return True
 
 
 @compiled(
     "int64(int64[:], int64[:,:], int64[:,:], int64[:], int64, int64[::1], int64[::1], int64[::1])", declared=_DECLARED
 )
-def take_sets(addresses: Any, table: Any, found: Any, low: Any, high: int, sinks: Any, counters: Any, kept: Any) -> int:
-    """Append the messages of entries to the buffers at `sinks`; how many entries could be taken before a faulty one.
+def decode_sets(
+    addresses: Any, headers: Any, found: Any, low: Any, high: int, buffers: Any, filled: Any, rows: Any
+) -> int:
+    """Append the messages of entries to the buffers; how many entries could be taken before a faulty one.
 
-    `addresses`, `table` and `found` are those of `survey`, and no count may be -1.  Offsets from `low` (one for each
-    entry) up to, not including, `high` are wanted, and `kept` gets the rows of each entry.  The buffers need the room.
+    `addresses`, `headers` and `found` are those of `measure_sets`, and no count may be -1.  Wanted are the offsets from
+    `low`, of each entry, up to, not including, `high`.  `rows` gets how many rows each entry has.  There must be room.
     """
     for number in range(len(addresses)):
-        before = counters[_ROWS]
+        before = filled[Filled.ROWS]
         # the type of the wrapper counts, and magic 0 has none
-        appended = table[_MAGIC, number] == 1 and table[_ATTRIBUTES, number] & TIMESTAMP_TYPE_FLAG != 0
-        if not _set(
-            addresses[number], found[0, number], found[1, number], table[_TIMESTAMP, number], appended,
-            low[number], high, sinks, counters,
+        appended = (
+            headers[MessageColumn.MAGIC, number] == 1
+            and headers[MessageColumn.ATTRIBUTES, number] & TIMESTAMP_TYPE_FLAG != 0
+        )
+        if not _decode_set(
+            addresses[number], found[MessageSet.COUNT, number], found[MessageSet.BASE_OFFSET, number],
+            headers[MessageColumn.TIMESTAMP, number], appended, low[number], high, buffers, filled,
         ):  # fmt: skip
             return number
-        kept[number] = counters[_ROWS] - before
+        rows[number] = filled[Filled.ROWS] - before
     return len(addresses)

@@ -10,28 +10,26 @@ from typing import Any
 
 import numba
 
+from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.kernels.crc import checksum
 from kafkalog.codec.kernels.jit import compiled, load_big
 from kafkalog.codec.kernels.leaves import read_fixed
+from kafkalog.codec.kernels.tables import HeaderColumn
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
 
-__all__ = ["FIELDS", "note_header", "sound_size", "walk"]
+__all__ = ["batch_size", "read_header", "scan_batches"]
 
-FIELDS = BATCH.names
-"""Rows of the table that `walk` fills; one more behind them is the position."""
 _PLACES = tuple(field.position for field in BATCH.fields)
 _SIZES = tuple(field.size for field in BATCH.fields)
 _SIZE_AT = BATCH.position("batch_length")
-_MAGIC_AT, _MAGIC = BATCH.position("magic"), 2
+_MAGIC_AT, _MAGIC = BATCH.position("magic"), BATCH_MAGIC
 _CRC_AT, _CRC_END = BATCH.position("crc"), BATCH.end("crc")
 _OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
-_CRC_ROW = FIELDS.index("crc")
-_POSITION_ROW = len(FIELDS)
 _load8, _load32 = load_big[8], load_big[32]
 
 
 @compiled(inline=True, declared=BATCH.fields)
-def sound_size(here: int, left: int, largest: int, check: bool) -> int:
+def batch_size(here: int, left: int, largest: int, check: bool) -> int:
     """Bytes of the batch at an address, 0 where there is anything but a sound one in the `left` bytes."""
     if left < _HEADER:
         return 0
@@ -45,28 +43,28 @@ def sound_size(here: int, left: int, largest: int, check: bool) -> int:
 
 
 @compiled(inline=True, declared=BATCH.fields)
-def note_header(here: int, position: int, table: Any, number: int) -> None:
+def read_header(here: int, position: int, headers: Any, number: int) -> None:
     """The fields of the batch at an address as column `number`, and behind them its position."""
     for row in range(len(_PLACES)):
-        table[row, number] = read_fixed(here + _PLACES[row], _SIZES[row])
-    table[_CRC_ROW, number] = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF
-    table[_POSITION_ROW, number] = position
+        headers[row, number] = read_fixed(here + _PLACES[row], _SIZES[row])
+    headers[HeaderColumn.CRC, number] = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF
+    headers[HeaderColumn.POSITION, number] = position
 
 
 @compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=BATCH.fields)
-def walk(address: int, size: int, largest: int, check: bool, table: Any) -> int:
-    """Headers of the batches in `size` bytes at `address`, a column each; how many there are before anything odd.
+def scan_batches(address: int, size: int, largest: int, check: bool, headers: Any) -> int:
+    """The headers of the batches in `size` bytes at `address`, a column each; how many there are before anything odd.
 
-    No batch may be larger than `largest` bytes; `check` is off where checksums need no comparing.  The last row of
-    `table` gets the position of the batch from the first byte on.
+    `headers` is a table of `HeaderColumn`, whose positions count from the address.  No batch may be larger than
+    `largest` bytes; `check` is off where checksums need no comparing.
     """
     position = 0
     count = 0
-    while count < table.shape[1]:
-        whole = sound_size(address + position, size - position, largest, check)
+    while count < headers.shape[1]:
+        whole = batch_size(address + position, size - position, largest, check)
         if whole == 0:
             return count
-        note_header(address + position, position, table, count)
+        read_header(address + position, position, headers, count)
         count += 1
         position += whole
     return count

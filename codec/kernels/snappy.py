@@ -1,6 +1,6 @@
 """Decompressing framed Snappy streams of many batches in one call.
 
-No wheel shows a C library of Snappy, and a call for each block costs more than the block.  As in `unpack_kernel`, what
+No wheel shows a C library of Snappy, and a call for each block costs more than the block.  As in `decompress`, what
 is not the plain shape that producers write, or is damaged, is left to `codec.compression`, which judges it.
 """
 
@@ -13,7 +13,7 @@ import numba
 from kafkalog.codec.compression import snappy
 from kafkalog.codec.kernels.jit import compiled, copy, load, load_big, move
 
-__all__ = ["snappy_stream", "unpack_snappy"]
+__all__ = ["decompress_snappy", "decompress_snappy_batches"]
 
 _load8, _load16, _load32, _load64, _load_big32 = load[8], load[16], load[32], load[64], load_big[32]
 _move16 = move[16]
@@ -99,7 +99,7 @@ def _block(source: int, end: int, target: int, room: int) -> int:  # noqa: C901 
 
 
 @compiled(declared=_DECLARED)
-def snappy_stream(source: int, size: int, target: int, room: int) -> int:
+def decompress_snappy(source: int, size: int, target: int, room: int) -> int:
     """The bytes of a stream with one header, or -1."""
     if size < _HEADER or _load64(source) != numba.uint64(_MAGIC):
         return -1
@@ -118,15 +118,15 @@ def snappy_stream(source: int, size: int, target: int, room: int) -> int:
 
 
 @compiled("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64[::1], int64[::1])", declared=_DECLARED)
-def unpack_snappy(
+def decompress_snappy_batches(
     sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int, addresses: Any, sizes: Any
 ) -> int:
-    """As `unpack_kernel.unpack_lz4`."""
+    """As `decompress.decompress_lz4_batches`."""
     done = 0
     for number in range(sources.shape[0]):
         if done >= budget:
             return number
-        made = snappy_stream(sources[number], compressed[number], target + done, min(room - done, largest))
+        made = decompress_snappy(sources[number], compressed[number], target + done, min(room - done, largest))
         if made < 0:
             return number
         addresses[number], sizes[number] = target + done, made

@@ -33,9 +33,9 @@ class HeaderTables:
         self._is_worthwhile = headers_are_worth_it(work_bytes, batch_bytes)
         self._tables: dict[str, HeaderTable] = {}
         if self._is_worthwhile:
-            from kafkalog.codec.headers.table import Room
+            from kafkalog.codec.headers.table import MemoryBudget
 
-            self._room = Room(_KEPT_BYTES)
+            self._room = MemoryBudget(_KEPT_BYTES)
 
     def of(self, path: str, size: int) -> HeaderTable | None:
         """The table of the first `size` bytes of a file or of more; None where there had better be none."""

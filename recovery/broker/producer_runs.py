@@ -14,7 +14,7 @@ from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.log_file import LogBatch
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.rebuild_segment import ProducerStretch
+    from kafkalog.codec.headers.rebuild_segment import ProducerBatches
     from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["Appends", "ProducerError", "StretchEnd", "take_producers"]
@@ -55,9 +55,9 @@ class ProducerError(PortableError):
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
     """Feed the batches from number `first` up to `end`; `ProducerError` where the broker would throw."""
-    from kafkalog.codec.headers.rebuild_segment import Stretches
+    from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 
-    stretches = Stretches(run)
+    stretches = ProducersOfRun(run)
     while first < end:
         stopped, producers = stretches.next(first, end)
         outside = [number for each in producers if (number := _outside_transaction(each, appends)) >= 0]
@@ -74,7 +74,7 @@ def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int
         first = stopped + 1
 
 
-def _outside_transaction(producer: ProducerStretch, appends: Appends) -> int:
+def _outside_transaction(producer: ProducerBatches, appends: Appends) -> int:
     """Number of the first batch that is written outside of the transaction which its producer has open, or -1."""
     if producer.first_plain < 0:
         return -1
@@ -82,7 +82,7 @@ def _outside_transaction(producer: ProducerStretch, appends: Appends) -> int:
     return producer.first_plain if is_open else producer.plain_behind_transactional
 
 
-def _end_of(run: HeaderRun, producer: ProducerStretch) -> StretchEnd:
+def _end_of(run: HeaderRun, producer: ProducerBatches) -> StretchEnd:
     number = producer.first_transactional
     offset = None if number < 0 else int(run["base_offset"][number])
     return StretchEnd(run.v2_header(producer.last), number, offset)

@@ -1,6 +1,6 @@
 """The walk of `LogSegment.recover`: index entries, leader epochs and producers from all batches up to a bad one.
 
-Stretches of sound batches are taken in as columns where there are any, everything else batch by batch.
+ProducersOfRun of sound batches are taken in as columns where there are any, everything else batch by batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkalog.recovery.broker.producer_runs import ProducerError, StretchEnd, ta
 from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerStateManager
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.rebuild_segment import IndexRoom, Progress, Taken
+    from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, RecoveredRun
     from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["Rebuild"]
@@ -130,15 +130,15 @@ class Rebuild:
     # -- as columns --------------------------------------------------------------------------------------------------
 
     def _run(self, run: HeaderRun, first: int) -> None:
-        from kafkalog.codec.headers.rebuild_segment import take_in
+        from kafkalog.codec.headers.rebuild_segment import recover_run
 
         while first < len(run):
             before, room = self._progress(), self._room()
-            taken = take_in(run, first, len(run), before, room)
+            taken = recover_run(run, first, len(run), before, room)
             try:
                 take_producers(run, first, taken.stopped, lambda number: self._log.batch(run, number), self._appends)
             except ProducerError as error:  # the batch itself counts, but for what its producer would have changed
-                self._commit(take_in(run, first, error.number + 1, before, room))
+                self._commit(recover_run(run, first, error.number + 1, before, room))
                 self._set_map_end(run, first, error.number)
                 self.position = int(run.positions[error.number])
                 raise error.error from error.__cause__
@@ -149,10 +149,10 @@ class Rebuild:
                 self._batch(self._log.batch(run, first))
                 first += 1
 
-    def _room(self) -> IndexRoom:
-        from kafkalog.codec.headers.rebuild_segment import IndexRoom
+    def _room(self) -> IndexLimits:
+        from kafkalog.codec.headers.rebuild_segment import IndexLimits
 
-        return IndexRoom(self._base_offset, self._interval, self._offsets.max_entries, self._times.max_entries)
+        return IndexLimits(self._base_offset, self._interval, self._offsets.max_entries, self._times.max_entries)
 
     def _progress(self) -> Progress:
         from kafkalog.codec.headers.rebuild_segment import Progress
@@ -168,7 +168,7 @@ class Rebuild:
             self._latest_epoch,
         )
 
-    def _commit(self, taken: Taken) -> None:
+    def _commit(self, taken: RecoveredRun) -> None:
         after = taken.progress
         self._offsets.extend(taken.offset_entries, after.last_offset)
         self._times.extend(taken.time_entries, TimestampOffset(after.last_timestamp, after.last_timestamp_offset))

@@ -20,7 +20,7 @@ from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.compression import compress
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.headers.runs import RunScanner
+from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.kernels.crc_ieee import checksum_ieee_by_folding, checksum_ieee_by_tables
 from kafkalog.codec.kernels.jit import HAS_CARRYLESS_MULTIPLICATION
 from kafkalog.codec.scan import Scanner
@@ -298,7 +298,7 @@ def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 _GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
-from kafkalog.codec.columnar.message_decoder import MessageFiller
+from kafkalog.codec.columnar.message_decoder import MessageDecoder
 from kafkalog.codec.headers.message_runs import message_run
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -308,7 +308,7 @@ address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 libc = ctypes.CDLL(None, use_errno=True)
 for guard in (0, 2 * PAGE):
     assert libc.mprotect(ctypes.c_void_p(address + guard), PAGE, 0) == 0
-filler = MessageFiller(record_schema(TYPES), "t", 0, DEFAULT_LIMITS, 100, 1 << 20)
+filler = MessageDecoder(record_schema(TYPES), "t", 0, DEFAULT_LIMITS, 100, 1 << 20)
 done = 0
 for line in open(sys.argv[1]):
     data = bytes.fromhex(line)
@@ -317,9 +317,9 @@ for line in open(sys.argv[1]):
         run = message_run(memoryview(memory)[start:start + len(data)], 0, largest=1 << 20, check=False)
         if run is not None:
             low = np.full(len(run), -2**63, np.int64)
-            list(filler.take_run(run, low, 2**63 - 1))
+            list(filler.decode_run(run, low, 2**63 - 1))
             if not filler.is_empty:
-                filler.take()
+                filler.build()
         done += 1
 print(done)
 """

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.compression import compress
-from kafkalog.codec.headers.runs import BatchRun, RunScanner
+from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.crc import checksum_by_instruction, checksum_by_tables
 from kafkalog.codec.kernels.jit import HAS_CRC_INSTRUCTION
 from kafkalog.codec.limits import DEFAULT_LIMITS

@@ -43,9 +43,11 @@ HELD = {
     "kafkalog.recovery.choice._Result": "a tree, which reads its originals",
     "kafkalog.recovery.safe._Rules": "functions that are asked",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
+    "kafkalog.codec.columnar.schema.Column": "functions that are asked",
+    "kafkalog.codec.kernels.tables.Rows": "an enumeration without members",
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",
     "kafkalog.codec.columnar.message_sets.Opened": "memory of a kernel",
-    "kafkalog.codec.columnar.decompressed.Unpacked": "memory of a kernel",
+    "kafkalog.codec.columnar.decompressed.Decompressed": "memory of a kernel",
 }
 """Classes that hold what cannot leave a process, and what that is; all others are values."""
 LEFT = {"Survey._open", "Survey.on_read", "Survey.tables"}

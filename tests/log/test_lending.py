@@ -152,7 +152,7 @@ def test_a_file_that_is_cut_between_two_windows_is_read_as_far_as_it_goes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
-    monkeypatch.setattr("kafkalog.codec.headers.runs._LENT_WINDOW", 4096)
+    monkeypatch.setattr("kafkalog.codec.headers.run_scanner._LENT_WINDOW", 4096)
     directory = folder / "t-0"
     directory.mkdir()
     log = directory / f"{0:020}.log"

@@ -183,7 +183,7 @@ def test_leaving_in_the_middle_ends_those_who_wait() -> None:
 PEAK = """
 import sys
 from pathlib import Path
-import kafkalog.codec.columnar.run_decoder, kafkalog.codec.columnar.kernel_columns
+import kafkalog.codec.columnar.run_decoder, kafkalog.codec.columnar.batch_decoder
 from kafkalog.log import open_partition
 
 def held(name):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +15,13 @@ import damage
 from batches import batch, message, record
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_end_transaction_marker
-from kafkalog.codec.model import TRANSACTIONAL_FLAG, ControlType, EndTransactionMarker
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
+from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, ControlType, EndTransactionMarker
+from kafkalog.codec.records import decode_batch
 from kafkalog.log import open_partition
-from kafkalog.log.transactions import Transactions
+from kafkalog.log.transactions import AbortedFilter, Transactions
 
 KINDS = ["plain", "data", "data", "emptied", "commit", "abort", "broken marker"]
 
@@ -28,6 +35,8 @@ def bytes_of(kind: str, producer: int, offset: int) -> bytes:
         )
     if kind == "emptied":
         return batch(b"", 0, attributes=TRANSACTIONAL_FLAG, **fields)
+    if kind == "unreadable":
+        return batch(b"\xff" * 9, 1, attributes=TRANSACTIONAL_FLAG, **fields)
     flags = {"plain": 0, "data": TRANSACTIONAL_FLAG, "broken marker": TRANSACTIONAL_FLAG | 0x20}[kind]
     return batch(record(0, b"k", b"v"), 1, attributes=flags, **fields)
 
@@ -49,6 +58,84 @@ def test_any_history(tmp_path_factory: pytest.TempPathFactory, history: list[tup
     for base in (0, cut):
         (directory / f"{base:020}.log").write_bytes(b"".join(batches[:cut] if base == 0 else batches[cut:]))
     assert transactions(directory, 0) == transactions(directory, 2**62)
+
+
+def committed(directory: Path, enough: int, *, columns: bool) -> tuple[list[int], list[FindingCode]]:
+    """Offsets of the committed records, and what was wrong."""
+    findings: list[Finding] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds, "ENOUGH_BYTES", enough)
+        partition = open_partition(directory)
+        if columns:
+            read = partition.to_arrow(["offset"], isolation_level="read_committed", findings=findings)
+            return read.read_all()["offset"].to_pylist(), [each.code for each in findings]
+        found: list[int] = []
+        reader = partition.records(isolation_level="read_committed")
+        for made in reader.by_run(offsets_of_run):
+            found += made if isinstance(made, list) else [record.offset for record in made[1]]
+        # a marker that cannot be read is nothing that `to_arrow` tells
+        return found, [each.code for each in reader.findings if each.code != FindingCode.CONTROL_RECORD_INVALID]
+
+
+def offsets_of_run(run: BatchRun, low: Any, high: int) -> Iterator[list[int] | range]:
+    """The offsets of a run; every third batch is handed back, as one is that kernels cannot decode."""
+    for number in range(len(run)):
+        if number % 3 == 2:
+            yield range(number, number + 1)
+        else:
+            records = decode_batch(run.batch(number)).records
+            yield [record.offset for record in records if low[number] <= record.offset < high]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([*KINDS, "unreadable"]), st.integers(0, 3)), max_size=40), st.integers(1, 40))
+def test_committed_records_of_any_history(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int]], cut: int
+) -> None:
+    directory = tmp_path_factory.getbasetemp() / "committed" / "t-0"
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in directory.iterdir():
+        old.unlink()
+    batches = [bytes_of(kind, producer, offset) for offset, (kind, producer) in enumerate(history)]
+    for base in (0, cut):
+        (directory / f"{base:020}.log").write_bytes(b"".join(batches[:cut] if base == 0 else batches[cut:]))
+    wanted = committed(directory, 2**62, columns=True)
+    assert committed(directory, 0, columns=True) == wanted
+    assert committed(directory, 0, columns=False)[0] == wanted[0]
+    assert committed(directory, 2**62, columns=False)[0] == wanted[0]
+
+
+ABORTED = st.lists(st.builds(AbortedTransaction, st.just(0), st.integers(0, 3), st.integers(0, 60), st.integers(0, 70),
+                             st.just(0)), max_size=12)  # fmt: skip
+PLACES = st.lists(
+    st.tuples(st.integers(1, 5), st.integers(-1, 4), st.sampled_from([0, 0x10, 0x10, 0x30])), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(ABORTED, PLACES, st.lists(st.integers(1, 9), max_size=9))
+def test_a_run_is_rejected_as_its_batches_are(
+    aborted: list[AbortedTransaction], places: list[tuple[int, int, int]], cuts: list[int]
+) -> None:
+    """Runs and single batches by turns, against one batch after the other."""
+    ends = list(accumulate(size for size, _, _ in places))
+    table = empty_table(HeaderColumn, len(places))
+    table[:] = 0
+    table[HeaderColumn.BASE_OFFSET] = [0, *ends[:-1]]
+    table[HeaderColumn.LAST_OFFSET_DELTA] = [size - 1 for size, _, _ in places]
+    table[HeaderColumn.PRODUCER_ID] = [producer for _, producer, _ in places]
+    table[HeaderColumn.ATTRIBUTES] = [attributes for _, _, attributes in places]
+    run = BatchRun(table, b"", 0)
+    one_by_one = AbortedFilter(aborted)
+    wanted = [one_by_one.rejects(each) for each in run]
+    both = AbortedFilter(aborted)
+    found: list[bool] = []
+    for number, size in enumerate([*cuts, len(run)]):
+        part = run.part(len(found), min(len(found) + size, len(run)))
+        found += (
+            [both.rejects(each) for each in part] if number % 2 else both.rejected(part).tolist() if len(part) else []
+        )
+    assert found == wanted
 
 
 def three_producers() -> bytes:

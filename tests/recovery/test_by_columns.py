@@ -21,7 +21,7 @@ from fixture_data import recovery_cases
 from kafkalog.codec import thresholds
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.headers import table
-from kafkalog.codec.headers.table import HeaderTable, Room
+from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
@@ -190,7 +190,7 @@ def recovered(files: Mapping[str, bytes], config: LogSettings, *, full: bool) ->
 @given(logs(), st.integers(0, 2000), SHAPES)
 def test_a_table_holds_what_a_walk_finds(data: bytes, end: int, shape: Columns) -> None:
     with columns(shape):
-        table = HeaderTable(len(data), Room(shape.kept))
+        table = HeaderTable(len(data), MemoryBudget(shape.kept))
         for limit in (end, len(data), end):  # the second and third time from what was kept
             found = [each for run in table.runs(BufferSource(data), limit) for each in run]
             wanted = list(Scanner(BufferSource(data)))
@@ -242,7 +242,7 @@ def test_verification_finds_the_same(
 def agreement(check: OffsetIndexCheck | TimeIndexCheck, data: bytes, *, by_run: bool) -> list[Finding]:
     before = 9
     if by_run:
-        for run in HeaderTable(len(data), Room(0)).runs(BufferSource(data), len(data)):
+        for run in HeaderTable(len(data), MemoryBudget(0)).runs(BufferSource(data), len(data)):
             check.run(run, before)
             before = int(run.last_offsets[-1])
     else:

@@ -13,7 +13,8 @@ from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.headers.runs import BatchRun, RunScanner
+from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.slices import Damage, Slice, SliceReader

@@ -1,4 +1,4 @@
-"""Reading straight on: from a window to Arrow's buffers in one pass, never outside of the window or the buffers."""
+"""Decoding windows: from a window to Arrow's buffers in one pass, never outside of the window or the buffers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 
 from in_a_process import number_printed
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault, Piece
-from kafkalog.codec.columnar.builder import ColumnFiller, Order
-from kafkalog.codec.columnar.run_decoder import RunFiller
+from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.compression import compress
-from kafkalog.codec.kernels.decode_records import COUNTERS
+from kafkalog.codec.kernels.tables import Filled
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from read_both_ways import read
@@ -23,8 +22,8 @@ SCHEMA = record_schema(TYPES)
 ONE: list[Fields] = [(0, 0, 0, b"k", b"v", [])]
 
 
-def filler(rows: int = 10_000, size: int = 1 << 20) -> RunFiller:
-    return RunFiller(SCHEMA, "t", 0, DEFAULT_LIMITS, rows, size)
+def decoder(rows: int = 10_000, size: int = 1 << 20) -> RunDecoder:
+    return RunDecoder(SCHEMA, "t", 0, DEFAULT_LIMITS, rows, size)
 
 
 def some(base: int, count: int = 3, **fields: int) -> bytes:
@@ -34,15 +33,15 @@ def some(base: int, count: int = 3, **fields: int) -> bytes:
     return batch(payload(records), count, base_offset=base, last_offset_delta=count - 1, **fields)
 
 
-def offsets(of: RunFiller) -> list[int]:
-    found: list[int] = of.take()["offset"].to_pylist()
+def offsets(of: RunDecoder) -> list[int]:
+    found: list[int] = of.build()["offset"].to_pylist()
     return found
 
 
 def test_plain_batches_are_taken_one_behind_the_other() -> None:
     window = some(0) + some(3) + some(9)
-    order, into = Order(1, 0, NO_END, 0), filler()
-    assert into.take_window(window, 0, order) == (len(window), False)
+    order, into = Order(1, 0, NO_END, 0), decoder()
+    assert into.decode_window(window, 0, order) == (len(window), False)
     assert offsets(into) == [1, 2, 3, 4, 5, 9, 10, 11]
     assert order.next_offset == 12
 
@@ -69,9 +68,9 @@ def test_plain_batches_are_taken_one_behind_the_other() -> None:
 )
 def test_it_ends_before_anything_else(odd: bytes) -> None:
     first = some(0)
-    order, into = Order(0, 0, 100, 0x20), filler()
-    assert into.take_window(first + odd + some(50), 0, order) == (len(first), False)
-    assert into.take_window(first + odd + some(50), len(first), order) == (len(first), False)
+    order, into = Order(0, 0, 100, 0x20), decoder()
+    assert into.decode_window(first + odd + some(50), 0, order) == (len(first), False)
+    assert into.decode_window(first + odd + some(50), len(first), order) == (len(first), False)
     assert offsets(into) == [0, 1, 2]
     assert order.next_offset == 3
 
@@ -84,10 +83,10 @@ def test_compressed_batches_are_taken_too(codec: Codec) -> None:
         batch(packed, 5, base_offset=base, last_offset_delta=4, attributes=codec) + some(base + 5)
         for base in range(0, 80, 8)
     )
-    order, into = Order(0, 0, NO_END, 0), filler()
-    assert into.take_window(window, 0, order) == (len(window), False)
+    order, into = Order(0, 0, NO_END, 0), decoder()
+    assert into.decode_window(window, 0, order) == (len(window), False)
     assert into.record_bytes == 10 * (len(payload(records)) + len(some(0)) - 61)
-    found = into.take()
+    found = into.build()
     assert found["offset"].to_pylist() == list(range(80))
     assert found["value"].to_pylist()[:5] == [b"v" * 50 * number for number in range(5)]
 
@@ -117,19 +116,19 @@ def test_what_a_window_holds_is_given_out_in_time(tmp_path: Path, monkeypatch: p
 
 def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
     window = some(0) + some(3) + some(6)
-    for into in (filler(rows=7), filler(size=2 * (len(some(0)) - 61) + 1)):
+    for into in (decoder(rows=7), decoder(size=2 * (len(some(0)) - 61) + 1)):
         order = Order(0, 0, NO_END, 0)
-        position, is_full = into.take_window(window, 0, order)
+        position, is_full = into.decode_window(window, 0, order)
         assert (position, is_full) == (len(some(0) + some(3)), True)
-        assert into.take_window(window, position, order) == (position, True)
+        assert into.decode_window(window, position, order) == (position, True)
         assert offsets(into) == [0, 1, 2, 3, 4, 5]
-        assert into.take_window(window, position, order) == (len(window), False)
+        assert into.decode_window(window, position, order) == (len(window), False)
         assert offsets(into) == [6, 7, 8]
 
 
 def test_a_batch_beyond_all_bounds_is_left_to_others(tmp_path: Path) -> None:
-    into = filler(rows=2)
-    assert into.take_window(some(0), 0, Order(0, 0, NO_END, 0)) == (0, False)
+    into = decoder(rows=2)
+    assert into.decode_window(some(0), 0, Order(0, 0, NO_END, 0)) == (0, False)
     path = tmp_path / "log"
     path.write_bytes(some(0) + some(3, 1) + some(4, 40) + some(44, 2))
     bounds = Bounds(rows=2, first_rows=1)
@@ -142,17 +141,17 @@ def content(source: random.Random, largest: int) -> bytes | None:
 
 def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    fill = ColumnFiller.fill_straight
+    fill = RunDecoder._decode_more
 
-    def checked(self: ColumnFiller, *arguments: object) -> tuple[int, int, int]:
-        rooms = self.buffers.rooms.tolist()
+    def checked(self: RunDecoder, *arguments: object) -> tuple[int, int, int]:
+        capacity = self.builder.buffers.capacity.tolist()
         found = fill(self, *arguments)  # type: ignore[arg-type]
-        counters = {name: self.buffers.count(name) for name in COUNTERS}
-        assert all(counters[name] <= max(room, 0) for name, room in zip(COUNTERS, rooms, strict=True)), counters
+        filled = self.builder.buffers.filled.tolist()
+        assert all(filled[each] <= max(capacity[each], 0) for each in Filled), filled
         taken.append(found[0])
         return found
 
-    monkeypatch.setattr(ColumnFiller, "fill_straight", checked)
+    monkeypatch.setattr(RunDecoder, "_decode_more", checked)
     source = random.Random(7)
     path = tmp_path / "log"
     for _ in range(30):
@@ -177,8 +176,7 @@ def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch:
 # Each window ends where a page begins that must not be touched, and then begins where such a page ends.
 _GUARDED = """
 import ctypes, mmap, sys
-from kafkalog.codec.columnar.builder import Order
-from kafkalog.codec.columnar.run_decoder import RunFiller
+from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
@@ -187,15 +185,15 @@ address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 libc = ctypes.CDLL(None, use_errno=True)
 for guard in (0, 3 * PAGE):
     assert libc.mprotect(ctypes.c_void_p(address + guard), PAGE, 0) == 0
-filler = RunFiller(record_schema(TYPES), "t", 0, DEFAULT_LIMITS, 100, 1 << 20)
+decoder = RunDecoder(record_schema(TYPES), "t", 0, DEFAULT_LIMITS, 100, 1 << 20)
 rows = 0
 for line in open(sys.argv[1]):
     data = bytes.fromhex(line)
     for start in (PAGE, 3 * PAGE - len(data)):
         memory[start:start + len(data)] = data
-        filler.take_window(memoryview(memory)[start:start + len(data)], 0, Order(0, 0, 2**62, 0))
-        if not filler.is_empty:
-            rows += filler.take().num_rows
+        decoder.decode_window(memoryview(memory)[start:start + len(data)], 0, Order(0, 0, 2**62, 0))
+        if not decoder.is_empty:
+            rows += decoder.build().num_rows
 print(rows)
 """
 

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog.codec.columnar.decompressed import Unpacked, by_library, unpack
+from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches, decompress_together
 from kafkalog.codec.compression import compress, decompress, lz4
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.headers.runs import BatchRun, RunScanner
+from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import Codec
 from kafkalog.codec.source import BufferSource
@@ -26,15 +27,15 @@ from record_bytes import batch
 COMPILED = [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
-def contents(opened: Unpacked) -> list[bytes]:
+def contents(opened: Decompressed) -> list[bytes]:
     pairs = zip(opened.addresses.tolist(), opened.sizes.tolist(), strict=True)
     return [ctypes.string_at(address, size) for address, size in pairs]
 
 
-def taken_by_library(codec: Codec, streams: list[bytes], budget: int = 4 * MIB) -> list[bytes]:
+def taken_decompress_together(codec: Codec, streams: list[bytes], budget: int = 4 * MIB) -> list[bytes]:
     sources = np.array([np.frombuffer(stream, np.uint8).ctypes.data for stream in streams], np.int64)
     sizes = np.array([len(stream) for stream in streams], np.int64)
-    opened = by_library(codec, sources, sizes, streams, DEFAULT_LIMITS, budget)
+    opened = decompress_together(codec, sources, sizes, streams, DEFAULT_LIMITS, budget)
     assert opened is not None, "the wheel hides its library: nothing here is tested"
     return contents(opened)
 
@@ -57,21 +58,21 @@ def test_streams_of_producers_are_taken_many_at_a_time(codec: Codec) -> None:
     sizes = [1, 2, 15, 16, 17, 31, 33, 1_000, 16 * KIB, 32 * KIB + 1, 64 * KIB, 64 * KIB + 1, 200_000]
     wanted = [mixed(size, size) for size in sizes]
     wanted += [bytes(size) for size in sizes] + [random.Random(size).randbytes(size) for size in sizes]
-    assert taken_by_library(codec, [compress(codec, content) for content in wanted]) == wanted
+    assert taken_decompress_together(codec, [compress(codec, content) for content in wanted]) == wanted
 
 
 def test_more_than_the_budget_is_left_for_the_next_call() -> None:
     stream = compress(Codec.LZ4, mixed(1000, 1))
-    assert len(taken_by_library(Codec.LZ4, [stream] * 100, 5_500)) == 6
+    assert len(taken_decompress_together(Codec.LZ4, [stream] * 100, 5_500)) == 6
 
 
 def test_blocks_that_producers_do_not_write_are_left_to_others() -> None:
     content = mixed(5000, 5)
     checked = bytearray(compress(Codec.LZ4, content))
     checked[4] |= lz4.BLOCK_CHECKSUM
-    assert taken_by_library(Codec.LZ4, [bytes(checked)]) == []
-    assert taken_by_library(Codec.LZ4, [compress(Codec.LZ4, content, magic=0)]) == []
-    assert taken_by_library(Codec.SNAPPY, [b"", compress(Codec.SNAPPY, content)]) == []
+    assert taken_decompress_together(Codec.LZ4, [bytes(checked)]) == []
+    assert taken_decompress_together(Codec.LZ4, [compress(Codec.LZ4, content, magic=0)]) == []
+    assert taken_decompress_together(Codec.SNAPPY, [b"", compress(Codec.SNAPPY, content)]) == []
 
 
 @st.composite
@@ -100,7 +101,7 @@ def test_any_stream_gives_what_the_readable_way_gives(stream: tuple[Codec, bytes
     codec, data = stream
     (run,) = RunScanner(BufferSource(batch(data, 1, attributes=int(codec))))
     assert isinstance(run, BatchRun)
-    opened = unpack(run, codec, limits, 4 * MIB)
+    opened = decompress_batches(run, codec, limits, 4 * MIB)
     try:
         expected = [decompress(codec, data, limits)]
     except FormatError:
@@ -136,7 +137,7 @@ for line in open(sys.argv[1]):
     data = bytes.fromhex(text)
     source.memory[source.end - len(data):source.end] = data
     for budget in (int(room) // 2, int(room) // 2 + 8):
-        found = decompressed.by_library(
+        found = decompressed.decompress_together(
             int(codec), np.array([source.last(len(data))]), np.array([len(data)]), None, DEFAULT_LIMITS, budget)
         done += len(found.addresses)
 print(done)

@@ -1,0 +1,84 @@
+"""One batch of any size to Arrow batches, a part at a time: its columns would take as much again as its records.
+
+The kernel takes records up to the first one with a fault; what that is, the readable execution says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalog.codec.columnar.builder import RecordBatchBuilder
+from kafkalog.codec.columnar.pieces import Fault, Part, Piece, to_int64
+from kafkalog.codec.columnar.plain_decoder import PlainDecoder
+from kafkalog.codec.execution import RecordFault
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.kernels.decode_records import decode_records
+from kafkalog.codec.kernels.tables import Table
+from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.model import BATCH, BatchHeader
+from kafkalog.codec.plain import record_at
+from kafkalog.codec.records import record_finding, records_of
+
+__all__ = ["BatchDecoder"]
+
+_PART_BYTES = 8 * MIB
+"""Record bytes that become columns together."""
+
+
+class BatchDecoder:
+    """Decodes batches of magic 2 whose record bytes are at hand, by the compiled loop."""
+
+    def __init__(
+        self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
+    ) -> None:
+        self._limits = limits
+        self._rows = rows
+        self._most_bytes = min(most_bytes, _PART_BYTES)
+        self._builder = RecordBatchBuilder(schema, topic, partition, rows, self._most_bytes)
+        self._plain = PlainDecoder(schema, topic, partition, limits)
+
+    def decode(self, part: Part) -> Iterator[Piece]:
+        """Rows in order, as many at a time as the bounds allow; a fault stands behind the rows before it.
+
+        A record that is larger than the bound by itself is not copied: its columns hold the record bytes.
+        """
+        header, size = part.batch.header, len(part.payload)
+        if not isinstance(header, BatchHeader):
+            raise TypeError("only batches of magic 2 are decoded here")
+        fields = [getattr(header, name) for name in BATCH.names]
+        headers = np.array([[*fields, part.batch.position]], np.int64).T
+        position = done = 0
+        while done < header.records_count:
+            more, position = self._decode_part(part, headers, position, header.records_count - done)
+            done += more
+            if self._builder.rows:
+                yield self._builder.build()
+            if more == 0:
+                found = record_at(memoryview(part.payload), position, self._limits)
+                if isinstance(found, RecordFault):
+                    yield Fault(part.batch, record_finding(part.batch, done, found))
+                    return
+                raw, position = found
+                done += 1
+                rows = [(header, record) for record in records_of(header, [raw])]
+                yield self._plain.columns([row for row in rows if part.low <= to_int64(row[1].offset) < part.high])
+        if position != size:
+            fault = RecordFault(FindingCode.RECORDS_TRAILING_BYTES, position)
+            yield Fault(part.batch, record_finding(part.batch, done, fault))
+
+    def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:
+        """How many records from a position on were decoded, and the position behind them."""
+        buffers, limits = self._builder.buffers, self._limits
+        most = min(records, self._rows)
+        buffers.ensure(most, min(len(part.payload) - position, self._most_bytes))
+        address = np.frombuffer(part.payload, np.uint8).ctypes.data if part.payload else 0
+        done, behind = decode_records(
+            address + position, address + len(part.payload), most, self._most_bytes, headers, 0, part.low, part.high,
+            limits.headers_per_record, buffers.addresses, buffers.filled,
+        )  # fmt: skip
+        if self._builder.rows:
+            self._builder.add_headers(headers, np.array([self._builder.rows]))
+        return int(done), int(behind - address)

@@ -1,0 +1,149 @@
+"""Growing Arrow buffers for kernels to fill, with room for whatever the bytes of a batch can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalog.codec.buffer_pool import Block
+from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.record_shape import SMALLEST_HEADER
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+
+__all__ = ["MOST_BYTES", "ColumnBuffers"]
+
+MOST_BYTES = 2**30
+"""Record bytes that are put together at most; Arrow's offsets are signed 32-bit numbers."""
+NO_BOUND = 2**62
+
+_DATA = {
+    ArrowBuffer.KEY: Filled.KEY,
+    ArrowBuffer.VALUE: Filled.VALUE,
+    ArrowBuffer.HEADER_KEY: Filled.HEADER_KEY,
+    ArrowBuffer.HEADER_VALUE: Filled.HEADER_VALUE,
+}
+"""Buffers of data, and what says how many bytes of them are filled."""
+_OF_HEADERS = (ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_VALUE_ENDS, ArrowBuffer.HEADER_VALUE_VALID)
+"""Buffers with an item for each header; those that are left have one for each row."""
+_ENDS = frozenset(buffer for buffer in ArrowBuffer if buffer.name.endswith("_ENDS"))
+_ITEM_BYTES = {
+    **dict.fromkeys(ArrowBuffer, 1), **dict.fromkeys(_ENDS, 4),
+    ArrowBuffer.OFFSET: 8, ArrowBuffer.TIMESTAMP: 8, ArrowBuffer.SEQUENCE: 4,
+}  # fmt: skip
+_MOST_OF_A_RECORD = (ArrowBuffer.KEY, ArrowBuffer.VALUE)
+_A_LITTLE_MORE = 1.05
+_MOST_SLACK = MIB
+"""Bytes at most beyond what rows are thought to take: there must be room for a batch whatever it holds."""
+
+
+class ColumnBuffers:
+    """The wanted ones of `ArrowBuffer`, and how much of them is filled."""
+
+    def __init__(self, wanted: Iterable[ArrowBuffer], rows: int, most_bytes: int) -> None:
+        self._wanted = frozenset(wanted)
+        self._blocks: dict[ArrowBuffer, Block] = {}
+        self._of_rows = [each for each in self._wanted if each not in _DATA and each not in _OF_HEADERS]
+        self._of_data = [each for each in _DATA if each in self._wanted]
+        self._has_headers = ArrowBuffer.HEADER_ENDS in self._wanted
+        self.addresses = np.zeros(len(ArrowBuffer), np.int64)
+        """of each of `ArrowBuffer`"""
+        self.filled = np.zeros(len(Filled), np.int64)
+        """of each of `Filled`"""
+        self._bytes_of_row: dict[ArrowBuffer, float] = {}
+        self._headers_of_row = 0.0
+        self._row_capacity = self._header_capacity = 0
+        self._first_rows = rows
+        self._most_bytes = most_bytes
+
+    @property
+    def capacity(self) -> Int64s:
+        """Up to where each of `Filled` may go; what is not wanted has no bound."""
+        found = np.full(len(Filled), NO_BOUND, np.int64)
+        found[Filled.ROWS] = self._row_capacity
+        for each in self._of_data:
+            found[_DATA[each]] = self._blocks[each].size if each in self._blocks else 0
+        if self._has_headers:
+            found[Filled.HEADERS] = self._header_capacity
+        return found
+
+    def count(self, what: Filled) -> int:
+        """How much is filled."""
+        return int(self.filled[what])
+
+    def view(self, buffer: ArrowBuffer, kind: Any, count: int) -> npt.NDArray[Any]:
+        """The first numbers of a buffer."""
+        return self._blocks[buffer].view(kind, count)
+
+    def arrow(self, buffer: ArrowBuffer) -> pa.Buffer:
+        """A buffer as Arrow's."""
+        return pa.py_buffer(self._blocks[buffer].buffer)
+
+    def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
+        """Room for so many more rows, and for all that so many more record bytes can hold.
+
+        The bytes are those of `records`, if not of all the rows.
+        """
+        filled = self.filled.tolist()
+        of_these = record_bytes / max(rows if records is None else records, 1)
+        slack = min(record_bytes, _MOST_SLACK)
+        need = filled[Filled.ROWS] + rows
+        if need > self._row_capacity or not self._row_capacity:
+            self._row_capacity = max(need, 2 * self._row_capacity, self._first_rows)
+            self._resize(self._of_rows, filled[Filled.ROWS], self._row_capacity)
+        for each in self._of_data:
+            block = self._blocks.get(each)
+            used = filled[_DATA[each]]
+            least = used + record_bytes
+            if block is None or block.size < least:
+                if block is not None:
+                    foreseen = 2 * block.size
+                else:  # what all rows would take if they went on like these: growing means copying
+                    of_row = self._bytes_of_row.get(each, of_these if each in _MOST_OF_A_RECORD else 0)
+                    foreseen = min(int(of_row * self._row_capacity), self._most_bytes) + slack
+                self._put(each, max(least, foreseen), used)
+        if self._has_headers:
+            headers = filled[Filled.HEADERS] + record_bytes // SMALLEST_HEADER
+            if headers > self._header_capacity or not self._header_capacity:
+                foreseen = int(self._headers_of_row * self._row_capacity) + slack // SMALLEST_HEADER
+                self._header_capacity = max(headers, 2 * self._header_capacity, foreseen)
+                self._resize(_OF_HEADERS, filled[Filled.HEADERS], self._header_capacity)
+
+    def _resize(self, buffers: Iterable[ArrowBuffer], used: int, items: int) -> None:
+        """Room for `items`, and one more because there are more ends than rows."""
+        for each in buffers:
+            is_new = each not in self._blocks
+            self._put(each, (items + 1) * _ITEM_BYTES[each], (used + 1) * _ITEM_BYTES[each])
+            if is_new and each in _ENDS:
+                self.view(each, np.int32, 1)[0] = 0
+
+    def _put(self, buffer: ArrowBuffer, size: int, used: int) -> None:
+        block = self._blocks.get(buffer)
+        self._blocks[buffer] = block = Block(size) if block is None else block.grown(size, used)
+        self.addresses[buffer] = block.address
+
+    def reset(self) -> None:
+        """Let go of what was filled, which belongs to Arrow arrays now; what there were no headers for stays."""
+        filled = self.filled.tolist()
+        if filled[Filled.ROWS]:
+            for each in self._of_data:
+                self._bytes_of_row[each] = _A_LITTLE_MORE * filled[_DATA[each]] / filled[Filled.ROWS]
+            self._headers_of_row = _A_LITTLE_MORE * filled[Filled.HEADERS] / filled[Filled.ROWS]
+        unused: tuple[ArrowBuffer, ...] = ()
+        if filled[Filled.HEADERS] == 0:
+            unused = (*_OF_HEADERS, ArrowBuffer.HEADER_KEY, ArrowBuffer.HEADER_VALUE)
+        self._blocks = {each: block for each, block in self._blocks.items() if each in unused}
+        for each in ArrowBuffer:
+            if each not in unused:
+                self.addresses[each] = 0
+        self.filled[:] = 0
+        self._row_capacity = 0
+        if not unused:
+            self._header_capacity = 0

@@ -1,0 +1,194 @@
+"""The tables that kernels read and fill: which row holds what.  Everybody else asks for a row by its name here.
+
+A table has a column for each batch (or message) and a row for each member of its enumeration; addresses and counts come
+as arrays with an element for each member.  Importing this does not load numba.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.codec.derive import DerivationError
+from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
+
+__all__ = [
+    "Appended", "ArrowBuffer", "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "MessageColumn",
+    "MessageSet", "Recovered", "Rows", "Table", "check_table", "empty_table", "names",
+]  # fmt: skip
+
+Table = npt.NDArray[np.int64]
+
+
+class Rows(IntEnum):
+    """An enumeration whose members count from 0, as rows of a table do."""
+
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
+        return count
+
+
+class HeaderColumn(Rows):
+    """Of a table of batches: the declared fields of a v2 header in their order, and where the batch begins."""
+
+    BASE_OFFSET = auto()
+    BATCH_LENGTH = auto()
+    PARTITION_LEADER_EPOCH = auto()
+    MAGIC = auto()
+    CRC = auto()
+    ATTRIBUTES = auto()
+    LAST_OFFSET_DELTA = auto()
+    BASE_TIMESTAMP = auto()
+    MAX_TIMESTAMP = auto()
+    PRODUCER_ID = auto()
+    PRODUCER_EPOCH = auto()
+    BASE_SEQUENCE = auto()
+    RECORDS_COUNT = auto()
+    POSITION = auto()
+
+
+class MessageColumn(Rows):
+    """Of a table of v0 and v1 entries: the declared fields of magic 1 in their order, and where the entry begins."""
+
+    OFFSET = auto()
+    SIZE = auto()
+    CRC = auto()
+    MAGIC = auto()
+    ATTRIBUTES = auto()
+    TIMESTAMP = auto()
+    POSITION = auto()
+
+
+class ArrowBuffer(Rows):
+    """What records are decoded into: the addresses of Arrow's buffers, 0 for one that is not wanted.
+
+    `ENDS` is where each field ends in its data (int32, beginning with that of the row before), `VALID` a byte for each
+    row that tells null from the rest.  Fields of bytes need all three.
+    """
+
+    OFFSET = auto()
+    TIMESTAMP = auto()
+    TIMESTAMP_VALID = auto()
+    SEQUENCE = auto()
+    KEY_ENDS = auto()
+    KEY_VALID = auto()
+    KEY = auto()
+    VALUE_ENDS = auto()
+    VALUE_VALID = auto()
+    VALUE = auto()
+    HEADER_ENDS = auto()
+    HEADER_KEY_ENDS = auto()
+    HEADER_KEY = auto()
+    HEADER_VALUE_ENDS = auto()
+    HEADER_VALUE_VALID = auto()
+    HEADER_VALUE = auto()
+
+
+class Filled(Rows):
+    """How much of the buffers is filled: rows, bytes of each data, headers, and how many of each are null."""
+
+    ROWS = auto()
+    KEY = auto()
+    VALUE = auto()
+    HEADERS = auto()
+    HEADER_KEY = auto()
+    HEADER_VALUE = auto()
+    KEY_NULLS = auto()
+    VALUE_NULLS = auto()
+    HEADER_VALUE_NULLS = auto()
+    TIMESTAMP_NULLS = auto()
+
+
+class MessageSet(Rows):
+    """Of the messages that an entry of magic 0 or 1 holds: how many, -1 where that is left to others, and what is to be
+    added to their offsets.
+    """
+
+    COUNT = auto()
+    BASE_OFFSET = auto()
+
+
+class Encoded(Rows):
+    """Of the batches that are written: their rows, where their record bytes are, and their largest timestamp."""
+
+    FIRST_ROW = auto()
+    ROWS = auto()
+    START = auto()
+    SIZE = auto()
+    MAX_TIMESTAMP = auto()
+
+
+class Recovered(Rows):
+    """What recovery of a segment carries from batch to batch (`LogSegment.recover`).
+
+    Bytes that are valid, position of the last index entry, the largest timestamp and its offset; of both indexes the
+    number of entries and the last one; the highest leader epoch, and how many changes of it were noted.
+    """
+
+    VALID_BYTES = auto()
+    LAST_INDEXED = auto()
+    TIMESTAMP = auto()
+    TIMESTAMP_OFFSET = auto()
+    OFFSETS = auto()
+    LAST_OFFSET = auto()
+    TIMES = auto()
+    LAST_TIMESTAMP = auto()
+    LAST_TIMESTAMP_OFFSET = auto()
+    EPOCH = auto()
+    EPOCHS = auto()
+
+
+class IndexEntry(Rows):
+    """Of the index entries that recovery writes: those of the offset index, and those of the time index."""
+
+    RELATIVE_OFFSET = auto()
+    POSITION = auto()
+    TIMESTAMP = auto()
+    TIMESTAMP_RELATIVE_OFFSET = auto()
+
+
+class Appended(Rows):
+    """Of the batches of one producer between two control batches; but for the id numbers of batches, -1 for none."""
+
+    PRODUCER_ID = auto()
+    FIRST = auto()
+    LAST = auto()
+    FIRST_TRANSACTIONAL = auto()
+    FIRST_PLAIN = auto()
+    PLAIN_BEHIND_TRANSACTIONAL = auto()
+
+
+class Decompressor(Rows):
+    """What decompressing needs: addresses of C functions (0 for none) and of memory, and what limits them."""
+
+    LZ4_FUNCTION = auto()
+    ZSTD_FUNCTION = auto()
+    ZSTD_CONTEXT = auto()
+    ZSTD_WINDOW_BYTES = auto()
+    MEMORY = auto()
+    MEMORY_BYTES = auto()
+
+
+def names(rows: type[Rows]) -> tuple[str, ...]:
+    """The members of an enumeration as fields are named."""
+    return tuple(row.name.lower() for row in rows)
+
+
+_V0, _V1 = ([(field.name, field.format) for field in layout.fields] for layout in (MESSAGE_V0, MESSAGE_V1))
+if names(HeaderColumn) != (*BATCH.names, "position"):
+    raise DerivationError("the columns of batches are not the fields of the declared header")
+if names(MessageColumn) != (*MESSAGE_V1.names, "position") or [*_V0, ("timestamp", "q")] != _V1:
+    raise DerivationError("the columns of messages are not the fields of the declared headers")
+
+
+def empty_table(rows: type[Rows], columns: int) -> Table:
+    """Room for so many batches or messages; what it holds at first is undefined."""
+    return np.empty((len(rows), columns), np.int64)
+
+
+def check_table(rows: type[Rows], table: Table) -> None:
+    """Refuse an array that is no table of this kind: kernels read and write it without looking."""
+    if table.ndim != 2 or table.shape[0] != len(rows) or table.dtype != np.int64:
+        raise TypeError(f"a table of {rows.__name__} has {len(rows)} rows of int64, not {table.dtype}{table.shape}")
