@@ -19,12 +19,12 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
-from kafkalog.log.epochs import LeaderEpochs
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.log.incoming import marker_in
 from kafkalog.log.partition import Partition
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 
 __all__ = ["Loaded", "SealedSegment", "load", "remove_leftovers", "seal"]
 
@@ -94,7 +94,9 @@ class _Loader:
         self.rebuilt: set[int] = set()
         self.end = self.bases[0]
 
-    def walk(self, segment: SegmentWriter, epochs: LeaderEpochs, next_base: int | None, *, rebuild: bool) -> None:
+    def walk(
+        self, segment: SegmentWriter, epochs: LeaderEpochFileCache, next_base: int | None, *, rebuild: bool
+    ) -> None:
         """Read one segment, rebuilding its indexes; raises `FormatError` where it is damaged."""
         path = segment.path(FileKind.LOG)
         continuity = Continuity(segment.base_offset, next_segment=next_base)
@@ -122,9 +124,9 @@ class _Loader:
         segment.reopened(first)
 
     @staticmethod
-    def epoch(batch: RecordBatch, epochs: LeaderEpochs) -> None:
+    def epoch(batch: RecordBatch, epochs: LeaderEpochFileCache) -> None:
         header = batch.header
-        latest = epochs.latest
+        latest = epochs.latest_epoch
         if isinstance(header, BatchHeader) and header.partition_leader_epoch > (-1 if latest is None else latest):
             epochs.assign(header.partition_leader_epoch, header.base_offset)
 
@@ -163,7 +165,7 @@ class _Loader:
 def load(
     partition: Partition,
     config: LogConfig,
-    epochs: LeaderEpochs,
+    epochs: LeaderEpochFileCache,
     producers: Producers,
     *,
     clean: bool,

@@ -33,11 +33,10 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.text import PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
+from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.epochs import LeaderEpochs
 from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
@@ -50,6 +49,9 @@ from kafkalog.log.process import OwnLock, OwnProcess
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
 from kafkalog.log.session import leave
+from kafkalog.log.storage.directory import DirectoryDisk
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 
 __all__ = ["Log", "partition_name"]
 
@@ -123,6 +125,8 @@ class Log:
         self._closed = False
         self._root = os.path.dirname(path)
         self._deleted: list[tuple[int, list[str]]] = []
+        self._disk = DirectoryDisk()
+        self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         self._producers = Producers(path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
         self._sealed = loaded.sealed
@@ -200,13 +204,19 @@ class Log:
         for stale in set(others) - known:
             fs.remove(os.path.join(self.path, stale))
         fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
-        self._epochs = LeaderEpochs(self.path, ())
-        self._epochs.create()
+        self._disk.create(self._checkpoint_of_epochs.path)
+        self._epochs = self._epochs_of(())
         active = SegmentWriter(self.path, 0, self.config, self._clock(), create=True)
         active.sync()
         fs.sync_directory(self.path)
         self._recovery_point = 0
         return Loaded([], active, 0, 0)
+
+    def _epochs_of(self, entries: tuple[LeaderEpoch, ...]) -> LeaderEpochFileCache:
+        try:
+            return LeaderEpochFileCache(self._checkpoint_of_epochs, entries, at_once=True)
+        except JavaError as error:
+            raise FormatError(str(error), source=self._checkpoint_of_epochs.path, code="checkpoint_invalid") from error
 
     def _load(self, topic_id: str | None) -> Loaded:
         remove_leftovers(self.path)
@@ -217,7 +227,7 @@ class Log:
         for finding in partition.findings:
             if finding.severity is Severity.ERROR:
                 raise FormatError(finding.detail, source=finding.file, code=finding.code)
-        self._epochs = LeaderEpochs(self.path, partition.leader_epochs)
+        self._epochs = self._epochs_of(partition.leader_epochs)
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
         loaded = load(
@@ -268,7 +278,7 @@ class Log:
     def leader_epoch(self) -> int:
         """The epoch that is written; 0 in a new log."""
         with self._guard:
-            latest = self._epochs.latest
+            latest = self._epochs.latest_epoch
             return 0 if latest is None else latest
 
     @property

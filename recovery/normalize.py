@@ -32,10 +32,11 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
-from kafkalog.recovery.broker.epochs import LeaderEpochCache, read_offset_checkpoint
-from kafkalog.recovery.broker.java import JavaError, TooLargeError
+from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
+from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import read_topic_id
-from kafkalog.recovery.broker.tree import Tree
 
 __all__ = [
     "Change",
@@ -269,7 +270,7 @@ class _Partition:
             self.changes.append(Change(path, "a directory in the place of the leader epochs"))
             return
         try:
-            LeaderEpochCache(self.tree.part(self.directory), self.directory)
+            LeaderEpochFileCache(LeaderEpochCheckpointFile(self.tree.part(self.directory), self.directory))
         except JavaError as error:
             self.take(LEADER_EPOCH_CHECKPOINT, f"a broker cannot read it: {error}")
 

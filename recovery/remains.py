@@ -32,9 +32,9 @@ from kafkalog.codec.names import (
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import PathLike
-from kafkalog.recovery.broker.java import JavaError
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import read_topic_id
-from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.history import RunState, list_runs, root_of_runs
 from kafkalog.recovery.operations import FILES
 from kafkalog.recovery.quarantine import Runs

@@ -31,10 +31,10 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import Action, ActionKind, difference
-from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import read_topic_id
-from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.lock import BrokerLock

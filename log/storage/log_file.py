@@ -32,7 +32,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.scan import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.source import Source, Window
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.java import (
     CorruptRecordError,
     IllegalArgumentError,
     IndexOutOfBoundsError,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.recovery.broker.epochs import LeaderEpochCache
-from kafkalog.recovery.broker.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
-from kafkalog.recovery.broker.java import OffsetOverflowError, int64
-from kafkalog.recovery.broker.log_file import LogBatch, LogFile
-from kafkalog.recovery.broker.producer_runs import ProducerError, StretchEnd, take_producers
-from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerStateManager
+from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
+from kafkalog.log.storage.java import OffsetOverflowError, int64
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogBatch, LogFile
+from kafkalog.log.storage.producer_runs import ProducerError, StretchEnd, take_producers
+from kafkalog.log.storage.producers import CompletedTransaction, ProducerStateManager
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderRun
@@ -75,7 +75,7 @@ class Rebuild:
         indexes: tuple[OffsetIndex, TimeIndex, TransactionIndex],
         interval_bytes: int,
         producers: ProducerStateManager,
-        epochs: LeaderEpochCache,
+        epochs: LeaderEpochFileCache,
     ) -> None:
         self._segment = segment
         self._log = log

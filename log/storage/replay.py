@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.codec.names import FileKind
-from kafkalog.recovery.broker.java import JavaError, JavaHashMap
-from kafkalog.recovery.broker.log_file import LogBatch
-from kafkalog.recovery.broker.producer_runs import ProducerError, StretchEnd, take_producers
-from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerAppend, ProducerStateManager
-from kafkalog.recovery.broker.segment import LogSegment
+from kafkalog.log.storage.java import JavaError, JavaHashMap
+from kafkalog.log.storage.log_file import LogBatch
+from kafkalog.log.storage.producer_runs import ProducerError, StretchEnd, take_producers
+from kafkalog.log.storage.producers import CompletedTransaction, ProducerAppend, ProducerStateManager
+from kafkalog.log.storage.segment import LogSegment
 
 __all__ = ["replay"]
 

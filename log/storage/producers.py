@@ -22,7 +22,7 @@ from kafkalog.codec.model import (
     ProducerEntry,
 )
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.java import (
     BufferUnderflowError,
     IllegalArgumentError,
     InvalidRecordError,
@@ -34,8 +34,8 @@ from kafkalog.recovery.broker.java import (
     int64,
     parse_long,
 )
-from kafkalog.recovery.broker.log_file import LogBatch
-from kafkalog.recovery.broker.tree import Content, Literal, Tree, join
+from kafkalog.log.storage.log_file import LogBatch
+from kafkalog.log.storage.tree import Content, Literal, Tree, join
 
 __all__ = ["CompletedTransaction", "ProducerAppend", "ProducerState", "ProducerStateManager", "Snapshots"]
 

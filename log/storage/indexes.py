@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.java import (
     CorruptIndexError,
     IllegalArgumentError,
     IllegalStateError,
@@ -22,7 +22,7 @@ from kafkalog.recovery.broker.java import (
     KafkaError,
     int64,
 )
-from kafkalog.recovery.broker.tree import Literal, Tree, Zeros, join
+from kafkalog.log.storage.tree import Literal, Tree, Zeros, join
 
 __all__ = ["OffsetIndex", "OffsetPosition", "TimeIndex", "TimestampOffset", "TransactionIndex"]
 

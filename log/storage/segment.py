@@ -7,9 +7,8 @@ import contextlib
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.recovery.broker.epochs import LeaderEpochCache
-from kafkalog.recovery.broker.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
+from kafkalog.log.storage.java import (
     CorruptRecordError,
     IllegalArgumentError,
     InvalidRecordError,
@@ -19,11 +18,12 @@ from kafkalog.recovery.broker.java import (
     int32,
     int64,
 )
-from kafkalog.recovery.broker.log_file import LogBatch, LogFile
-from kafkalog.recovery.broker.producers import ProducerStateManager
-from kafkalog.recovery.broker.rebuild import Rebuild
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Tree, join
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogBatch, LogFile
+from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.rebuild import Rebuild
+from kafkalog.log.storage.settings import StorageSettings
+from kafkalog.log.storage.tree import Content, Tree, join
 
 __all__ = ["LogSegment"]
 
@@ -34,7 +34,9 @@ _ALL_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind
 class LogSegment:
     """A base offset, its log and its indexes; indexes are opened (and if missing created) when first needed."""
 
-    def __init__(self, tree: Tree, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> None:
+    def __init__(
+        self, tree: Tree, directory: str, base_offset: int, settings: StorageSettings, suffix: str = ""
+    ) -> None:
         self._tree = tree
         self._directory = directory
         self._settings = settings
@@ -94,7 +96,7 @@ class LogSegment:
             self._max = self.time_index.last_entry
         return self._max
 
-    def recover(self, producers: ProducerStateManager, epochs: LeaderEpochCache) -> int:
+    def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache) -> int:
         """Walk all batches, cut at the first invalid one, rebuild the indexes; gives the bytes that were cut."""
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.reset()

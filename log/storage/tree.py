@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import is_seen_by_java
+from kafkalog.codec.names import TEMPORARY, is_seen_by_java
 from kafkalog.codec.source import Source, lent, next_data
-from kafkalog.recovery.broker.java import TooLargeError
+from kafkalog.log.storage.java import JavaIOError, TooLargeError
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
@@ -366,9 +366,37 @@ class Tree:
                 return path
         return None
 
+    def is_file(self, path: str) -> bool:
+        """A regular file of this path is there."""
+        return path in self.files
+
+    def is_directory(self, path: str) -> bool:
+        """A directory of this path is there."""
+        return path in self.directories
+
+    def create(self, path: str) -> None:
+        """Make an empty file; where a directory or a link to nothing is in the way a broker cannot read it either."""
+        if path in self.directories or path in self.links:
+            raise JavaIOError(f"{path} (Is a directory)" if path in self.directories else path)
+        self.write(path, b"")
+
     def write(self, path: str, data: bytes) -> None:
         """Create or replace a file."""
         self.files[path] = join([Literal(data)])
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Write over the beginning of a file; what it holds behind that stays."""
+        old = self.files.get(path)
+        rest = () if old is None or old.size <= len(data) else old.slice(len(data), old.size).parts
+        self.files[path] = join([Literal(data), *rest])
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write beside a file and rename: what an earlier write left there is gone then."""
+        self.write(path, data)
+        if path + TEMPORARY in self.links:  # the link is what is renamed
+            self.write(path + TEMPORARY, b"")
+        else:
+            self.delete(path + TEMPORARY)
 
     def delete(self, path: str) -> None:
         """Remove a file if it is there."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.recovery.broker.epochs import LeaderEpochCache
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     CorruptIndexError,
     IllegalArgumentError,
@@ -22,11 +21,12 @@ from kafkalog.recovery.broker.java import (
     OffsetOverflowError,
     parse_long,
 )
-from kafkalog.recovery.broker.producers import ProducerStateManager, Snapshots
-from kafkalog.recovery.broker.replay import replay
-from kafkalog.recovery.broker.segment import LogSegment
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.producers import ProducerStateManager, Snapshots
+from kafkalog.log.storage.replay import replay
+from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.settings import StorageSettings
+from kafkalog.log.storage.tree import Tree
 
 __all__ = ["LoadRequest", "LoadedLog", "PartitionLoader"]
 
@@ -42,7 +42,7 @@ class LoadRequest:
     """What the broker knows of a partition before it opens it."""
 
     directory: str
-    settings: LogSettings
+    settings: StorageSettings
     now_ms: int
     clean: bool
     recovery_point: int
@@ -141,7 +141,7 @@ class PartitionLoader:
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
         self._emptied: tuple[str, int] | None = None
-        self.epochs = LeaderEpochCache(tree, request.directory)
+        self.epochs = LeaderEpochFileCache(LeaderEpochCheckpointFile(tree, request.directory))
         self._producers = self._new_producers()
 
     def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
