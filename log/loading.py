@@ -24,6 +24,7 @@ from kafkalog.log.incoming import marker_in
 from kafkalog.log.partition import Partition
 from kafkalog.log.producers import Origin, Producers, Staged
 from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter
+from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 
 __all__ = ["Loaded", "SealedSegment", "load", "remove_leftovers", "seal"]
@@ -163,6 +164,7 @@ class _Loader:
 
 
 def load(
+    disk: Disk,
     partition: Partition,
     config: LogConfig,
     epochs: LeaderEpochFileCache,
@@ -189,7 +191,7 @@ def load(
             if indexed and not is_last and (clean or base < unflushed):
                 sealed.append(loader.sealed(base))
                 continue
-            segment = writers[base] = SegmentWriter(partition.path, base, config, now_ms, create=False)
+            segment = writers[base] = SegmentWriter(disk, partition.path, base, config, now_ms, create=False)
             loader.end = max(loader.end, base)
             rebuild = not (clean and indexed and segment.indexes_make_sense)
             loader.walk(segment, epochs, None if is_last else bases[number + 1], rebuild=rebuild)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kafkalog.codec.index_files import used_offset_entries, used_time_entries
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.index_files import decode_offset_index, decode_time_index, used_offset_entries, used_time_entries
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import FileKind, segment_file
@@ -14,7 +15,8 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
 from kafkalog.log.files import FileSource
-from kafkalog.log.index_writer import OffsetIndexWriter, TimeIndexWriter, TransactionIndexWriter
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
 
 __all__ = ["DELETED_SUFFIX", "SegmentWriter", "mark_deleted"]
 
@@ -25,23 +27,25 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRA
 class SegmentWriter:
     """A base offset, the log from it on, and the indexes; only the last segment of a log is appended to."""
 
-    def __init__(self, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
+    ) -> None:
         self.directory = directory
         self.base_offset = base_offset
         self._config = config
         self._created_ms = now_ms
-        path = self.path
-        slots = config.offset_index_slots, config.time_index_slots
+        path, size = self.path, config.segment_index_bytes
         # the indexes first: a log without them would have to be scanned, indexes without a log are nothing
         kinds = FileKind.OFFSET_INDEX, FileKind.TIME_INDEX
-        self.had_indexes = not create and all(os.path.lexists(path(kind)) for kind in kinds)
-        missing = [not os.path.lexists(path(kind)) for kind in kinds]
-        self.offset_index = OffsetIndexWriter(path(kinds[0]), base_offset, slots[0], create=missing[0])
-        self.time_index = TimeIndexWriter(path(kinds[1]), base_offset, slots[1], create=missing[1])
-        self.transaction_index = TransactionIndexWriter(path(FileKind.TRANSACTION_INDEX))
+        self.offset_index = OffsetIndex(disk, path(kinds[0]), base_offset, size)
+        self.time_index = TimeIndex(disk, path(kinds[1]), base_offset, size)
+        self.transaction_index = TransactionIndex(disk, path(FileKind.TRANSACTION_INDEX), base_offset)
+        if self.transaction_index.torn_bytes:
+            source = path(FileKind.TRANSACTION_INDEX)
+            raise FormatError("a transaction index with a torn entry", source=source, code="index_invalid")
         self._log = fs.AppendFile(path(FileKind.LOG), create=create)
         self._bytes_since_entry = 0
-        self._largest = self.time_index.last
+        self._largest = self.time_index.last_entry
         self._first_timestamp: int | None = None
         if create and config.preallocate:
             self._log.reserve(config.segment_bytes)
@@ -58,7 +62,7 @@ class SegmentWriter:
     @property
     def largest_timestamp(self) -> int:
         """Of all batches, ms; -1 if none has one."""
-        return self._largest[0]
+        return self._largest.timestamp
 
     @property
     def modified_ms(self) -> int:
@@ -68,7 +72,8 @@ class SegmentWriter:
     @property
     def indexes_make_sense(self) -> bool:
         """The entries increase and point into the log."""
-        offsets, times = self.offset_index.entries, self.time_index.entries
+        offsets = decode_offset_index(self.offset_index.content())
+        times = decode_time_index(self.time_index.content())
         return (
             used_offset_entries(offsets) == len(offsets)
             and used_time_entries(times) == len(times)
@@ -105,9 +110,11 @@ class SegmentWriter:
         header = batch.header
         if self._first_timestamp is None:
             self._first_timestamp = header.max_timestamp
-        if header.max_timestamp > self._largest[0]:
-            self._largest = header.max_timestamp, header.last_offset
-        if self._bytes_since_entry > self._config.index_interval_bytes:
+        if header.max_timestamp > self._largest.timestamp:
+            self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        # where an append of several batches fills an index, Kafka throws behind the write; fewer entries do no harm
+        full = self.offset_index.is_full or self.time_index.is_full
+        if self._bytes_since_entry > self._config.index_interval_bytes and not full:
             self.offset_index.append(header.last_offset, position)
             self.time_index.maybe_append(*self._largest)
             self._bytes_since_entry = 0
@@ -117,6 +124,7 @@ class SegmentWriter:
         """Index aborted transactions whose markers were appended."""
         for entry in entries:
             self.transaction_index.append(entry)
+        self.transaction_index.store()
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -125,13 +133,13 @@ class SegmentWriter:
         self.offset_index.reset()
         self.time_index.reset()
         self.transaction_index.reset()
-        self._largest = self.time_index.last
+        self._largest = self.time_index.last_entry
         self._bytes_since_entry = 0
         self._first_timestamp = None
 
     def end_rebuild(self) -> None:
         """The last time entry; a broker that opens a segment begins to count the interval anew."""
-        self.time_index.maybe_append(*self._largest)
+        self._append_largest()
         self.reopened()
 
     def reopened(self, first: RecordBatch | None = None) -> None:
@@ -144,8 +152,12 @@ class SegmentWriter:
 
     def finish(self) -> None:
         """Write the last time entry and give back reserved room: the segment is closed or another one follows."""
-        self.time_index.maybe_append(*self._largest)
+        self._append_largest()
         self._log.trim()
+
+    def _append_largest(self) -> None:
+        if self.time_index.entries < self.time_index.max_entries:  # or it was written with room for more
+            self.time_index.maybe_append(*self._largest, skip_full_check=True)
 
     def sync(self) -> None:
         """Make log and indexes durable."""
@@ -158,9 +170,8 @@ class SegmentWriter:
         """Cut the log before the batch that reaches `offset`; gives the offset behind the last batch that is left."""
         end, cut = self.base_offset, None
         with FileSource(self.path(FileKind.LOG)) as source:
-            start = self.offset_index.position_of(offset)
-            if start:  # the end may be that of the batch before the indexed one
-                start = max((e.position for e in self.offset_index.entries if e.position < start), default=0)
+            indexed = self.offset_index.lookup(offset)  # the end may be that of the batch before the indexed one
+            start = self.offset_index.lookup(indexed.offset - 1).position
             for batch in Scanner(source, position=start, end=self.size, check_crc=False):
                 if batch.last_offset >= offset:
                     cut = batch.position
@@ -176,19 +187,19 @@ class SegmentWriter:
             self._created_ms = now_ms
             self._first_timestamp = None
         self._bytes_since_entry = 0
-        if self._largest[0] >= 0:
+        if self._largest.timestamp >= 0:
             self._largest = self._find_largest()
         return end
 
-    def _find_largest(self) -> tuple[int, int]:
-        timestamp, offset = self.time_index.last
-        largest = NO_TIMESTAMP, self.base_offset
+    def _find_largest(self) -> TimestampOffset:
+        last = self.time_index.last_entry
+        largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         with FileSource(self.path(FileKind.LOG)) as source:
-            start = self.offset_index.position_of(offset)
+            start = self.offset_index.lookup(last.offset).position
             for batch in Scanner(source, position=start, end=self.size, check_crc=False, limits=DEFAULT_LIMITS):
-                if batch.header.max_timestamp > largest[0]:
-                    largest = batch.header.max_timestamp, batch.last_offset
-        return largest if largest[0] > timestamp else (timestamp, offset)
+                if batch.header.max_timestamp > largest.timestamp:
+                    largest = TimestampOffset(batch.header.max_timestamp, batch.last_offset)
+        return largest if largest.timestamp > last.timestamp else last
 
     def close(self) -> None:
         """Close the files."""

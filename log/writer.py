@@ -206,7 +206,7 @@ class Log:
         fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
         self._disk.create(self._checkpoint_of_epochs.path)
         self._epochs = self._epochs_of(())
-        active = SegmentWriter(self.path, 0, self.config, self._clock(), create=True)
+        active = SegmentWriter(self._disk, self.path, 0, self.config, self._clock(), create=True)
         active.sync()
         fs.sync_directory(self.path)
         self._recovery_point = 0
@@ -231,6 +231,7 @@ class Log:
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
         loaded = load(
+            self._disk,
             partition,
             self.config,
             self._epochs,
@@ -481,7 +482,7 @@ class Log:
         old.finish()
         self._flush()
         self._producers.take_snapshot(base_offset)
-        self._active = SegmentWriter(self.path, base_offset, self.config, now_ms, create=True)
+        self._active = SegmentWriter(self._disk, self.path, base_offset, self.config, now_ms, create=True)
         fs.sync_directory(self.path)
         self._sealed.append(seal(old))
         old.close()
@@ -537,7 +538,9 @@ class Log:
                 self._active.close()
                 self._retire(self._active.base_offset)
                 last = self._sealed.pop()
-                self._active = SegmentWriter(self.path, last.base_offset, self.config, self._clock(), create=False)
+                self._active = SegmentWriter(
+                    self._disk, self.path, last.base_offset, self.config, self._clock(), create=False
+                )
                 self._active.reopened(self._first_batch())
             self._files_end = self._active.truncate_to(offset, self._clock())
             self._active.sync()
@@ -568,7 +571,7 @@ class Log:
         self._sealed.clear()
         self._epochs.clear()
         self._producers.delete_snapshots(reversed(self._producers.snapshots()))
-        self._active = SegmentWriter(self.path, offset, self.config, self._clock(), create=True)
+        self._active = SegmentWriter(self._disk, self.path, offset, self.config, self._clock(), create=True)
         self._active.sync()
         fs.sync_directory(self.path)
         self._log_start = self._end = self._files_end = self._recovery_point = offset

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, REMOTE_INDEX_CACHE, parse_partition_directory
-from kafkalog.log.storage.tree import Content, Tree
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
     Outcome,

@@ -21,7 +21,8 @@ from kafkalog.codec.text import (
     encode_partition_metadata,
 )
 from kafkalog.log.files import FileSource
-from kafkalog.log.storage.tree import ContentSource, Slice, Tree
+from kafkalog.log.storage.content import ContentSource, Slice
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings

@@ -21,7 +21,8 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
 )
-from kafkalog.log.storage.tree import Content, Literal, Tree
+from kafkalog.log.storage.content import Content, Literal
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import Outcome

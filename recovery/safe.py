@@ -23,8 +23,9 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.scan import Scanner
+from kafkalog.log.storage.content import Content, Slice, join
 from kafkalog.log.storage.java import JavaError
-from kafkalog.log.storage.tree import Content, Slice, Tree, join
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import (
     BrokerResult,

@@ -13,7 +13,8 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.resync import TAILS, Expected, Resync
-from kafkalog.log.storage.tree import Literal, Part, Tree, join
+from kafkalog.log.storage.content import Literal, Part, join
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Neighbors, Proof, repair_at
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, tail_or_damage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.log.storage.tree import Zeros
+from kafkalog.log.storage.content import Zeros
 from kafkalog.recovery.actions import Action, ActionKind, Changes
 
 __all__ = ["refuse_if_full", "refuse_without_room"]

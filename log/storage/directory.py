@@ -11,6 +11,101 @@ from kafkalog.log.files import is_file, read_small
 __all__ = ["DirectoryDisk"]
 
 
+class _Slots:
+    """An index whose file is as long as its entries at every moment, where a broker's has its full size until the end.
+
+    The entries are held in memory too.
+    """
+
+    def __init__(self, path: str, entry_size: int, max_size: int) -> None:
+        self._entry_size = entry_size
+        self.max_entries = max_size // entry_size
+        self._file = fs.AppendFile(path, create=not os.path.lexists(path))
+        self._data = bytearray(self._file.read(0, self._file.size))
+        self.entries = len(self._data) // entry_size
+        del self._data[self.entries * entry_size :]
+
+    def slot(self, number: int) -> bytes:
+        """The bytes of one slot."""
+        return bytes(self._data[number * self._entry_size : (number + 1) * self._entry_size])
+
+    def append(self, data: bytes) -> None:
+        """Add whole entries."""
+        if self._file.size != len(self._data):
+            self._file.truncate(len(self._data))
+        self._file.append(data)
+        self._data += data
+        self.entries += len(data) // self._entry_size
+
+    def keep(self, entries: int) -> None:
+        """Cut the file behind the first `entries`."""
+        del self._data[entries * self._entry_size :]
+        self.entries = entries
+        self._file.truncate(len(self._data))
+
+    def resize(self, size: int) -> bool:
+        """Only the room changes."""
+        self.max_entries = size // self._entry_size
+        return False
+
+    def trim(self) -> None:
+        """The file is as long as its entries."""
+
+    def store(self) -> None:
+        """It is written."""
+
+    def renamed(self, path: str) -> None:
+        """The open file is the same."""
+        self._file.path = path
+
+    def sync(self) -> None:
+        """Make the entries durable."""
+        self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class _GrowingFile:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.exists = os.path.lexists(path)
+        self._file = fs.AppendFile(path, create=False) if self.exists else None
+
+    def _open(self) -> fs.AppendFile:
+        if self._file is None:
+            self._file = fs.AppendFile(self._path, create=True)
+            self.exists = True
+        return self._file
+
+    def source(self) -> fs.AppendFile:
+        """A reader of the file."""
+        return self._open()
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+        self._open().append(data)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        self._open().truncate(size)
+
+    def renamed(self, path: str) -> None:
+        """The open file is the same."""
+        self._path = self._open().path = path
+
+    def sync(self) -> None:
+        """Make it durable, if it is there."""
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
 class DirectoryDisk:
     """Absolute paths; links are not followed.  Raises `StorageError`."""
 
@@ -33,3 +128,11 @@ class DirectoryDisk:
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` in the place of a file: at every moment, after a crash too, old or new is there."""
         fs.replace(path, data)
+
+    def slots(self, path: str, entry_size: int, max_size: int) -> _Slots:
+        """Open an index file, or make it."""
+        return _Slots(path, entry_size, max_size)
+
+    def open_or_create_later(self, path: str) -> _GrowingFile:
+        """Open a file that there may not be yet."""
+        return _GrowingFile(path)

@@ -8,7 +8,71 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Disk"]
+from kafkalog.codec.source import Source
+
+__all__ = ["Disk", "GrowingFile", "Slots"]
+
+
+class Slots(Protocol):
+    """The slots of an index file that is held open."""
+
+    entries: int
+    """slots in use"""
+
+    @property
+    def max_entries(self) -> int:
+        """Slots that there is room for."""
+
+    def slot(self, number: int) -> bytes:
+        """The bytes of one slot."""
+
+    def append(self, data: bytes) -> None:
+        """Add whole entries."""
+
+    def keep(self, entries: int) -> None:
+        """No entry behind the first `entries` is in use."""
+
+    def resize(self, size: int) -> bool:
+        """Make room for so many bytes of entries; whether that changed the file."""
+
+    def trim(self) -> None:
+        """Cut the file behind its entries."""
+
+    def store(self) -> None:
+        """Bring the disk up to date."""
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class GrowingFile(Protocol):
+    """A file that is appended to, and comes to be with the first bytes."""
+
+    exists: bool
+
+    def source(self) -> Source:
+        """A reader of the file as it is now."""
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+    def close(self) -> None:
+        """Close the file."""
 
 
 class Disk(Protocol):
@@ -28,3 +92,9 @@ class Disk(Protocol):
 
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` in the place of a file, written beside it and renamed."""
+
+    def slots(self, path: str, entry_size: int, max_size: int) -> Slots:
+        """Open an index file of at most so many bytes, and make it if it is missing."""
+
+    def open_or_create_later(self, path: str) -> GrowingFile:
+        """Open a file that there may not be yet."""

@@ -22,6 +22,7 @@ from kafkalog.codec.model import (
     ProducerEntry,
 )
 from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.log.storage.content import Content, Literal, join
 from kafkalog.log.storage.java import (
     BufferUnderflowError,
     IllegalArgumentError,
@@ -35,7 +36,7 @@ from kafkalog.log.storage.java import (
     parse_long,
 )
 from kafkalog.log.storage.log_file import LogBatch
-from kafkalog.log.storage.tree import Content, Literal, Tree, join
+from kafkalog.log.storage.tree import Tree
 
 __all__ = ["CompletedTransaction", "ProducerAppend", "ProducerState", "ProducerStateManager", "Snapshots"]
 

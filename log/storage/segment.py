@@ -7,6 +7,7 @@ import contextlib
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.storage.content import Content, join
 from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
 from kafkalog.log.storage.java import (
     CorruptRecordError,
@@ -23,7 +24,7 @@ from kafkalog.log.storage.log_file import LogBatch, LogFile
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.rebuild import Rebuild
 from kafkalog.log.storage.settings import StorageSettings
-from kafkalog.log.storage.tree import Content, Tree, join
+from kafkalog.log.storage.tree import Tree
 
 __all__ = ["LogSegment"]
 
@@ -233,7 +234,7 @@ class LogSegment:
         for kind, index in ((FileKind.OFFSET_INDEX, self._offset_index), (FileKind.TIME_INDEX, self._time_index)):
             if index is not None and self.path(kind) in self._tree.files:
                 index.renamed(self.path(kind))
-        self.transaction_index.path = self.path(FileKind.TRANSACTION_INDEX)
+        self.transaction_index.renamed(self.path(FileKind.TRANSACTION_INDEX))
 
     def append_from(self, source: LogSegment, start: int) -> int:
         """Append batches of another segment while their offsets fit, as a split does; gives the bytes taken."""

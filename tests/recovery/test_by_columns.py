@@ -24,7 +24,8 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
-from kafkalog.log.storage.tree import Content, Tree
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.tree import Tree
 from kafkalog.log.summary import summarize
 from kafkalog.recovery.broker import headers
 from kafkalog.recovery.broker.headers import HeaderTables
