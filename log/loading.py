@@ -14,7 +14,17 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.index_files import TIME_ENTRY
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind, parse_segment_file, segment_file
+from kafkalog.codec.names import (
+    CLEANED,
+    DELETED,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    SWAP,
+    TEMPORARY,
+    FileKind,
+    parse_segment_file,
+    segment_file,
+)
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import fs
@@ -22,16 +32,17 @@ from kafkalog.log.config import LogConfig
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.log.incoming import marker_in
 from kafkalog.log.partition import Partition
-from kafkalog.log.producers import Origin, Producers, Staged
-from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter
+from kafkalog.log.segment_writer import SegmentWriter
 from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.producer_appends import ProducerAppends
+from kafkalog.log.storage.producers import ProducerStateManager
 
 __all__ = ["Loaded", "SealedSegment", "load", "remove_leftovers", "seal"]
 
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
-_TEMPORARY = ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ def remove_leftovers(directory: str) -> None:
     """Remove what a deletion, a replacement or a roll left unfinished; `LogLoader` removes an index without its log."""
     names = [entry.name for entry in scan_directory(directory)]
     for name in names:
-        base = name.removesuffix(DELETED_SUFFIX).removesuffix(_TEMPORARY)
+        base = name.removesuffix(DELETED).removesuffix(TEMPORARY)
         ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
         if (base != name and ours) or _is_orphan(name, names):
             fs.remove(os.path.join(directory, name))
@@ -80,7 +91,7 @@ def _is_orphan(name: str, names: list[str]) -> bool:
 def _refuse_oddities(directory: str) -> None:
     for entry in scan_directory(directory):
         parsed = parse_segment_file(entry.name)
-        if parsed is not None and parsed.pending in (".swap", ".cleaned"):
+        if parsed is not None and parsed.pending in (SWAP, CLEANED):
             raise UsageError(f"{entry.path} is from a compaction that was interrupted{_ADVICE}")
         if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
             raise UsageError(f"{entry.path} is not named as Kafka names it{_ADVICE}")
@@ -145,7 +156,7 @@ class _Loader:
             base_offset, status.st_size, timestamp if timestamp >= 0 else status.st_mtime_ns // 1_000_000
         )
 
-    def replay(self, producers: Producers, segment: SegmentWriter | None, base: int, start: int) -> None:
+    def replay(self, producers: ProducerStateManager, segment: SegmentWriter | None, base: int, start: int) -> None:
         """Feed the batches from offset `start` on to the producers; `segment` if its transaction index is rebuilt."""
         path = os.path.join(self.directory, segment_file(base, FileKind.LOG))
         with FileSource(path) as source:
@@ -153,14 +164,15 @@ class _Loader:
                 header = batch.header
                 if not isinstance(header, BatchHeader) or not header.has_producer_id or header.base_offset < start:
                     continue
-                staged = Staged()
+                append = ProducerAppends(producers)
+                marker = marker_in(batch) if header.is_control else None
                 try:
-                    producers.stage(staged, header, marker_in(batch) if header.is_control else None, Origin.REPLICATION)
-                except UsageError as error:
+                    append.add(header, lambda marker=marker: marker)  # type: ignore[misc]
+                    append.take_over(None if segment is None else segment.transaction_index)
+                except JavaError as error:
                     raise FormatError(f"{error}{_ADVICE}", position=batch.position, source=path) from error
-                aborted = producers.commit(staged)
-                if segment is not None:
-                    segment.note_aborted(aborted)
+        if segment is not None:
+            segment.transaction_index.store()
 
 
 def load(
@@ -168,7 +180,7 @@ def load(
     partition: Partition,
     config: LogConfig,
     epochs: LeaderEpochFileCache,
-    producers: Producers,
+    producers: ProducerStateManager,
     *,
     clean: bool,
     recovery_point: int,
@@ -215,18 +227,21 @@ def load(
 
 
 def _load_producers(
-    loader: _Loader, producers: Producers, writers: dict[int, SegmentWriter], log_start: int, end: int
+    loader: _Loader, producers: ProducerStateManager, writers: dict[int, SegmentWriter], log_start: int, end: int
 ) -> None:
-    up_to = min(loader.rebuilt, default=end)
-    start = producers.load(log_start, up_to, loader.now_ms, loader.config.producer_id_expiration_ms)
+    producers.truncate_and_reload(log_start, min(loader.rebuilt, default=end))
+    start = producers.map_end_offset
     for number, base in enumerate(loader.bases):
         following = loader.bases[number + 1] if number + 1 < len(loader.bases) else end
         if following <= start and base not in loader.rebuilt:
             continue
         if base in loader.rebuilt and base > start:
-            producers.take_snapshot(base)
+            producers.set_map_end(base)
+            producers.take_snapshot()
         if base in loader.rebuilt:
             loader.replay(producers, writers[base], base, min(start, base))
         else:
             loader.replay(producers, None, base, start)
-    producers.take_snapshot(end)
+    producers.set_map_end(end)
+    producers.on_high_watermark_updated(end)
+    producers.take_snapshot()

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import decode_offset_index, decode_time_index, used_offset_entries, used_time_entries
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction, RecordBatch
-from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
+from kafkalog.codec.names import DELETED, FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import fs
@@ -18,9 +18,8 @@ from kafkalog.log.files import FileSource
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
 
-__all__ = ["DELETED_SUFFIX", "SegmentWriter", "mark_deleted"]
+__all__ = ["SegmentWriter", "mark_deleted"]
 
-DELETED_SUFFIX = ".deleted"
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
@@ -120,12 +119,6 @@ class SegmentWriter:
             self._bytes_since_entry = 0
         self._bytes_since_entry += header.size
 
-    def note_aborted(self, entries: Sequence[AbortedTransaction]) -> None:
-        """Index aborted transactions whose markers were appended."""
-        for entry in entries:
-            self.transaction_index.append(entry)
-        self.transaction_index.store()
-
     # -- opening -----------------------------------------------------------------------------------------------------
 
     def begin_rebuild(self) -> None:
@@ -213,6 +206,6 @@ def mark_deleted(directory: str, base_offset: int) -> list[str]:
     for kind in _KINDS:
         path = os.path.join(directory, segment_file(base_offset, kind))
         if os.path.lexists(path):
-            fs.rename(path, path + DELETED_SUFFIX)
-            renamed.append(path + DELETED_SUFFIX)
+            fs.rename(path, path + DELETED)
+            renamed.append(path + DELETED)
     return renamed

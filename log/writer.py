@@ -22,12 +22,22 @@ from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import MIB
-from kafkalog.codec.model import BatchHeader, Codec, ControlType, EndTransactionMarker, RecordBatch
+from kafkalog.codec.model import (
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
+    BatchHeader,
+    Codec,
+    ControlType,
+    EndTransactionMarker,
+    RecordBatch,
+)
 from kafkalog.codec.names import (
+    DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
@@ -46,12 +56,14 @@ from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
-from kafkalog.log.producers import Origin, Producers, Staged
-from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
+from kafkalog.log.segment_writer import SegmentWriter, mark_deleted
 from kafkalog.log.session import leave
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.producer_appends import ProducerAppends
+from kafkalog.log.storage.producer_state import AppendOrigin
+from kafkalog.log.storage.producers import ProducerStateManager
 
 __all__ = ["Log", "partition_name"]
 
@@ -94,6 +106,15 @@ def _topic_id(topic_id: str | None) -> str:
     return topic_id
 
 
+def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
+    """Take in one batch of a producer; `UsageError` is what a broker answers to one that breaks the rules."""
+    marker = marker_in(batch) if header.is_control else None
+    try:
+        appends.add(header, lambda: marker)
+    except JavaError as error:
+        raise UsageError(str(error)) from error
+
+
 class Log:
     """One partition, open for writing; use as a context manager, or `close` it.
 
@@ -127,7 +148,6 @@ class Log:
         self._deleted: list[tuple[int, list[str]]] = []
         self._disk = DirectoryDisk()
         self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
-        self._producers = Producers(path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
         self._sealed = loaded.sealed
         self._active = loaded.active
@@ -193,7 +213,7 @@ class Log:
     def _create(self, topic_id: str | None) -> Loaded:
         identity = PartitionMetadata(0, _topic_id(topic_id))
         present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
-        others = [name for name in present if not name.endswith((".tmp", DELETED_SUFFIX))]
+        others = [name for name in present if not name.endswith((TEMPORARY, DELETED))]
         known = {PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT}
         foreign = [name for name in others if name not in known and not name.endswith((".index", ".timeindex"))]
         if foreign:
@@ -204,6 +224,7 @@ class Log:
         for stale in set(others) - known:
             fs.remove(os.path.join(self.path, stale))
         fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
+        self._producers = self._new_producers()
         self._disk.create(self._checkpoint_of_epochs.path)
         self._epochs = self._epochs_of(())
         active = SegmentWriter(self._disk, self.path, 0, self.config, self._clock(), create=True)
@@ -211,6 +232,12 @@ class Log:
         fs.sync_directory(self.path)
         self._recovery_point = 0
         return Loaded([], active, 0, 0)
+
+    def _new_producers(self) -> ProducerStateManager:
+        try:
+            return ProducerStateManager(self._disk, self.path, self._clock(), self.config.producer_id_expiration_ms)
+        except JavaError as error:
+            raise UsageError(f"{self.path} holds a snapshot that a broker stumbles over: {error}") from error
 
     def _epochs_of(self, entries: tuple[LeaderEpoch, ...]) -> LeaderEpochFileCache:
         try:
@@ -228,6 +255,7 @@ class Log:
             if finding.severity is Severity.ERROR:
                 raise FormatError(finding.detail, source=finding.file, code=finding.code)
         self._epochs = self._epochs_of(partition.leader_epochs)
+        self._producers = self._new_producers()
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
         loaded = load(
@@ -273,7 +301,8 @@ class Log:
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
         with self._guard:
-            return min(self._producers.open_first_offsets.values(), default=self._end)
+            unstable = self._producers.first_unstable_offset()
+            return self._end if unstable is None else unstable
 
     @property
     def leader_epoch(self) -> int:
@@ -304,7 +333,9 @@ class Log:
     def next_sequence(self, producer_id: int) -> int:
         """The sequence that the next batch of an idempotent producer must begin with."""
         with self._guard:
-            return self._producers.next_sequence(producer_id)
+            known = self._producers.last_entry(producer_id)
+            last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
+            return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
 
     def partition(self) -> Partition:
         """What the log holds at this moment, for reading."""
@@ -366,17 +397,17 @@ class Log:
             codec = as_codec(compression)
             stamp = Stamp(self._end, epoch, self._clock())
             batch = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
-            return self._append([batch], Origin.CLIENT)
+            return self._append([batch], AppendOrigin.CLIENT)
 
     def _append_given(self, batches: Iterable[RecordBatch], epoch: int, keep_offsets: bool) -> int:
         if keep_offsets:
-            return self._append([taken_over(batch) for batch in batches], Origin.REPLICATION)
+            return self._append([taken_over(batch) for batch in batches], AppendOrigin.REPLICATION)
         made: list[RecordBatch] = []
         offset, now_ms = self._end, self._clock()
         for batch in batches:
             made.append(assign(batch, Stamp(offset, epoch, now_ms), self.config))
             offset = made[-1].header.next_offset
-        return self._append(made, Origin.CLIENT)
+        return self._append(made, AppendOrigin.CLIENT)
 
     @checked
     def end_transaction(
@@ -401,28 +432,28 @@ class Log:
                 producer_epoch=producer_epoch,
                 partition_leader_epoch=self.leader_epoch if leader_epoch is None else leader_epoch,
             )
-            return self._append([parse_batch(data)], Origin.COORDINATOR)
+            return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
-    def _append(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+    def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
-        staged = Staged()
+        appends = ProducerAppends(self._producers, origin)
         for batch in batches:
             header = batch.header
             if isinstance(header, BatchHeader) and header.has_producer_id:
-                if origin is Origin.CLIENT:
-                    repeated = self._producers.duplicate_of(header)
+                if origin is AppendOrigin.CLIENT:
+                    known = self._producers.last_entry(header.producer_id)
+                    repeated = known.find_duplicate(header) if known is not None else None
                     if repeated is not None:
-                        return repeated
-                marker = marker_in(batch) if header.is_control else None
-                self._producers.stage(staged, header, marker, origin)
+                        return repeated.first_offset
+                _add(appends, batch, header)
         try:
-            return self._write(batches, size, staged)
+            return self._write(batches, size, appends)
         except BaseException as error:  # an interruption too leaves open how far it came
             self.fail(error)
             raise
 
-    def _check_batches(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+    def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
         """Bytes of an append that may be written; raises `UsageError` otherwise."""
         last = self._end - 1
         for batch in batches:
@@ -437,7 +468,7 @@ class Log:
             if header.last_offset >= _LARGEST_END:
                 raise UsageError(f"a batch up to offset {header.last_offset}: no offset would be left behind it")
             epoch = header.partition_leader_epoch
-            if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not Origin.REPLICATION:
+            if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not AppendOrigin.REPLICATION:
                 raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {self.leader_epoch}")
             last = header.last_offset
         size = sum(batch.header.size for batch in batches)
@@ -445,7 +476,7 @@ class Log:
             raise UsageError(f"an append of {size} bytes; segment_bytes is {self.config.segment_bytes}")
         return size
 
-    def _write(self, batches: Sequence[RecordBatch], size: int, staged: Staged) -> int:
+    def _write(self, batches: Sequence[RecordBatch], size: int, appends: ProducerAppends) -> int:
         now_ms = self._clock()
         self._remove_deleted(now_ms)
         header, end = batches[0].header, batches[-1].header.last_offset
@@ -461,7 +492,10 @@ class Log:
             self._roll(max(first, self._end), now_ms)
         self._active.append(batches)
         self._end = self._files_end = end + 1
-        self._active.note_aborted(self._producers.commit(staged))
+        appends.take_over(self._active.transaction_index)
+        self._active.transaction_index.store()
+        self._producers.set_map_end(self._end)
+        self._producers.on_high_watermark_updated(self._end)
         if self.config.flush_messages is not None and self._end - self._recovery_point >= self.config.flush_messages:
             self._flush()
         return header.base_offset if isinstance(header, BatchHeader) else header.last_offset
@@ -481,7 +515,7 @@ class Log:
         old = self._active
         old.finish()
         self._flush()
-        self._producers.take_snapshot(base_offset)
+        self._take_snapshot(base_offset)
         self._active = SegmentWriter(self._disk, self.path, base_offset, self.config, now_ms, create=True)
         fs.sync_directory(self.path)
         self._sealed.append(seal(old))
@@ -489,6 +523,10 @@ class Log:
         self._recovery_point = base_offset
         if now_ms - self._checkpointed_ms >= self.config.offset_checkpoint_interval_ms:
             self._checkpoint(base_offset)
+
+    def _take_snapshot(self, offset: int) -> None:
+        self._producers.set_map_end(offset)
+        self._producers.take_snapshot()
 
     def flush(self) -> None:
         """Make everything durable that was appended."""
@@ -533,7 +571,6 @@ class Log:
                 self._truncate_fully(offset)
                 return True
             self._checkpoint(min(self._recovery_point, offset))
-            bases = [base for base in self._producers.snapshots() if base > offset]
             while self._active.base_offset > offset:
                 self._active.close()
                 self._retire(self._active.base_offset)
@@ -545,7 +582,7 @@ class Log:
             self._files_end = self._active.truncate_to(offset, self._clock())
             self._active.sync()
             self._end = offset
-            self._producers.delete_snapshots(reversed(bases))
+            self._producers.delete_snapshots_above(offset)
             self._epochs.truncate_from_end(offset)
             self._log_start = min(self._log_start, offset)
             self._rebuild_producers()
@@ -570,7 +607,7 @@ class Log:
             self._retire(base_offset)
         self._sealed.clear()
         self._epochs.clear()
-        self._producers.delete_snapshots(reversed(self._producers.snapshots()))
+        self._producers.truncate_fully(offset)
         self._active = SegmentWriter(self._disk, self.path, offset, self.config, self._clock(), create=True)
         self._active.sync()
         fs.sync_directory(self.path)
@@ -583,17 +620,17 @@ class Log:
         return next(segments[0].batches(), None) if segments else None
 
     def _rebuild_producers(self) -> None:
-        self._producers = Producers(self.path)
-        start = self._producers.load(
-            self._log_start, self._files_end, self._clock(), self.config.producer_id_expiration_ms
-        )
+        self._producers = self._new_producers()
+        self._producers.truncate_and_reload(self._log_start, self._files_end)
+        start = self._producers.map_end_offset
         for batch in self.partition().batches(start_offset=start):
             header = batch.header
             if isinstance(header, BatchHeader) and header.has_producer_id and header.base_offset >= start:
-                staged = Staged()
-                marker = marker_in(batch) if header.is_control else None
-                self._producers.stage(staged, header, marker, Origin.REPLICATION)
-                self._producers.commit(staged)
+                appends = ProducerAppends(self._producers)
+                _add(appends, batch, header)
+                appends.take_over()
+        self._producers.set_map_end(self._files_end)
+        self._producers.on_high_watermark_updated(self._files_end)
 
     # -- deleting ----------------------------------------------------------------------------------------------------
 
@@ -640,10 +677,9 @@ class Log:
         for segment in gone:
             self._retire(segment.base_offset)
             del self._sealed[0]
-            snapshot = self._producers.path(segment.base_offset)
-            if os.path.lexists(snapshot):
-                fs.rename(snapshot, snapshot + DELETED_SUFFIX)
-                self._deleted[-1][1].append(snapshot + DELETED_SUFFIX)
+            snapshot = self._producers.remove_and_mark_snapshot_for_deletion(segment.base_offset)
+            if snapshot is not None:
+                self._deleted[-1][1].append(snapshot)
         return count
 
     def _retire(self, base_offset: int) -> None:
@@ -704,8 +740,9 @@ class Log:
         self._remove_deleted(self._clock())
         self._active.finish()
         self._active.sync()
-        self._producers.take_snapshot(self._files_end)
-        self._producers.prune(self._log_start, list(self.segments))
+        self._take_snapshot(self._files_end)
+        self._producers.remove_stray_snapshots(list(self.segments))
+        self._producers.delete_snapshots_up_to(self._log_start)
         fs.sync_directory(self.path)
         self._recovery_point = self._end
         self._checkpoint(self._files_end)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log import fs
-from kafkalog.log.files import is_file, read_small
+from kafkalog.log.files import is_file, read_small, scan_directory
 
 __all__ = ["DirectoryDisk"]
 
@@ -121,6 +122,18 @@ class DirectoryDisk:
         """The whole content of a small file."""
         return read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
 
+    def source(self, path: str) -> Source:
+        """A snapshot, in memory."""
+        return BufferSource(read_small(path, DEFAULT_LIMITS.snapshot_bytes))
+
+    def all_names(self, directory: str) -> list[str]:
+        """Names of the regular files directly in a directory, sorted."""
+        return [entry.name for entry in scan_directory(directory) if entry.is_file(follow_symlinks=False)]
+
+    def changes(self, directory: str, suffix: str) -> int:
+        """Nobody changes names but who holds the lock."""
+        return 0
+
     def create(self, path: str) -> None:
         """Make an empty file, flushed; whoever needs its name to be durable flushes the directory."""
         fs.write_new(path, b"")
@@ -128,6 +141,18 @@ class DirectoryDisk:
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` in the place of a file: at every moment, after a crash too, old or new is there."""
         fs.replace(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """As `replace`: a snapshot that is there is whole, and nothing stays behind its end."""
+        fs.replace(path, data)
+
+    def delete(self, path: str) -> None:
+        """Remove a file if it is there."""
+        fs.remove(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file over whatever is there."""
+        fs.rename(old, new)
 
     def slots(self, path: str, entry_size: int, max_size: int) -> _Slots:
         """Open an index file, or make it."""

@@ -87,11 +87,29 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
 
+    def source(self, path: str) -> Source:
+        """A reader of a file that is not open: a snapshot."""
+
+    def all_names(self, directory: str) -> list[str]:
+        """Names of the regular files directly in a directory, sorted."""
+
+    def changes(self, directory: str, suffix: str) -> int:
+        """How often a name with this suffix came or went, where others than the asking change names too."""
+
     def create(self, path: str) -> None:
         """Make an empty file."""
 
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` in the place of a file, written beside it and renamed."""
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Write a file from its start on, as who opens it for writing does."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file if it is there."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file over whatever is there."""
 
     def slots(self, path: str, entry_size: int, max_size: int) -> Slots:
         """Open an index file of at most so many bytes, and make it if it is missing."""

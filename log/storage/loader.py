@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.codec.names import CLEANED, DELETED, SWAP, FileKind, segment_file
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     CorruptIndexError,
@@ -22,7 +22,8 @@ from kafkalog.log.storage.java import (
     parse_long,
 )
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
-from kafkalog.log.storage.producers import ProducerStateManager, Snapshots
+from kafkalog.log.storage.producer_snapshots import Snapshots
+from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.replay import replay
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.storage.settings import StorageSettings
@@ -30,7 +31,6 @@ from kafkalog.log.storage.tree import Tree
 
 __all__ = ["LoadRequest", "LoadedLog", "PartitionLoader"]
 
-_DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TRANSACTION_INDEX.value)
 _MAX_OFFSET = 2**63 - 1
 
@@ -200,12 +200,12 @@ class PartitionLoader:
         swaps, cleaned = [], []
         smallest_cleaned = _MAX_OFFSET
         for name in self._names():
-            if name.endswith(_DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + _DELETED):
+            if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
                 self._tree.delete(self._path(name))
-            elif name.endswith(_CLEANED):
+            elif name.endswith(CLEANED):
                 smallest_cleaned = min(smallest_cleaned, _offset_of(name))
                 cleaned.append(name)
-            elif name.endswith(_SWAP):
+            elif name.endswith(SWAP):
                 swaps.append(name)
         kept = [name for name in swaps if _offset_of(name) < smallest_cleaned]
         for name in [*(name for name in swaps if name not in kept), *cleaned]:
@@ -215,13 +215,13 @@ class PartitionLoader:
     def _resolve_swaps(self, swaps: list[str]) -> None:
         low, high = _MAX_OFFSET, -_MAX_OFFSET - 1
         for name in swaps:
-            if not name.removesuffix(_SWAP).endswith(FileKind.LOG.value):
+            if not name.removesuffix(SWAP).endswith(FileKind.LOG.value):
                 continue
-            segment = LogSegment(self._tree, self._directory, _offset_of(name), self._request.settings, _SWAP)
+            segment = LogSegment(self._tree, self._directory, _offset_of(name), self._request.settings, SWAP)
             low = min(low, segment.base_offset)
             high = max(high, segment.read_next_offset())
         for name in self._names():
-            if name.endswith(_SWAP):
+            if name.endswith(SWAP):
                 continue
             try:
                 offset = _offset_of(name)
@@ -230,8 +230,8 @@ class PartitionLoader:
             if low <= offset < high:
                 self._tree.delete(self._path(name))
         for name in self._names():
-            if name.endswith(_SWAP):
-                self._tree.rename(self._path(name), self._path(name.removesuffix(_SWAP)))
+            if name.endswith(SWAP):
+                self._tree.rename(self._path(name), self._path(name.removesuffix(SWAP)))
 
     def _open_segments(self) -> None:
         self._segments.clear()
@@ -362,7 +362,7 @@ class PartitionLoader:
             first = next(segment.log.batches(position), None)
             if first is None:
                 raise NoSuchElementError("no batch where a split goes on")
-            part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, _CLEANED)
+            part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, CLEANED)
             parts.append(part)
             taken = part.append_from(segment, position)
             if taken == 0:

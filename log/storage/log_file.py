@@ -32,6 +32,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.scan import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.source import Source, Window
+from kafkalog.log.storage.control_record import read_marker
 from kafkalog.log.storage.java import (
     CorruptRecordError,
     IllegalArgumentError,
@@ -41,6 +42,7 @@ from kafkalog.log.storage.java import (
     KafkaError,
     int64,
 )
+from kafkalog.log.storage.producer_state import Marker
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderRun, HeaderTable
@@ -132,6 +134,14 @@ class LogBatch:
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         timestamp = header.max_timestamp if append_time else int64(header.base_timestamp + records[0].timestamp_delta)
         return records[0], timestamp
+
+    def end_transaction_marker(self) -> Marker | None:
+        """The marker of a control batch; None in an empty one."""
+        found = self.first_record()
+        if found is None:
+            return None
+        record, timestamp = found
+        return Marker(read_marker(record.key, record.value), timestamp)
 
 
 def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | memoryview:

@@ -181,6 +181,10 @@ class Tree:
         """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""
         return self.files.names(directory)
 
+    def changes(self, directory: str, suffix: str) -> int:
+        """How often a name with this suffix (without the dot) came or went in a directory."""
+        return self.files.changes(directory, suffix)
+
     def subdirectories(self) -> list[str]:
         """Names of the directories directly below the root that a JVM finds, sorted."""
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
@@ -215,6 +219,8 @@ class Tree:
 
     def overwrite(self, path: str, data: bytes) -> None:
         """Write over the beginning of a file; what it holds behind that stays."""
+        if path in self.directories:
+            raise JavaIOError(f"{path} (Is a directory)")
         old = self.files.get(path)
         rest = () if old is None or old.size <= len(data) else old.slice(len(data), old.size).parts
         self.files[path] = join([Literal(data), *rest])
