@@ -65,7 +65,7 @@ class _Tracker:
             self._marker(batch, header, before, file)
             return
         start, started_at = (before.transaction_start, before.transaction_started_at) if before else (None, None)
-        if start is None and header.is_transactional and header.records_count != 0:
+        if start is None and header.is_transactional:
             start, started_at = header.base_offset, header.base_timestamp
         self.known[header.producer_id] = Producer(
             header.producer_id,

@@ -302,7 +302,7 @@ class Log:
         """First offset of the earliest open transaction, else the end."""
         with self._guard:
             unstable = self._producers.first_unstable_offset()
-            return self._end if unstable is None else unstable
+            return self._end if unstable is None else max(unstable, self._log_start)
 
     @property
     def leader_epoch(self) -> int:
