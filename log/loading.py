@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.codec.index_files import TIME_ENTRY
+from kafkalog.codec.index_files import (
+    TIME_ENTRY,
+    decode_offset_index,
+    decode_time_index,
+    used_offset_entries,
+    used_time_entries,
+)
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     CLEANED,
@@ -32,14 +38,14 @@ from kafkalog.log.config import LogConfig
 from kafkalog.log.files import FileSource, scan_directory
 from kafkalog.log.incoming import marker_in
 from kafkalog.log.partition import Partition
-from kafkalog.log.segment_writer import SegmentWriter
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.segment import LogSegment
 
-__all__ = ["Loaded", "SealedSegment", "load", "remove_leftovers", "seal"]
+__all__ = ["Loaded", "SealedSegment", "load", "open_segment", "remove_leftovers", "seal"]
 
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
@@ -60,15 +66,45 @@ class Loaded:
     """A log that can be appended to."""
 
     sealed: list[SealedSegment]
-    active: SegmentWriter
+    active: LogSegment
     end_offset: int
     log_start_offset: int
 
 
-def seal(segment: SegmentWriter) -> SealedSegment:
+def open_segment(
+    disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
+) -> LogSegment:
+    """A segment to be appended to; raises `FormatError` where appending would make things worse."""
+    try:
+        segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
+    except JavaError as error:
+        raise FormatError(f"{error}{_ADVICE}", source=directory) from error
+    if segment.transaction_index.torn_bytes:
+        segment.close_handlers()
+        source = segment.path(FileKind.TRANSACTION_INDEX)
+        raise FormatError("a transaction index with a torn entry", source=source, code="index_invalid")
+    if create and config.preallocate:
+        segment.reserve(config.segment_bytes)
+    return segment
+
+
+def seal(segment: LogSegment) -> SealedSegment:
     """What remains to be known of a segment that another one follows."""
     largest = segment.largest_timestamp
-    return SealedSegment(segment.base_offset, segment.size, largest if largest >= 0 else segment.modified_ms)
+    if largest < 0:
+        largest = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
+    return SealedSegment(segment.base_offset, segment.log.size, largest)
+
+
+def _indexes_make_sense(segment: LogSegment) -> bool:
+    """The entries increase and point into the log."""
+    offsets = decode_offset_index(segment.offset_index.content())
+    times = decode_time_index(segment.time_index.content())
+    return (
+        used_offset_entries(offsets) == len(offsets)
+        and used_time_entries(times) == len(times)
+        and (not offsets or offsets[-1].position < segment.log.size)
+    )
 
 
 def remove_leftovers(directory: str) -> None:
@@ -106,13 +142,10 @@ class _Loader:
         self.rebuilt: set[int] = set()
         self.end = self.bases[0]
 
-    def walk(
-        self, segment: SegmentWriter, epochs: LeaderEpochFileCache, next_base: int | None, *, rebuild: bool
-    ) -> None:
+    def walk(self, segment: LogSegment, epochs: LeaderEpochFileCache, next_base: int | None, *, rebuild: bool) -> None:
         """Read one segment, rebuilding its indexes; raises `FormatError` where it is damaged."""
         path = segment.path(FileKind.LOG)
         continuity = Continuity(segment.base_offset, next_segment=next_base)
-        first: RecordBatch | None = None
         if rebuild:
             segment.begin_rebuild()
             self.rebuilt.add(segment.base_offset)
@@ -124,16 +157,14 @@ class _Loader:
                         raise FormatError(
                             finding.detail + _ADVICE, position=batch.position, source=path, code=finding.code
                         )
-                first = first or batch
                 if rebuild:
-                    segment.note(batch, batch.position)
+                    segment.index_batch(batch, batch.position, while_there_is_room=True)
                     self.epoch(batch, epochs)
                 self.end = batch.header.next_offset
             for finding in scanner.findings:
                 raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
         if rebuild:
             segment.end_rebuild()
-        segment.reopened(first)
 
     @staticmethod
     def epoch(batch: RecordBatch, epochs: LeaderEpochFileCache) -> None:
@@ -156,7 +187,7 @@ class _Loader:
             base_offset, status.st_size, timestamp if timestamp >= 0 else status.st_mtime_ns // 1_000_000
         )
 
-    def replay(self, producers: ProducerStateManager, segment: SegmentWriter | None, base: int, start: int) -> None:
+    def replay(self, producers: ProducerStateManager, segment: LogSegment | None, base: int, start: int) -> None:
         """Feed the batches from offset `start` on to the producers; `segment` if its transaction index is rebuilt."""
         path = os.path.join(self.directory, segment_file(base, FileKind.LOG))
         with FileSource(path) as source:
@@ -194,7 +225,7 @@ def load(
     log_start = max(bases[0], log_start_checkpoint)
     unflushed = bases[max((n for n, base in enumerate(bases) if base <= recovery_point), default=0)]
     sealed: list[SealedSegment] = []
-    writers: dict[int, SegmentWriter] = {}
+    writers: dict[int, LogSegment] = {}
     try:
         for number, base in enumerate(bases):
             is_last = number == len(bases) - 1
@@ -203,9 +234,9 @@ def load(
             if indexed and not is_last and (clean or base < unflushed):
                 sealed.append(loader.sealed(base))
                 continue
-            segment = writers[base] = SegmentWriter(disk, partition.path, base, config, now_ms, create=False)
+            segment = writers[base] = open_segment(disk, partition.path, base, config, now_ms, create=False)
             loader.end = max(loader.end, base)
-            rebuild = not (clean and indexed and segment.indexes_make_sense)
+            rebuild = not (clean and indexed and _indexes_make_sense(segment))
             loader.walk(segment, epochs, None if is_last else bases[number + 1], rebuild=rebuild)
             if not is_last:
                 sealed.append(seal(segment))
@@ -217,17 +248,17 @@ def load(
         _load_producers(loader, producers, writers, log_start, end)
         active = writers.pop(bases[-1])
         for segment in writers.values():
-            segment.sync()
-            segment.close()
+            segment.flush()
+            segment.close_handlers()
         return Loaded(sealed, active, end, log_start)
     except BaseException:
         for segment in writers.values():
-            segment.close()
+            segment.close_handlers()
         raise
 
 
 def _load_producers(
-    loader: _Loader, producers: ProducerStateManager, writers: dict[int, SegmentWriter], log_start: int, end: int
+    loader: _Loader, producers: ProducerStateManager, writers: dict[int, LogSegment], log_start: int, end: int
 ) -> None:
     producers.truncate_and_reload(log_start, min(loader.rebuilt, default=end))
     start = producers.map_end_offset

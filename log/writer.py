@@ -39,6 +39,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
     DirectoryState,
+    FileKind,
     PartitionName,
     parse_partition_directory,
 )
@@ -51,12 +52,11 @@ from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
-from kafkalog.log.loading import Loaded, SealedSegment, load, remove_leftovers, seal
+from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
-from kafkalog.log.segment_writer import SegmentWriter, mark_deleted
 from kafkalog.log.session import leave
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
@@ -64,6 +64,7 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, Leader
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_state import AppendOrigin
 from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.segment import RollParams, change_suffixes
 
 __all__ = ["Log", "partition_name"]
 
@@ -227,8 +228,8 @@ class Log:
         self._producers = self._new_producers()
         self._disk.create(self._checkpoint_of_epochs.path)
         self._epochs = self._epochs_of(())
-        active = SegmentWriter(self._disk, self.path, 0, self.config, self._clock(), create=True)
-        active.sync()
+        active = open_segment(self._disk, self.path, 0, self.config, self._clock(), create=True)
+        active.flush()
         fs.sync_directory(self.path)
         self._recovery_point = 0
         return Loaded([], active, 0, 0)
@@ -273,7 +274,7 @@ class Log:
         if metadata is None:
             identity = PartitionMetadata(0, _topic_id(None))
             fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
-        loaded.active.sync()
+        loaded.active.flush()
         self._recovery_point = loaded.end_offset
         return loaded
 
@@ -327,7 +328,7 @@ class Log:
     def size(self) -> int:
         """Bytes of all log files."""
         with self._guard:
-            return sum(segment.size for segment in self._sealed) + self._active.size
+            return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     @checked
     def next_sequence(self, producer_id: int) -> int:
@@ -486,8 +487,9 @@ class Log:
                     self._epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
             else:
                 self._epochs.clear()
-        newest = max(batch.header.max_timestamp for batch in batches)
-        if self._active.should_roll(size, newest, end, now_ms):
+        config, newest = self.config, max(batch.header.max_timestamp for batch in batches)
+        roll = RollParams(size, newest, end, now_ms, config.segment_bytes, config.segment_ms)
+        if self._active.should_roll(roll):
             first = header.base_offset if isinstance(header, BatchHeader) else end - MAX_RELATIVE_OFFSET
             self._roll(max(first, self._end), now_ms)
         self._active.append(batches)
@@ -505,7 +507,7 @@ class Log:
     def roll(self) -> int:
         """Begin a new segment at the end, unless the last one is empty; gives its base offset."""
         with self._guard, self._failing():
-            if self._active.size or self._active.base_offset != self._end:
+            if self._active.log.size or self._active.base_offset != self._end:
                 self._roll(self._end, self._clock())
             return self._active.base_offset
 
@@ -513,13 +515,14 @@ class Log:
         if base_offset == self._active.base_offset:
             return
         old = self._active
-        old.finish()
+        old.append_largest_timestamp()
+        old.trim()
         self._flush()
         self._take_snapshot(base_offset)
-        self._active = SegmentWriter(self._disk, self.path, base_offset, self.config, now_ms, create=True)
+        self._active = open_segment(self._disk, self.path, base_offset, self.config, now_ms, create=True)
         fs.sync_directory(self.path)
         self._sealed.append(seal(old))
-        old.close()
+        old.close_handlers()
         self._recovery_point = base_offset
         if now_ms - self._checkpointed_ms >= self.config.offset_checkpoint_interval_ms:
             self._checkpoint(base_offset)
@@ -534,7 +537,7 @@ class Log:
             self._flush()
 
     def _flush(self) -> None:
-        self._active.sync()
+        self._active.flush()
         self._recovery_point = self._end
 
     def _flush_by_clock(self) -> None:
@@ -572,15 +575,14 @@ class Log:
                 return True
             self._checkpoint(min(self._recovery_point, offset))
             while self._active.base_offset > offset:
-                self._active.close()
+                self._active.close_handlers()
                 self._retire(self._active.base_offset)
                 last = self._sealed.pop()
-                self._active = SegmentWriter(
+                self._active = open_segment(
                     self._disk, self.path, last.base_offset, self.config, self._clock(), create=False
                 )
-                self._active.reopened(self._first_batch())
-            self._files_end = self._active.truncate_to(offset, self._clock())
-            self._active.sync()
+            self._files_end = self._truncate_active(offset)
+            self._active.flush()
             self._end = offset
             self._producers.delete_snapshots_above(offset)
             self._epochs.truncate_from_end(offset)
@@ -602,22 +604,26 @@ class Log:
         start = self._log_start
         self._log_start = min(offset, start)
         self._checkpoint(0)
-        self._active.close()
+        self._active.close_handlers()
         for base_offset in reversed(self.segments):
             self._retire(base_offset)
         self._sealed.clear()
         self._epochs.clear()
         self._producers.truncate_fully(offset)
-        self._active = SegmentWriter(self._disk, self.path, offset, self.config, self._clock(), create=True)
-        self._active.sync()
+        self._active = open_segment(self._disk, self.path, offset, self.config, self._clock(), create=True)
+        self._active.flush()
         fs.sync_directory(self.path)
         self._log_start = self._end = self._files_end = self._recovery_point = offset
         self._rebuild_producers()
         self._checkpoint(offset)
 
-    def _first_batch(self) -> RecordBatch | None:
-        segments = [s for s in self.partition().segments if s.base_offset == self._active.base_offset]
-        return next(segments[0].batches(), None) if segments else None
+    def _truncate_active(self, offset: int) -> int:
+        """Cut the last segment; gives the offset behind the last batch that is left."""
+        try:
+            self._active.truncate_to(offset, self._clock(), log_first=True)
+            return self._active.read_next_offset()
+        except JavaError as error:
+            raise FormatError(str(error), source=self._active.path(FileKind.LOG)) from error
 
     def _rebuild_producers(self) -> None:
         self._producers = self._new_producers()
@@ -684,7 +690,7 @@ class Log:
 
     def _retire(self, base_offset: int) -> None:
         """First step of deleting a segment: its files get another name, durably, before the next segment's."""
-        renamed = mark_deleted(self.path, base_offset)
+        renamed = change_suffixes(self._disk, self.path, base_offset, "", DELETED)
         fs.sync_directory(self.path)
         self._deleted.append((self._clock() + self.config.file_delete_delay_ms, renamed))
 
@@ -733,13 +739,14 @@ class Log:
                 self._held.failed = True
                 raise
             finally:
-                self._active.close()
+                self._active.close_handlers()
                 self._leave()
 
     def _close_files(self) -> None:
         self._remove_deleted(self._clock())
-        self._active.finish()
-        self._active.sync()
+        self._active.append_largest_timestamp()
+        self._active.trim()
+        self._active.flush()
         self._take_snapshot(self._files_end)
         self._producers.remove_stray_snapshots(list(self.segments))
         self._producers.delete_snapshots_up_to(self._log_start)

@@ -68,6 +68,21 @@ class _Slots:
         self._file.close()
 
 
+class _LogStore(fs.AppendFile):
+    """A log file that is appended to; its reader ends where the content ends, whatever room is reserved."""
+
+    def source(self) -> fs.AppendFile:
+        """A reader of the file."""
+        return self
+
+    def headers(self) -> None:
+        """There is no table of it."""
+
+    def renamed(self, path: str) -> None:
+        """The open file is the same."""
+        self.path = path
+
+
 class _GrowingFile:
     def __init__(self, path: str) -> None:
         self._path = path
@@ -118,6 +133,10 @@ class DirectoryDisk:
         """A directory of this path is there."""
         return os.path.isdir(path)
 
+    def exists(self, path: str) -> bool:
+        """Something of this path is there."""
+        return os.path.lexists(path)
+
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
         return read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
@@ -153,6 +172,10 @@ class DirectoryDisk:
     def rename(self, old: str, new: str) -> None:
         """Rename a file over whatever is there."""
         fs.rename(old, new)
+
+    def open_log(self, path: str, *, create: bool | None) -> _LogStore:
+        """Open a log file: a new one, one that is there, or with None whichever it is."""
+        return _LogStore(path, create=not os.path.lexists(path) if create is None else create)
 
     def slots(self, path: str, entry_size: int, max_size: int) -> _Slots:
         """Open an index file, or make it."""

@@ -6,11 +6,14 @@ Two disks: `tree.Tree`, a virtual copy on which a plan computes what a broker wo
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.codec.source import Source
 
-__all__ = ["Disk", "GrowingFile", "Slots"]
+if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderTable
+
+__all__ = ["Disk", "GrowingFile", "LogStore", "Slots"]
 
 
 class Slots(Protocol):
@@ -75,6 +78,41 @@ class GrowingFile(Protocol):
         """Close the file."""
 
 
+class LogStore(Protocol):
+    """A log file that is held open; `size` is where its content ends."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+
+    def source(self) -> Source:
+        """A reader of the file; it ends where the content ends, now or later."""
+
+    def headers(self) -> HeaderTable | None:
+        """The sound batches at its start, where a table of them is at hand."""
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the content."""
+
+    def reserve(self, size: int) -> None:
+        """Make room up to `size` bytes."""
+
+    def trim(self) -> None:
+        """Give back what was reserved and not used."""
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
 class Disk(Protocol):
     """Files by path.  The tree raises the broker's exceptions, the directory `StorageError`."""
 
@@ -83,6 +121,9 @@ class Disk(Protocol):
 
     def is_directory(self, path: str) -> bool:
         """A directory of this path is there."""
+
+    def exists(self, path: str) -> bool:
+        """A file or a directory of this path is there."""
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
@@ -110,6 +151,9 @@ class Disk(Protocol):
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file over whatever is there."""
+
+    def open_log(self, path: str, *, create: bool | None) -> LogStore:
+        """Open a log file: a new one, one that is there, or with None whichever it is."""
 
     def slots(self, path: str, entry_size: int, max_size: int) -> Slots:
         """Open an index file of at most so many bytes, and make it if it is missing."""

@@ -22,6 +22,7 @@ from kafkalog.log.storage.java import (
     parse_long,
 )
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogBatch
 from kafkalog.log.storage.producer_snapshots import Snapshots
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.replay import replay
@@ -33,6 +34,7 @@ __all__ = ["LoadRequest", "LoadedLog", "PartitionLoader"]
 
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TRANSACTION_INDEX.value)
 _MAX_OFFSET = 2**63 - 1
+_SPLIT_CHUNK = 1024 * 1024
 
 Result = TypeVar("Result")
 
@@ -364,7 +366,7 @@ class PartitionLoader:
                 raise NoSuchElementError("no batch where a split goes on")
             part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, CLEANED)
             parts.append(part)
-            taken = part.append_from(segment, position)
+            taken = self._append_from(part, segment, position)
             if taken == 0:
                 raise IllegalStateError(f"Failed to append records from position {position}")
             position += taken
@@ -373,6 +375,26 @@ class PartitionLoader:
         if sum(part.log.size for part in parts) != segment.log.size:
             raise IllegalStateError("Inconsistent segment sizes after split")
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
+
+    def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
+        """Append batches of another segment while their offsets fit; gives the bytes taken."""
+        position = start
+        while position < source.log.size:
+            chunk: list[LogBatch] = []
+            size = 0
+            for batch in source.log.batches(position):
+                if not part.can_hold(batch.last_offset) or (chunk and size + batch.size >= _SPLIT_CHUNK):
+                    break
+                chunk.append(batch)
+                size += batch.size
+            if not chunk:
+                break
+            end = part.log.size
+            paths = part.path(FileKind.LOG), source.path(FileKind.LOG)
+            self._tree.append_slice(*paths, position, position + size)
+            part.index_appended(chunk, end)
+            position += size
+        return position - start
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
         """Put the parts in the old segment's place; one that overflowed while being opened is not known, and stays."""

@@ -162,7 +162,7 @@ def _legacy_failure(error: FormatError, codec: int) -> JavaError:
 
 
 class LogFile:
-    """`FileRecords`: a file whose size is known and can only shrink here.
+    """`FileRecords`: a file that ends where its source does.
 
     `headers` are those of its sound batches, or of a file that begins with this one.
     """
@@ -173,7 +173,11 @@ class LogFile:
         self._source = source
         self._headers = headers
         self._single: Window | None = None
-        self.size = source.size
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._source.size
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
         """Sound batches from the one at a position on, as far as they are known, each run with a number to begin at.

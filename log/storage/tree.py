@@ -11,7 +11,7 @@ from kafkalog.codec.names import TEMPORARY, is_seen_by_java
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Slice, join, same_bytes
 from kafkalog.log.storage.java import JavaIOError, TooLargeError
-from kafkalog.log.storage.virtual_files import VirtualFile, VirtualSlots
+from kafkalog.log.storage.virtual_files import VirtualFile, VirtualLog, VirtualSlots
 
 if TYPE_CHECKING:
     from kafkalog.codec.fast.header_runs import HeaderTable
@@ -156,6 +156,14 @@ class Tree:
         if source.size > limit:
             raise TooLargeError(f"{path} has {source.size} bytes; no more than {limit} of such a file are read")
         return bytes(source.read(0, source.size))
+
+    def open_log(self, path: str, *, create: bool | None = None) -> VirtualLog:
+        """Open a log file, or make it."""
+        return VirtualLog(self, path)
+
+    def append_slice(self, path: str, source_path: str, start: int, end: int) -> None:
+        """Add to a file what stands in another one."""
+        self.files[path] = join([*self.files[path].parts, *self.files[source_path].slice(start, end).parts])
 
     def slots(self, path: str, entry_size: int, max_size: int) -> VirtualSlots:
         """Open an index as a broker maps it."""

@@ -8,9 +8,10 @@ from kafkalog.log.storage.content import ContentSource, Literal, Zeros, join
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
 
 if TYPE_CHECKING:
+    from kafkalog.codec.fast.header_runs import HeaderTable
     from kafkalog.log.storage.tree import Tree
 
-__all__ = ["VirtualFile", "VirtualSlots"]
+__all__ = ["VirtualFile", "VirtualLog", "VirtualSlots"]
 
 
 class VirtualSlots:
@@ -143,3 +144,28 @@ class VirtualFile:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class VirtualLog(VirtualFile):
+    """A log file, made if there is none."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        super().__init__(tree, path)
+        if not self.exists:
+            tree.write(path, b"")
+            self.exists = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+        return self._tree.files[self._path].size
+
+    def headers(self) -> HeaderTable | None:
+        """The sound batches at its start, where a table of them is at hand."""
+        return self._tree.headers(self._path)
+
+    def reserve(self, size: int) -> None:
+        """Room is no matter."""
+
+    def trim(self) -> None:
+        """Nothing was reserved."""
