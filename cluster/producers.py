@@ -17,7 +17,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_SEQUENCE, BatchHeader, ProducerEntry, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.codec.records import decode_batch
-from kafkalog.log import FileSource, Partition
+from kafkalog.log.files import FileSource
+from kafkalog.log.partition import Partition
 
 __all__ = ["PartitionProducers", "Producer", "read_producers"]
 

@@ -22,6 +22,7 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
+    DELETED,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -42,7 +43,6 @@ from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import read_topic_facts
 
 __all__ = [
-    "DELETED",
     "Remains",
     "RemainsKind",
     "RemainsSegment",
@@ -56,7 +56,6 @@ __all__ = [
     "why_not_fitting",
 ]
 
-DELETED = ".deleted"
 _UNWANTED = (DirectoryState.DELETE, DirectoryState.STRAY)
 _NS_IN_MS = 1_000_000
 

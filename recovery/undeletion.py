@@ -22,6 +22,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.names import (
+    DELETED,
     LOCK_FILE,
     PARTITION_METADATA,
     DirectoryState,
@@ -42,7 +43,6 @@ from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.plan import refuse_unsafe
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.remains import (
-    DELETED,
     Remains,
     RemainsKind,
     files_by_directory,
