@@ -158,7 +158,7 @@ class OffsetIndex(_Index):
     @property
     def is_full(self) -> bool:
         """There is no room for another entry."""
-        return self.entries >= self.max_entries
+        return self._slots.entries >= self._slots.max_entries
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Greatest entry at or below an offset; the segment's start if none."""
@@ -203,7 +203,7 @@ class TimeIndex(_Index):
     @property
     def is_full(self) -> bool:
         """There is room for no entry but the last, which is kept for the one that rolling writes."""
-        return self.entries >= self.max_entries - 1
+        return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Add an entry if the timestamp is larger than the last one's; one slot is kept in reserve."""

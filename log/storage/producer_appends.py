@@ -57,7 +57,7 @@ class ProducerAppends:
 
     def take_over(self, index: TransactionIndex | None = None) -> None:
         """The batches are in the log; aborted transactions go into `index`, if that is kept."""
-        for append in self._appends.values():
+        for append in self._appends.values() if len(self._appends) else ():
             self._producers.update(append)
         for completed in self._completed:
             self._producers.finish(completed, index)

@@ -112,7 +112,8 @@ class ProducerStateManager:
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """What lies below is replicated, transactions that ended there too."""
-        self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= high_watermark}
+        if self._unreplicated:
+            self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= high_watermark}
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Drop unusable snapshots and load the newest that is left, unless the state already ends there."""

@@ -309,7 +309,7 @@ class LogSegment:
             or (size > 0 and self._waited(roll) > roll.max_segment_ms)
             or self.offset_index.is_full
             or self.time_index.is_full
-            or not self.can_hold(roll.last_offset)
+            or not 0 <= roll.last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
         )
 
     def _waited(self, roll: RollParams) -> int:
