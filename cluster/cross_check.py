@@ -15,7 +15,8 @@ from kafkalog.cluster.zookeeper.kafka_nodes import json_object, partition_state,
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.log import LogDir, Partition
+from kafkalog.log.directory import LogDir
+from kafkalog.log.partition import Partition
 
 __all__ = ["KnownPartition", "KnownTopic", "cross_check", "known_from_image", "known_from_zookeeper"]
 

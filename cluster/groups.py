@@ -24,7 +24,7 @@ from kafkalog.cluster.replay import Marker, Until, partitions_of, replay
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 
 __all__ = ["Group", "Groups", "Member", "read_groups"]
 

@@ -19,7 +19,8 @@ from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log import Partition, open_segment, read_small
+from kafkalog.log.files import read_small
+from kafkalog.log.partition import Partition, open_segment
 
 __all__ = ["ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
 

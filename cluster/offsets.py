@@ -15,7 +15,7 @@ from kafkalog.cluster.replay import Entry, Marker, Until, partitions_of, replay
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PRODUCER_ID
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 
 __all__ = ["CommittedOffset", "CommittedOffsets", "OffsetKey", "OffsetsState", "read_offsets"]
 

@@ -17,7 +17,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_SEQUENCE, BatchHeader, ProducerEntry, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.codec.records import decode_batch
-from kafkalog.log import FileSource, Partition
+from kafkalog.log.files import FileSource
+from kafkalog.log.partition import Partition
 
 __all__ = ["PartitionProducers", "Producer", "read_producers"]
 
@@ -65,7 +66,7 @@ class _Tracker:
             self._marker(batch, header, before, file)
             return
         start, started_at = (before.transaction_start, before.transaction_started_at) if before else (None, None)
-        if start is None and header.is_transactional and header.records_count != 0:
+        if start is None and header.is_transactional:
             start, started_at = header.base_offset, header.base_timestamp
         self.known[header.producer_id] = Producer(
             header.producer_id,

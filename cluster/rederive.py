@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafkalog.cluster.assignors import Assignment, GroupMember, assign, subscribe_differently, violations
 from kafkalog.cluster.groups import Group, Member
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 
 __all__ = ["Verdict", "assignment_of", "partition_counts", "verdict"]
 

@@ -15,7 +15,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PRODUCER_ID, ControlType
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 
 __all__ = ["Entry", "Marker", "Until", "partitions_of", "replay"]
 

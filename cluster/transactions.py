@@ -17,7 +17,7 @@ from kafkalog.cluster.producers import PartitionProducers, Producer
 from kafkalog.cluster.replay import Entry, Until, partitions_of, replay
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 
 __all__ = ["OpenTransaction", "TransactionState", "TransactionalId", "open_transactions", "read_transactions"]
 

@@ -26,6 +26,7 @@ __all__ = [
     "RECOVERY_POINT_CHECKPOINT",
     "REMOTE_INDEX_CACHE",
     "REPLICATION_OFFSET_CHECKPOINT",
+    "SWAP",
     "TEMPORARY",
     "DirectoryState",
     "FileKind",
@@ -57,6 +58,9 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 TEMPORARY = ".tmp"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
 """Suffix of the file that a checkpoint is written to before it is renamed."""
 
 _FITS_ALWAYS = 10
@@ -172,7 +176,7 @@ def segment_file(base_offset: int, kind: FileKind) -> str:
 def parse_segment_file(name: str) -> SegmentFileName | None:
     """Base offset and kind from a file name; None for files that do not belong to a base offset."""
     pending = ""
-    for suffix in (".deleted", ".cleaned", ".swap"):
+    for suffix in (DELETED, CLEANED, SWAP):
         if name.endswith(suffix):
             pending = suffix
             name = name[: -len(suffix)]
@@ -194,7 +198,7 @@ def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
 
     A snapshot that is being written is `<end offset>-<epoch>-<random>.checkpoint.part`; `bootstrap.checkpoint` is none.
     """
-    for pending in (".part", ".deleted", ""):
+    for pending in (".part", DELETED, ""):
         if name.endswith(FileKind.KRAFT_SNAPSHOT.value + pending):
             end_offset = parse_java_long(name[:_OFFSET_DIGITS])
             epoch = parse_java_long(name[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS], 32)

@@ -72,13 +72,3 @@ class LogConfig:
             raise UsageError("flush_seconds must be positive")
         if self.message_timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
             raise UsageError("message_timestamp_type is CREATE_TIME or LOG_APPEND_TIME")
-
-    @property
-    def offset_index_slots(self) -> int:
-        """Entries that an offset index has room for."""
-        return self.segment_index_bytes // OFFSET_ENTRY.size
-
-    @property
-    def time_index_slots(self) -> int:
-        """Entries that a time index has room for; the last is kept for the one that rolling writes."""
-        return self.segment_index_bytes // TIME_ENTRY.size

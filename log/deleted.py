@@ -10,15 +10,13 @@ import os
 import stat
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.names import DirectoryState, FileKind, parse_segment_file
+from kafkalog.codec.names import DELETED, DirectoryState, FileKind, parse_segment_file
 from kafkalog.log.files import status_of
 from kafkalog.log.inventory import Inventory
 from kafkalog.log.partition import Partition
 from kafkalog.log.segment import Segment
 
 __all__ = ["deleted_partitions", "deleted_segments"]
-
-_DELETED = ".deleted"
 
 
 @checked
@@ -27,7 +25,7 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
     found = []
     for path in partition.unfinished:
         parsed = parse_segment_file(os.path.basename(path))
-        if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending != _DELETED:
+        if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending != DELETED:
             continue
         status = status_of(path)
         if status is not None and stat.S_ISREG(status.st_mode):

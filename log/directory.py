@@ -26,6 +26,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     REPLICATION_OFFSET_CHECKPOINT,
+    TEMPORARY,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
@@ -209,7 +210,7 @@ class _Reader:
                     detail = "not a partition directory; a broker refuses to start beside it"
                     self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
             elif stat.S_ISREG(status.st_mode):
-                if entry.name not in _TOLERATED and not entry.name.endswith(".tmp"):
+                if entry.name not in _TOLERATED and not entry.name.endswith(TEMPORARY):
                     detail = "a file that no Kafka version writes"
                     self.found(FindingCode.FOREIGN_FILE, entry.path, detail, Severity.WARNING)
             elif entry.name not in _TOLERATED:

@@ -20,7 +20,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.log.lending import lent
 from kafkalog.log.process import OwnProcess
-from kafkalog.log.storage import RemoteEntry, RemoteFile, storage_of
+from kafkalog.log.remote import RemoteEntry, RemoteFile, storage_of
 
 __all__ = [
     "Entry",

@@ -16,6 +16,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
+from kafkalog.codec.names import SWAP
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource, PathLike
@@ -32,7 +33,6 @@ _LISTINGS = 10
 _PAUSE_S = 0.02
 _SETTLED_NS = 1_000_000_000
 """A file that was changed so long before a look did not change again with the same time of change."""
-_SWAP = ".swap"
 _BEYOND = 1 << 62
 
 
@@ -53,7 +53,7 @@ def settled(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
             error = gone
             continue
         now = [(each.path, [segment.base_offset for segment in each.segments]) for each in found.partitions]
-        if any(name.endswith(_SWAP) for each in found.partitions for name in each.unfinished):
+        if any(name.endswith(SWAP) for each in found.partitions for name in each.unfinished):
             time.sleep(_PAUSE_S)
         elif now == before:
             break

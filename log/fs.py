@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import TEMPORARY
 from kafkalog.log.lending import open_for_writing, withdrawn
 from kafkalog.log.process import OwnProcess
 
@@ -172,7 +173,7 @@ def write_new(path: str, data: bytes) -> None:
 
 def replace(path: str, data: bytes) -> None:
     """Put `data` in the place of a file: at every moment, after a crash too, the old one or the new one is there."""
-    temporary = path + ".tmp"
+    temporary = path + TEMPORARY
     write_new(temporary, data)
     rename(temporary, path)
     sync_directory(os.path.dirname(path))

@@ -30,7 +30,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import scan
 from kafkalog.log.config import LogConfig
-from kafkalog.log.producers import Marker
+from kafkalog.log.storage.producer_state import Marker
 
 __all__ = ["Appendable", "NewRecord", "Stamp", "as_codec", "assign", "build", "marker_in", "parse_batch", "taken_over"]
 

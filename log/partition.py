@@ -18,9 +18,13 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
+    CLEANED,
+    DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
+    SWAP,
+    TEMPORARY,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -63,7 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state", "remote_log_snapshot"})
-_UNFINISHED = (".tmp", ".part", ".deleted", ".cleaned", ".swap")
+_UNFINISHED = (TEMPORARY, ".part", DELETED, CLEANED, SWAP)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from kafkalog.codec.model import MAX_SEQUENCE, AbortedTransaction, ProducerEntry
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT,
+    DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
@@ -187,7 +188,7 @@ _BY_NAME = {
 
 
 def _name(path: str) -> str:
-    return os.path.basename(path).removesuffix(".deleted")
+    return os.path.basename(path).removesuffix(DELETED)
 
 
 def is_side_file(path: str) -> bool:

@@ -2,8 +2,8 @@
 
 Derived from data batches and markers as `ProducerStateManager` does while it rebuilds its state: a producer's first
 transactional batch opens a transaction, its next COMMIT or ABORT marker ends it.  A `.txnindex` says the same, but may
-be missing, old or foreign; the log decides.  A batch that compaction has emptied opens nothing: its transaction ended
-before it was cleaned, and the marker may be gone.
+be missing, old or foreign; the log decides.  A batch that compaction has emptied opens its transaction like any other:
+the cleaner keeps the marker for as long as it keeps such a batch (`CleanedTransactionMetadata.onControlBatchRead`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TransactionTracker:
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
             return
         if not header.is_control:
-            if header.is_transactional and header.records_count != 0 and header.producer_id not in self._open:
+            if header.is_transactional and header.producer_id not in self._open:
                 self._open[header.producer_id] = header.base_offset
                 heapq.heappush(self._earliest, (header.base_offset, header.producer_id))
             return

@@ -22,34 +22,49 @@ from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import MIB
-from kafkalog.codec.model import BatchHeader, Codec, ControlType, EndTransactionMarker, RecordBatch
+from kafkalog.codec.model import (
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
+    BatchHeader,
+    Codec,
+    ControlType,
+    EndTransactionMarker,
+    RecordBatch,
+)
 from kafkalog.codec.names import (
+    DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY,
     DirectoryState,
+    FileKind,
     PartitionName,
     parse_partition_directory,
 )
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.text import PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
+from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.epochs import LeaderEpochs
 from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
-from kafkalog.log.loading import Loaded, SealedSegment, load, remove_leftovers, seal
+from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
-from kafkalog.log.producers import Origin, Producers, Staged
-from kafkalog.log.segment_writer import DELETED_SUFFIX, SegmentWriter, mark_deleted
 from kafkalog.log.session import leave
+from kafkalog.log.storage.directory import DirectoryDisk
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.producer_appends import ProducerAppends
+from kafkalog.log.storage.producer_state import AppendOrigin
+from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.segment import RollParams, change_suffixes
 
 __all__ = ["Log", "partition_name"]
 
@@ -92,6 +107,15 @@ def _topic_id(topic_id: str | None) -> str:
     return topic_id
 
 
+def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
+    """Take in one batch of a producer; `UsageError` is what a broker answers to one that breaks the rules."""
+    marker = marker_in(batch) if header.is_control else None
+    try:
+        appends.add(header, lambda: marker)
+    except JavaError as error:
+        raise UsageError(str(error)) from error
+
+
 class Log:
     """One partition, open for writing; use as a context manager, or `close` it.
 
@@ -123,7 +147,8 @@ class Log:
         self._closed = False
         self._root = os.path.dirname(path)
         self._deleted: list[tuple[int, list[str]]] = []
-        self._producers = Producers(path)
+        self._disk = DirectoryDisk()
+        self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
         self._sealed = loaded.sealed
         self._active = loaded.active
@@ -189,7 +214,7 @@ class Log:
     def _create(self, topic_id: str | None) -> Loaded:
         identity = PartitionMetadata(0, _topic_id(topic_id))
         present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
-        others = [name for name in present if not name.endswith((".tmp", DELETED_SUFFIX))]
+        others = [name for name in present if not name.endswith((TEMPORARY, DELETED))]
         known = {PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT}
         foreign = [name for name in others if name not in known and not name.endswith((".index", ".timeindex"))]
         if foreign:
@@ -200,13 +225,26 @@ class Log:
         for stale in set(others) - known:
             fs.remove(os.path.join(self.path, stale))
         fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
-        self._epochs = LeaderEpochs(self.path, ())
-        self._epochs.create()
-        active = SegmentWriter(self.path, 0, self.config, self._clock(), create=True)
-        active.sync()
+        self._producers = self._new_producers()
+        self._disk.create(self._checkpoint_of_epochs.path)
+        self._epochs = self._epochs_of(())
+        active = open_segment(self._disk, self.path, 0, self.config, self._clock(), create=True)
+        active.flush()
         fs.sync_directory(self.path)
         self._recovery_point = 0
         return Loaded([], active, 0, 0)
+
+    def _new_producers(self) -> ProducerStateManager:
+        try:
+            return ProducerStateManager(self._disk, self.path, self._clock(), self.config.producer_id_expiration_ms)
+        except JavaError as error:
+            raise UsageError(f"{self.path} holds a snapshot that a broker stumbles over: {error}") from error
+
+    def _epochs_of(self, entries: tuple[LeaderEpoch, ...]) -> LeaderEpochFileCache:
+        try:
+            return LeaderEpochFileCache(self._checkpoint_of_epochs, entries, at_once=True)
+        except JavaError as error:
+            raise FormatError(str(error), source=self._checkpoint_of_epochs.path, code="checkpoint_invalid") from error
 
     def _load(self, topic_id: str | None) -> Loaded:
         remove_leftovers(self.path)
@@ -217,10 +255,12 @@ class Log:
         for finding in partition.findings:
             if finding.severity is Severity.ERROR:
                 raise FormatError(finding.detail, source=finding.file, code=finding.code)
-        self._epochs = LeaderEpochs(self.path, partition.leader_epochs)
+        self._epochs = self._epochs_of(partition.leader_epochs)
+        self._producers = self._new_producers()
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
         loaded = load(
+            self._disk,
             partition,
             self.config,
             self._epochs,
@@ -234,7 +274,7 @@ class Log:
         if metadata is None:
             identity = PartitionMetadata(0, _topic_id(None))
             fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
-        loaded.active.sync()
+        loaded.active.flush()
         self._recovery_point = loaded.end_offset
         return loaded
 
@@ -262,13 +302,14 @@ class Log:
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
         with self._guard:
-            return min(self._producers.open_first_offsets.values(), default=self._end)
+            unstable = self._producers.first_unstable_offset()
+            return self._end if unstable is None else max(unstable, self._log_start)
 
     @property
     def leader_epoch(self) -> int:
         """The epoch that is written; 0 in a new log."""
         with self._guard:
-            latest = self._epochs.latest
+            latest = self._epochs.latest_epoch
             return 0 if latest is None else latest
 
     @property
@@ -287,13 +328,15 @@ class Log:
     def size(self) -> int:
         """Bytes of all log files."""
         with self._guard:
-            return sum(segment.size for segment in self._sealed) + self._active.size
+            return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     @checked
     def next_sequence(self, producer_id: int) -> int:
         """The sequence that the next batch of an idempotent producer must begin with."""
         with self._guard:
-            return self._producers.next_sequence(producer_id)
+            known = self._producers.last_entry(producer_id)
+            last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
+            return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
 
     def partition(self) -> Partition:
         """What the log holds at this moment, for reading."""
@@ -355,17 +398,17 @@ class Log:
             codec = as_codec(compression)
             stamp = Stamp(self._end, epoch, self._clock())
             batch = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
-            return self._append([batch], Origin.CLIENT)
+            return self._append([batch], AppendOrigin.CLIENT)
 
     def _append_given(self, batches: Iterable[RecordBatch], epoch: int, keep_offsets: bool) -> int:
         if keep_offsets:
-            return self._append([taken_over(batch) for batch in batches], Origin.REPLICATION)
+            return self._append([taken_over(batch) for batch in batches], AppendOrigin.REPLICATION)
         made: list[RecordBatch] = []
         offset, now_ms = self._end, self._clock()
         for batch in batches:
             made.append(assign(batch, Stamp(offset, epoch, now_ms), self.config))
             offset = made[-1].header.next_offset
-        return self._append(made, Origin.CLIENT)
+        return self._append(made, AppendOrigin.CLIENT)
 
     @checked
     def end_transaction(
@@ -390,28 +433,28 @@ class Log:
                 producer_epoch=producer_epoch,
                 partition_leader_epoch=self.leader_epoch if leader_epoch is None else leader_epoch,
             )
-            return self._append([parse_batch(data)], Origin.COORDINATOR)
+            return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
-    def _append(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+    def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
-        staged = Staged()
+        appends = ProducerAppends(self._producers, origin)
         for batch in batches:
             header = batch.header
             if isinstance(header, BatchHeader) and header.has_producer_id:
-                if origin is Origin.CLIENT:
-                    repeated = self._producers.duplicate_of(header)
+                if origin is AppendOrigin.CLIENT:
+                    known = self._producers.last_entry(header.producer_id)
+                    repeated = known.find_duplicate(header) if known is not None else None
                     if repeated is not None:
-                        return repeated
-                marker = marker_in(batch) if header.is_control else None
-                self._producers.stage(staged, header, marker, origin)
+                        return repeated.first_offset
+                _add(appends, batch, header)
         try:
-            return self._write(batches, size, staged)
+            return self._write(batches, size, appends)
         except BaseException as error:  # an interruption too leaves open how far it came
             self.fail(error)
             raise
 
-    def _check_batches(self, batches: Sequence[RecordBatch], origin: Origin) -> int:
+    def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
         """Bytes of an append that may be written; raises `UsageError` otherwise."""
         last = self._end - 1
         for batch in batches:
@@ -426,7 +469,7 @@ class Log:
             if header.last_offset >= _LARGEST_END:
                 raise UsageError(f"a batch up to offset {header.last_offset}: no offset would be left behind it")
             epoch = header.partition_leader_epoch
-            if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not Origin.REPLICATION:
+            if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not AppendOrigin.REPLICATION:
                 raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {self.leader_epoch}")
             last = header.last_offset
         size = sum(batch.header.size for batch in batches)
@@ -434,7 +477,7 @@ class Log:
             raise UsageError(f"an append of {size} bytes; segment_bytes is {self.config.segment_bytes}")
         return size
 
-    def _write(self, batches: Sequence[RecordBatch], size: int, staged: Staged) -> int:
+    def _write(self, batches: Sequence[RecordBatch], size: int, appends: ProducerAppends) -> int:
         now_ms = self._clock()
         self._remove_deleted(now_ms)
         header, end = batches[0].header, batches[-1].header.last_offset
@@ -444,13 +487,17 @@ class Log:
                     self._epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
             else:
                 self._epochs.clear()
-        newest = max(batch.header.max_timestamp for batch in batches)
-        if self._active.should_roll(size, newest, end, now_ms):
+        config, newest = self.config, max(batch.header.max_timestamp for batch in batches)
+        roll = RollParams(size, newest, end, now_ms, config.segment_bytes, config.segment_ms)
+        if self._active.should_roll(roll):
             first = header.base_offset if isinstance(header, BatchHeader) else end - MAX_RELATIVE_OFFSET
             self._roll(max(first, self._end), now_ms)
         self._active.append(batches)
         self._end = self._files_end = end + 1
-        self._active.note_aborted(self._producers.commit(staged))
+        appends.take_over(self._active.transaction_index)
+        self._active.transaction_index.store()
+        self._producers.set_map_end(self._end)
+        self._producers.on_high_watermark_updated(self._end)
         if self.config.flush_messages is not None and self._end - self._recovery_point >= self.config.flush_messages:
             self._flush()
         return header.base_offset if isinstance(header, BatchHeader) else header.last_offset
@@ -460,7 +507,7 @@ class Log:
     def roll(self) -> int:
         """Begin a new segment at the end, unless the last one is empty; gives its base offset."""
         with self._guard, self._failing():
-            if self._active.size or self._active.base_offset != self._end:
+            if self._active.log.size or self._active.base_offset != self._end:
                 self._roll(self._end, self._clock())
             return self._active.base_offset
 
@@ -468,16 +515,21 @@ class Log:
         if base_offset == self._active.base_offset:
             return
         old = self._active
-        old.finish()
+        old.append_largest_timestamp()
+        old.trim()
         self._flush()
-        self._producers.take_snapshot(base_offset)
-        self._active = SegmentWriter(self.path, base_offset, self.config, now_ms, create=True)
+        self._take_snapshot(base_offset)
+        self._active = open_segment(self._disk, self.path, base_offset, self.config, now_ms, create=True)
         fs.sync_directory(self.path)
         self._sealed.append(seal(old))
-        old.close()
+        old.close_handlers()
         self._recovery_point = base_offset
         if now_ms - self._checkpointed_ms >= self.config.offset_checkpoint_interval_ms:
             self._checkpoint(base_offset)
+
+    def _take_snapshot(self, offset: int) -> None:
+        self._producers.set_map_end(offset)
+        self._producers.take_snapshot()
 
     def flush(self) -> None:
         """Make everything durable that was appended."""
@@ -485,7 +537,7 @@ class Log:
             self._flush()
 
     def _flush(self) -> None:
-        self._active.sync()
+        self._active.flush()
         self._recovery_point = self._end
 
     def _flush_by_clock(self) -> None:
@@ -522,17 +574,17 @@ class Log:
                 self._truncate_fully(offset)
                 return True
             self._checkpoint(min(self._recovery_point, offset))
-            bases = [base for base in self._producers.snapshots() if base > offset]
             while self._active.base_offset > offset:
-                self._active.close()
+                self._active.close_handlers()
                 self._retire(self._active.base_offset)
                 last = self._sealed.pop()
-                self._active = SegmentWriter(self.path, last.base_offset, self.config, self._clock(), create=False)
-                self._active.reopened(self._first_batch())
-            self._files_end = self._active.truncate_to(offset, self._clock())
-            self._active.sync()
+                self._active = open_segment(
+                    self._disk, self.path, last.base_offset, self.config, self._clock(), create=False
+                )
+            self._files_end = self._truncate_active(offset)
+            self._active.flush()
             self._end = offset
-            self._producers.delete_snapshots(reversed(bases))
+            self._producers.delete_snapshots_above(offset)
             self._epochs.truncate_from_end(offset)
             self._log_start = min(self._log_start, offset)
             self._rebuild_producers()
@@ -552,35 +604,39 @@ class Log:
         start = self._log_start
         self._log_start = min(offset, start)
         self._checkpoint(0)
-        self._active.close()
+        self._active.close_handlers()
         for base_offset in reversed(self.segments):
             self._retire(base_offset)
         self._sealed.clear()
         self._epochs.clear()
-        self._producers.delete_snapshots(reversed(self._producers.snapshots()))
-        self._active = SegmentWriter(self.path, offset, self.config, self._clock(), create=True)
-        self._active.sync()
+        self._producers.truncate_fully(offset)
+        self._active = open_segment(self._disk, self.path, offset, self.config, self._clock(), create=True)
+        self._active.flush()
         fs.sync_directory(self.path)
         self._log_start = self._end = self._files_end = self._recovery_point = offset
         self._rebuild_producers()
         self._checkpoint(offset)
 
-    def _first_batch(self) -> RecordBatch | None:
-        segments = [s for s in self.partition().segments if s.base_offset == self._active.base_offset]
-        return next(segments[0].batches(), None) if segments else None
+    def _truncate_active(self, offset: int) -> int:
+        """Cut the last segment; gives the offset behind the last batch that is left."""
+        try:
+            self._active.truncate_to(offset, self._clock(), log_first=True)
+            return self._active.read_next_offset()
+        except JavaError as error:
+            raise FormatError(str(error), source=self._active.path(FileKind.LOG)) from error
 
     def _rebuild_producers(self) -> None:
-        self._producers = Producers(self.path)
-        start = self._producers.load(
-            self._log_start, self._files_end, self._clock(), self.config.producer_id_expiration_ms
-        )
+        self._producers = self._new_producers()
+        self._producers.truncate_and_reload(self._log_start, self._files_end)
+        start = self._producers.map_end_offset
         for batch in self.partition().batches(start_offset=start):
             header = batch.header
             if isinstance(header, BatchHeader) and header.has_producer_id and header.base_offset >= start:
-                staged = Staged()
-                marker = marker_in(batch) if header.is_control else None
-                self._producers.stage(staged, header, marker, Origin.REPLICATION)
-                self._producers.commit(staged)
+                appends = ProducerAppends(self._producers)
+                _add(appends, batch, header)
+                appends.take_over()
+        self._producers.set_map_end(self._files_end)
+        self._producers.on_high_watermark_updated(self._files_end)
 
     # -- deleting ----------------------------------------------------------------------------------------------------
 
@@ -627,15 +683,14 @@ class Log:
         for segment in gone:
             self._retire(segment.base_offset)
             del self._sealed[0]
-            snapshot = self._producers.path(segment.base_offset)
-            if os.path.lexists(snapshot):
-                fs.rename(snapshot, snapshot + DELETED_SUFFIX)
-                self._deleted[-1][1].append(snapshot + DELETED_SUFFIX)
+            snapshot = self._producers.remove_and_mark_snapshot_for_deletion(segment.base_offset)
+            if snapshot is not None:
+                self._deleted[-1][1].append(snapshot)
         return count
 
     def _retire(self, base_offset: int) -> None:
         """First step of deleting a segment: its files get another name, durably, before the next segment's."""
-        renamed = mark_deleted(self.path, base_offset)
+        renamed = change_suffixes(self._disk, self.path, base_offset, "", DELETED)
         fs.sync_directory(self.path)
         self._deleted.append((self._clock() + self.config.file_delete_delay_ms, renamed))
 
@@ -684,15 +739,17 @@ class Log:
                 self._held.failed = True
                 raise
             finally:
-                self._active.close()
+                self._active.close_handlers()
                 self._leave()
 
     def _close_files(self) -> None:
         self._remove_deleted(self._clock())
-        self._active.finish()
-        self._active.sync()
-        self._producers.take_snapshot(self._files_end)
-        self._producers.prune(self._log_start, list(self.segments))
+        self._active.append_largest_timestamp()
+        self._active.trim()
+        self._active.flush()
+        self._take_snapshot(self._files_end)
+        self._producers.remove_stray_snapshots(list(self.segments))
+        self._producers.delete_snapshots_up_to(self._log_start)
         fs.sync_directory(self.path)
         self._recovery_point = self._end
         self._checkpoint(self._files_end)

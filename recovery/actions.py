@@ -20,7 +20,8 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from kafkalog.recovery.broker.tree import Content, Slice, Tree, join, same_bytes
+from kafkalog.log.storage.content import Content, Slice, join, same_bytes
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.survey import Survey
 
 __all__ = ["READ_BY_A_BROKER", "WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference"]

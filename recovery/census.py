@@ -20,7 +20,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.missing import MissingOffsets
 from kafkalog.log.resync import TAILS, Expected, Resync, judged
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.soundness import log_segments, offset_problem
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
-from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.census import Census, census
 from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks

@@ -17,7 +17,7 @@ from kafkalog.cluster.zookeeper import open_zookeeper
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.replay import tree_at
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 from kafkalog.recovery.topic_facts import COMPACT, COMPACTED_BY_KAFKA
 
 __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]

@@ -15,9 +15,9 @@ from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log import LogDir, Partition, open_log_dir, open_partition
-from kafkalog.log.directory import is_log_dir, is_partition_dir, log_dirs_inside
+from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory
+from kafkalog.log.partition import Partition, open_partition
 from kafkalog.recovery.chosen import ALL, Chosen
 
 __all__ = ["Copy", "Shelf", "gather", "reason"]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, REMOTE_INDEX_CACHE, parse_partition_directory
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
     Outcome,
@@ -18,7 +20,6 @@ from kafkalog.recovery.broker.manager import (
     read_checkpoints,
 )
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Tree
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["load_directory"]

@@ -14,7 +14,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.names import PartitionName
 from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
-from kafkalog.log import Partition
+from kafkalog.log.partition import Partition
 from kafkalog.recovery.copies import Copy, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.lineage import Lineage

@@ -21,10 +21,11 @@ from kafkalog.codec.text import (
     encode_partition_metadata,
 )
 from kafkalog.log.files import FileSource
+from kafkalog.log.storage.content import ContentSource, Slice
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import ContentSource, Slice, Tree
 from kafkalog.recovery.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.merge_segments import Piece

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANED,
     CLUSTER_METADATA_TOPIC,
+    DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     REPLICATION_OFFSET_CHECKPOINT,
+    SWAP,
     TEMPORARY,
     DirectoryState,
     FileKind,
@@ -32,10 +35,11 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
-from kafkalog.recovery.broker.epochs import LeaderEpochCache, read_offset_checkpoint
-from kafkalog.recovery.broker.java import JavaError, TooLargeError
+from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
+from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import read_topic_id
-from kafkalog.recovery.broker.tree import Tree
 
 __all__ = [
     "Change",
@@ -48,9 +52,8 @@ __all__ = [
     "topic_ids",
 ]
 
-_DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
-_NUMBERED = (*(kind.value for kind in (FileKind.LOG, *_INDEXES, FileKind.PRODUCER_SNAPSHOT)), _CLEANED, _SWAP)
+_NUMBERED = (*(kind.value for kind in (FileKind.LOG, *_INDEXES, FileKind.PRODUCER_SNAPSHOT)), CLEANED, SWAP)
 _WORDS = re.compile(r"\s+", re.ASCII)
 
 
@@ -204,7 +207,7 @@ class _Partition:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""
         snapshot = FileKind.PRODUCER_SNAPSHOT.value
         for name in self.tree.all_names(self.directory):
-            if name.endswith(_DELETED) or not name.endswith(_NUMBERED):
+            if name.endswith(DELETED) or not name.endswith(_NUMBERED):
                 continue
             if not is_seen_by_java(name) and not name.endswith(snapshot):
                 continue
@@ -218,18 +221,18 @@ class _Partition:
 
     def unfinished(self) -> None:
         for name in self.tree.names(self.directory):
-            if name.endswith(_DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + _DELETED):
+            if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
                 self.take(name, "a file that was waiting to be deleted")
 
     def swaps(self) -> None:
         """Keep a swap only if what it would put in place is sound."""
         parts: dict[str, list[str]] = {}
         for name in self.tree.names(self.directory):
-            if name.endswith(_SWAP):
+            if name.endswith(SWAP):
                 parts.setdefault(name.split(".", 1)[0], []).append(name)
         for base, names in parts.items():
-            log = f"{base}{FileKind.LOG.value}{_SWAP}"
-            index = f"{base}{FileKind.OFFSET_INDEX.value}{_SWAP}"
+            log = f"{base}{FileKind.LOG.value}{SWAP}"
+            index = f"{base}{FileKind.OFFSET_INDEX.value}{SWAP}"
             if log not in names:
                 for name in names:
                     self.take(name, "part of a replacement whose log is missing")
@@ -239,8 +242,8 @@ class _Partition:
 
     def _take_or_adopt(self, part: str, base: str) -> None:
         """A damaged replacement goes, unless the file it replaces is gone already."""
-        if part.endswith(FileKind.LOG.value + _SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
-            self.tree.rename(self.path(part), self.path(part.removesuffix(_SWAP)))
+        if part.endswith(FileKind.LOG.value + SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
+            self.tree.rename(self.path(part), self.path(part.removesuffix(SWAP)))
             self.changes.append(Change(self.path(part), "a replacement whose original is gone; its sound part stays"))
         else:
             self.take(part, "a replacement that is damaged or incomplete; the original stays")
@@ -252,7 +255,7 @@ class _Partition:
 
     def orphans(self) -> None:
         """Indexes without a log; a broker deletes them."""
-        if any(name.endswith((_SWAP, _CLEANED)) for name in self.tree.names(self.directory)):
+        if any(name.endswith((SWAP, CLEANED)) for name in self.tree.names(self.directory)):
             return
         for name in self.tree.names(self.directory):
             parsed = parse_segment_file(name)
@@ -269,7 +272,7 @@ class _Partition:
             self.changes.append(Change(path, "a directory in the place of the leader epochs"))
             return
         try:
-            LeaderEpochCache(self.tree.part(self.directory), self.directory)
+            LeaderEpochFileCache(LeaderEpochCheckpointFile(self.tree.part(self.directory), self.directory))
         except JavaError as error:
             self.take(LEADER_EPOCH_CHECKPOINT, f"a broker cannot read it: {error}")
 

@@ -21,11 +21,12 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
 )
+from kafkalog.log.storage.content import Content, Literal
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Literal, Tree
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode

@@ -14,8 +14,8 @@ from dataclasses import replace
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.codec.source import Source
+from kafkalog.log.storage.content import Content, ContentSource
 from kafkalog.recovery.actions import READ_BY_A_BROKER, Action, ActionKind
-from kafkalog.recovery.broker.tree import Content, ContentSource
 from kafkalog.recovery.digest import ContentDigest, Piece
 from kafkalog.recovery.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step

@@ -22,6 +22,7 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
+    DELETED,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -32,9 +33,9 @@ from kafkalog.codec.names import (
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import PathLike
-from kafkalog.recovery.broker.java import JavaError
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import read_topic_id
-from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.history import RunState, list_runs, root_of_runs
 from kafkalog.recovery.operations import FILES
 from kafkalog.recovery.quarantine import Runs
@@ -42,7 +43,6 @@ from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import read_topic_facts
 
 __all__ = [
-    "DELETED",
     "Remains",
     "RemainsKind",
     "RemainsSegment",
@@ -56,7 +56,6 @@ __all__ = [
     "why_not_fitting",
 ]
 
-DELETED = ".deleted"
 _UNWANTED = (DirectoryState.DELETE, DirectoryState.STRAY)
 _NS_IN_MS = 1_000_000
 

@@ -23,8 +23,10 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.scan import Scanner
+from kafkalog.log.storage.content import Content, Slice, join
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
     Outcome,
@@ -33,7 +35,6 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
 )
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Slice, Tree, join
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,

@@ -13,8 +13,9 @@ from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.resync import TAILS, Expected, Resync
+from kafkalog.log.storage.content import Literal, Part, join
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
-from kafkalog.recovery.broker.tree import Literal, Part, Tree, join
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, tail_or_damage
 
 __all__ = ["salvage"]

@@ -22,7 +22,8 @@ from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.resync import judged, resumed_behind_tail
-from kafkalog.recovery.broker.tree import Content, Tree
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.tree import Tree
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun

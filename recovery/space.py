@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.storage.content import Zeros
 from kafkalog.recovery.actions import Action, ActionKind, Changes
-from kafkalog.recovery.broker.tree import Zeros
 
 __all__ = ["refuse_if_full", "refuse_without_room"]
 

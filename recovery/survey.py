@@ -18,8 +18,8 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.log.files import Entry, FileSource, scan_directory
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
-from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
 
 __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]

@@ -25,8 +25,9 @@ from kafkalog.codec.names import (
 from kafkalog.codec.source import Source
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
+from kafkalog.log.storage.content import ContentSource, Slice, join
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import ContentSource, Slice, Tree, join
 from kafkalog.recovery.fs import PIECE, FileSystem
 from kafkalog.recovery.quarantine import log_directory_around
 from kafkalog.recovery.remains import Remains, each_place, remains_in

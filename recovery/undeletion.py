@@ -22,6 +22,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.names import (
+    DELETED,
     LOCK_FILE,
     PARTITION_METADATA,
     DirectoryState,
@@ -31,10 +32,10 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import Action, ActionKind, difference
-from kafkalog.recovery.broker.java import JavaError
 from kafkalog.recovery.broker.manager import read_topic_id
-from kafkalog.recovery.broker.tree import Tree
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.lock import BrokerLock
@@ -42,7 +43,6 @@ from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.plan import refuse_unsafe
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.remains import (
-    DELETED,
     Remains,
     RemainsKind,
     files_by_directory,

@@ -13,9 +13,11 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log import LogDir, Partition, open_all
 from kafkalog.log.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directory import LogDir
 from kafkalog.log.files import unreadable
+from kafkalog.log.inventory import open_all
+from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings

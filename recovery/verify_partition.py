@@ -22,10 +22,11 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log import FileSource, Partition, Segment
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
-from kafkalog.log.files import real
+from kafkalog.log.files import FileSource, real
 from kafkalog.log.missing import MissingOffsets, first_offset_of
+from kafkalog.log.partition import Partition
+from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck

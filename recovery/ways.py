@@ -14,8 +14,9 @@ from typing import Any
 
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
+from kafkalog.log.storage.content import Content, Slice
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.tree import Content, Slice, Tree
 from kafkalog.recovery.census import Census, Damage, Span, census, count_of, live_segments, sound_batches
 from kafkalog.recovery.offset_ranges import OffsetRanges
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
-from kafkalog.recovery.broker.epochs import LeaderEpochCache
-from kafkalog.recovery.broker.java import JavaError
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.soundness import log_segments
 
 __all__ = ["written_to"]
@@ -47,6 +47,6 @@ def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:
     if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:
         return
     try:
-        yield from (each.start_offset for each in LeaderEpochCache(tree.part(directory), directory).epochs.values())
+        yield from (each.start_offset for each in LeaderEpochCheckpointFile(tree, directory).read())
     except JavaError:
         return

@@ -14,7 +14,7 @@ from kafkalog.cluster.messages import decode
 from kafkalog.cluster.zookeeper.transaction import Transaction, parse_transaction
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.log import FileSource
+from kafkalog.log.files import FileSource
 
 __all__ = ["MAX_ENTRY_BYTES", "LogFileReader"]
 

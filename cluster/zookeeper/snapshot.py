@@ -18,7 +18,7 @@ from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Codec
-from kafkalog.log import read_small
+from kafkalog.log.files import read_small
 
 __all__ = ["Snapshot", "read_snapshot"]
 

@@ -80,7 +80,7 @@ class BatchRun:
     def of_transactions(self) -> Iterator[RecordBatch]:
         """Markers, and where a producer writes in a transaction; not again while it is the only one that does."""
         control = self["attributes"] & CONTROL_FLAG != 0
-        wanted = control | ((self["attributes"] & TRANSACTIONAL_FLAG != 0) & (self["records_count"] != 0))
+        wanted = control | (self["attributes"] & TRANSACTIONAL_FLAG != 0)
         numbers = np.flatnonzero(wanted)
         producers, data = self["producer_id"][numbers], ~control[numbers]
         again = np.zeros(len(numbers), np.bool_)

@@ -23,8 +23,8 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.text import decode_meta_properties
-from kafkalog.recovery.broker.epochs import java_lines, read_offset_checkpoint
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.checkpoint_file import java_lines, read_offset_checkpoint
+from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     IllegalArgumentError,
     IllegalStateError,
@@ -38,9 +38,9 @@ from kafkalog.recovery.broker.java import (
     parse_int,
     split_on,
 )
-from kafkalog.recovery.broker.loader import LoadedLog, LoadRequest, PartitionLoader
+from kafkalog.log.storage.loader import LoadedLog, LoadRequest, PartitionLoader
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Tree
 
 __all__ = [
     "BrokerResult",

@@ -164,5 +164,5 @@ def test_transactions_are_those_of_the_batches(enough: int, tmp_path: Path) -> N
         (each.producer_id, each.first_offset, each.last_offset, each.last_stable_offset) for each in found.aborted
     ]
     assert aborted == [(2, 1, 7, 6), (1, 12, 13, 6)]
-    assert found.open_first_offsets == {3: 6}
+    assert found.open_first_offsets == {3: 6, 7: 15}
     assert (found.log_end_offset, found.last_stable_offset) == (17, 6)

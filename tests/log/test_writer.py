@@ -13,8 +13,9 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.names import parse_segment_file
-from kafkalog.log import fs, segment_writer
+from kafkalog.log import fs
 from kafkalog.log.incoming import Appendable
+from kafkalog.log.storage.segment import LogSegment
 from scripted import Clock
 from trees import contents
 
@@ -194,10 +195,10 @@ def test_an_interruption_ends_the_writing_too(path: Path, monkeypatch: pytest.Mo
     log = kafkalog.Log.open(path, SMALL)
     log.append([b"a"])
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(segment_writer.SegmentWriter, "note", interrupt)
+    monkeypatch.setattr(LogSegment, "index_batch", interrupt)
     with pytest.raises(KeyboardInterrupt):
         log.append([b"b"])
     monkeypatch.undo()

@@ -25,12 +25,13 @@ from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.tree import Tree
 from kafkalog.log.summary import summarize
 from kafkalog.recovery.broker import headers
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Content, Tree
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.soundness import sound_prefix

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.log import storage
+from kafkalog.log import remote
 
 
 @pytest.fixture(autouse=True)
 def nothing_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "_MOUNTED", {})
+    monkeypatch.setattr(remote, "_MOUNTED", {})

@@ -32,7 +32,8 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.source import Source, Window
-from kafkalog.recovery.broker.java import (
+from kafkalog.log.storage.control_record import read_marker
+from kafkalog.log.storage.java import (
     CorruptRecordError,
     IllegalArgumentError,
     IndexOutOfBoundsError,
@@ -41,6 +42,7 @@ from kafkalog.recovery.broker.java import (
     KafkaError,
     int64,
 )
+from kafkalog.log.storage.producer_state import Marker
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun, HeaderTable
@@ -133,6 +135,14 @@ class LogBatch:
         timestamp = header.max_timestamp if append_time else int64(header.base_timestamp + records[0].timestamp_delta)
         return records[0], timestamp
 
+    def end_transaction_marker(self) -> Marker | None:
+        """The marker of a control batch; None in an empty one."""
+        found = self.first_record()
+        if found is None:
+            return None
+        record, timestamp = found
+        return Marker(read_marker(record.key, record.value), timestamp)
+
 
 def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | memoryview:
     if header.codec > Codec.ZSTD:
@@ -152,7 +162,7 @@ def _legacy_failure(error: FormatError, codec: int) -> JavaError:
 
 
 class LogFile:
-    """`FileRecords`: a file whose size is known and can only shrink here.
+    """`FileRecords`: a file that ends where its source does.
 
     `headers` are those of its sound batches, or of a file that begins with this one.
     """
@@ -163,7 +173,11 @@ class LogFile:
         self._source = source
         self._headers = headers
         self._single: Window | None = None
-        self.size = source.size
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._source.size
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
         """Sound batches from the one at a position on, as far as they are known, each run with a number to begin at.

@@ -18,6 +18,7 @@ __all__ = [
     "IndexOffsetOverflowError",
     "IndexOutOfBoundsError",
     "InvalidOffsetError",
+    "InvalidProducerEpochError",
     "InvalidRecordError",
     "InvalidTxnStateError",
     "JavaError",
@@ -30,7 +31,9 @@ __all__ = [
     "NullPointerError",
     "NumberFormatError",
     "OffsetOverflowError",
+    "OutOfOrderSequenceError",
     "TooLargeError",
+    "TransactionCoordinatorFencedError",
     "int32",
     "int64",
     "parse_int",
@@ -107,6 +110,24 @@ class InvalidOffsetError(JavaError):
     """An index entry that would not increase."""
 
     java_class = "org.apache.kafka.common.errors.InvalidOffsetException"
+
+
+class InvalidProducerEpochError(JavaError):
+    """A write of a producer that a newer one of the same id has replaced."""
+
+    java_class = "org.apache.kafka.common.errors.InvalidProducerEpochException"
+
+
+class OutOfOrderSequenceError(JavaError):
+    """A write that does not go on where its producer's last one ended."""
+
+    java_class = "org.apache.kafka.common.errors.OutOfOrderSequenceException"
+
+
+class TransactionCoordinatorFencedError(JavaError):
+    """A marker of a coordinator that a newer one has replaced."""
+
+    java_class = "org.apache.kafka.common.errors.TransactionCoordinatorFencedException"
 
 
 class InvalidTxnStateError(JavaError):

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.recovery.broker.epochs import LeaderEpochCache
-from kafkalog.recovery.broker.java import (
+from kafkalog.codec.names import CLEANED, DELETED, SWAP, FileKind, segment_file
+from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     CorruptIndexError,
     IllegalArgumentError,
@@ -22,17 +21,20 @@ from kafkalog.recovery.broker.java import (
     OffsetOverflowError,
     parse_long,
 )
-from kafkalog.recovery.broker.producers import ProducerStateManager, Snapshots
-from kafkalog.recovery.broker.replay import replay
-from kafkalog.recovery.broker.segment import LogSegment
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.broker.tree import Tree
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogBatch
+from kafkalog.log.storage.producer_snapshots import Snapshots
+from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.replay import replay
+from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.settings import StorageSettings
+from kafkalog.log.storage.tree import Tree
 
 __all__ = ["LoadRequest", "LoadedLog", "PartitionLoader"]
 
-_DELETED, _CLEANED, _SWAP = ".deleted", ".cleaned", ".swap"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TRANSACTION_INDEX.value)
 _MAX_OFFSET = 2**63 - 1
+_SPLIT_CHUNK = 1024 * 1024
 
 Result = TypeVar("Result")
 
@@ -42,7 +44,7 @@ class LoadRequest:
     """What the broker knows of a partition before it opens it."""
 
     directory: str
-    settings: LogSettings
+    settings: StorageSettings
     now_ms: int
     clean: bool
     recovery_point: int
@@ -141,7 +143,7 @@ class PartitionLoader:
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
         self._emptied: tuple[str, int] | None = None
-        self.epochs = LeaderEpochCache(tree, request.directory)
+        self.epochs = LeaderEpochFileCache(LeaderEpochCheckpointFile(tree, request.directory))
         self._producers = self._new_producers()
 
     def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
@@ -200,12 +202,12 @@ class PartitionLoader:
         swaps, cleaned = [], []
         smallest_cleaned = _MAX_OFFSET
         for name in self._names():
-            if name.endswith(_DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + _DELETED):
+            if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
                 self._tree.delete(self._path(name))
-            elif name.endswith(_CLEANED):
+            elif name.endswith(CLEANED):
                 smallest_cleaned = min(smallest_cleaned, _offset_of(name))
                 cleaned.append(name)
-            elif name.endswith(_SWAP):
+            elif name.endswith(SWAP):
                 swaps.append(name)
         kept = [name for name in swaps if _offset_of(name) < smallest_cleaned]
         for name in [*(name for name in swaps if name not in kept), *cleaned]:
@@ -215,13 +217,13 @@ class PartitionLoader:
     def _resolve_swaps(self, swaps: list[str]) -> None:
         low, high = _MAX_OFFSET, -_MAX_OFFSET - 1
         for name in swaps:
-            if not name.removesuffix(_SWAP).endswith(FileKind.LOG.value):
+            if not name.removesuffix(SWAP).endswith(FileKind.LOG.value):
                 continue
-            segment = LogSegment(self._tree, self._directory, _offset_of(name), self._request.settings, _SWAP)
+            segment = LogSegment(self._tree, self._directory, _offset_of(name), self._request.settings, SWAP)
             low = min(low, segment.base_offset)
             high = max(high, segment.read_next_offset())
         for name in self._names():
-            if name.endswith(_SWAP):
+            if name.endswith(SWAP):
                 continue
             try:
                 offset = _offset_of(name)
@@ -230,8 +232,8 @@ class PartitionLoader:
             if low <= offset < high:
                 self._tree.delete(self._path(name))
         for name in self._names():
-            if name.endswith(_SWAP):
-                self._tree.rename(self._path(name), self._path(name.removesuffix(_SWAP)))
+            if name.endswith(SWAP):
+                self._tree.rename(self._path(name), self._path(name.removesuffix(SWAP)))
 
     def _open_segments(self) -> None:
         self._segments.clear()
@@ -362,9 +364,9 @@ class PartitionLoader:
             first = next(segment.log.batches(position), None)
             if first is None:
                 raise NoSuchElementError("no batch where a split goes on")
-            part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, _CLEANED)
+            part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, CLEANED)
             parts.append(part)
-            taken = part.append_from(segment, position)
+            taken = self._append_from(part, segment, position)
             if taken == 0:
                 raise IllegalStateError(f"Failed to append records from position {position}")
             position += taken
@@ -373,6 +375,26 @@ class PartitionLoader:
         if sum(part.log.size for part in parts) != segment.log.size:
             raise IllegalStateError("Inconsistent segment sizes after split")
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
+
+    def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
+        """Append batches of another segment while their offsets fit; gives the bytes taken."""
+        position = start
+        while position < source.log.size:
+            chunk: list[LogBatch] = []
+            size = 0
+            for batch in source.log.batches(position):
+                if not part.can_hold(batch.last_offset) or (chunk and size + batch.size >= _SPLIT_CHUNK):
+                    break
+                chunk.append(batch)
+                size += batch.size
+            if not chunk:
+                break
+            end = part.log.size
+            paths = part.path(FileKind.LOG), source.path(FileKind.LOG)
+            self._tree.append_slice(*paths, position, position + size)
+            part.index_appended(chunk, end)
+            position += size
+        return position - start
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
         """Put the parts in the old segment's place; one that overflowed while being opened is not known, and stays."""

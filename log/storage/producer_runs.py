@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog.codec.errors import PortableError
 from kafkalog.codec.model import BatchHeader
-from kafkalog.recovery.broker.java import JavaError
-from kafkalog.recovery.broker.log_file import LogBatch
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.log_file import LogBatch
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.rebuild_segment import ProducerBatches

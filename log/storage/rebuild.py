@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, BatchHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.recovery.broker.epochs import LeaderEpochCache
-from kafkalog.recovery.broker.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
-from kafkalog.recovery.broker.java import OffsetOverflowError, int64
-from kafkalog.recovery.broker.log_file import LogBatch, LogFile
-from kafkalog.recovery.broker.producer_runs import ProducerError, StretchEnd, take_producers
-from kafkalog.recovery.broker.producers import CompletedTransaction, ProducerStateManager
+from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
+from kafkalog.log.storage.java import OffsetOverflowError, int64
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogBatch, LogFile
+from kafkalog.log.storage.producer_runs import ProducerError, StretchEnd, take_producers
+from kafkalog.log.storage.producers import ProducerStateManager
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, RecoveredRun
@@ -35,7 +35,7 @@ class _Appends:
 
     def open_since(self, producer_id: int) -> int | None:
         """First offset of the transaction that a producer has open."""
-        state = self._producers.producers.get(producer_id)
+        state = self._producers.last_entry(producer_id)
         return None if state is None else state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
@@ -43,7 +43,7 @@ class _Appends:
         began: list[tuple[int, int, int]] = []
         for header, number, transactional_from in ends:
             append = self._producers.prepare(header.producer_id)
-            append.stretch(header, transactional_from)
+            append.append_stretch(header, transactional_from)
             began += [(number, offset, header.producer_id) for offset in append.started]
             self._producers.update(append)
         for _number, offset, producer_id in sorted(began):
@@ -51,18 +51,13 @@ class _Appends:
 
     def batch(self, batch: LogBatch) -> None:
         """Take in one batch of a producer."""
-        append = self._producers.prepare(batch.header.producer_id)
-        completed = append.append(batch)
-        self._producers.update(append)
-        if completed is not None:
-            self._complete(completed)
-
-    def _complete(self, completed: CompletedTransaction) -> None:
-        stable = self._producers.last_stable_offset(completed)
-        if completed.is_aborted:
-            first, last = completed.first_offset, completed.last_offset
-            self._index.append(AbortedTransaction(0, completed.producer_id, first, last, stable))
-        self._producers.complete(completed)
+        header = batch.header
+        if isinstance(header, BatchHeader):
+            append = self._producers.prepare(header.producer_id)
+            completed = append.append(header, batch.end_transaction_marker)
+            self._producers.update(append)
+            if completed is not None:
+                self._producers.finish(completed, self._index)
 
 
 class Rebuild:
@@ -75,7 +70,7 @@ class Rebuild:
         indexes: tuple[OffsetIndex, TimeIndex, TransactionIndex],
         interval_bytes: int,
         producers: ProducerStateManager,
-        epochs: LeaderEpochCache,
+        epochs: LeaderEpochFileCache,
     ) -> None:
         self._segment = segment
         self._log = log

@@ -1,0 +1,75 @@
+"""The text checkpoints as the broker reads them (`CheckpointFile`, `OffsetCheckpointFile`).
+
+As forgiving, and as unforgiving, as the broker: an I/O kind of error takes the directory offline, a number that is none
+ends the start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafkalog.log.storage.java import (
+    IllegalArgumentError,
+    JavaIOError,
+    NumberFormatError,
+    parse_int,
+    parse_long,
+    split_on,
+)
+
+__all__ = ["java_lines", "read_checkpoint", "read_offset_checkpoint"]
+
+_SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+Row = TypeVar("Row")
+
+
+def java_lines(data: bytes) -> list[str]:
+    """`BufferedReader.readLine` over UTF-8; bytes that are not UTF-8 are an I/O error."""
+    try:
+        lines = _NEWLINE.split(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise JavaIOError("Input length = 1") from None
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def _header_number(line: str) -> int:
+    try:
+        return parse_int(line)
+    except NumberFormatError:
+        raise JavaIOError(f"Malformed line in checkpoint file: {line[:60]}") from None
+
+
+def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
+    """`CheckpointReadBuffer.read`: version, count, lines of `width` words."""
+    lines = java_lines(data)
+    if not lines:
+        return []
+    version = _header_number(lines[0])
+    if version != 0:
+        raise JavaIOError(f"Unrecognised version:{version}, expected version: 0")
+    if len(lines) == 1:
+        return []
+    expected = _header_number(lines[1])
+    if expected < 0:
+        raise IllegalArgumentError(f"Illegal Capacity: {expected}")
+    rows: list[Row] = []
+    for line in lines[2:]:
+        words = split_on(_SPACES, line)
+        if len(words) != width:
+            raise JavaIOError(f"Malformed line in checkpoint file: {line[:60]}")
+        rows.append(parse(words))
+    if len(rows) != expected:
+        raise JavaIOError(f"Expected [{expected}] entries in checkpoint file, but found only [{len(rows)}]")
+    return rows
+
+
+def read_offset_checkpoint(data: bytes) -> dict[tuple[str, int], int]:
+    """`OffsetCheckpointFile.read`: offsets by topic and partition; the last line of a partition counts."""
+    rows = read_checkpoint(data, lambda words: (words[0], parse_int(words[1]), parse_long(words[2])), 3)
+    return {(topic, partition): offset for topic, partition, offset in rows}

@@ -1,0 +1,190 @@
+"""What a virtual file holds: slices of original files, computed bytes and zeros, described and not copied.
+
+So truncating, renaming or splitting a gigabyte segment costs nothing, and the difference to the original is plain to
+see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from kafkalog.codec.source import Source, lent, next_data
+
+__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Zeros", "join", "same_bytes"]
+
+_PIECE = 1 << 20
+"""Bytes of two files that are compared at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of an original file, named by its path in the original tree."""
+
+    origin: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Bytes that were computed."""
+
+    data: bytes
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """Zero bytes, as a file that was extended has them."""
+
+    length: int
+
+
+Part = Slice | Literal | Zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a virtual file holds."""
+
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return sum(part.length for part in self.parts)
+
+    def slice(self, start: int, end: int) -> Content:
+        """The bytes from `start` to `end` of this content; bytes behind its end are zeros."""
+        parts: list[Part] = []
+        position = 0
+        for part in self.parts:
+            low, high = max(start - position, 0), min(end - position, part.length)
+            if low < high:
+                parts.append(_cut(part, low, high))
+            position += part.length
+        missing = end - max(position, start)
+        if missing > 0:
+            parts.append(Zeros(missing))
+        return join(parts)
+
+
+def _cut(part: Part, low: int, high: int) -> Part:
+    if isinstance(part, Slice):
+        return Slice(part.origin, part.start + low, high - low)
+    if isinstance(part, Literal):
+        return Literal(part.data[low:high])
+    return Zeros(high - low)
+
+
+def join(parts: Iterable[Part]) -> Content:
+    """One content of several parts; empty parts vanish and neighbors that continue each other become one."""
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if part.length == 0:
+            continue
+        merged = _merge(last, part)
+        if merged is None:
+            joined.append(part)
+        else:
+            joined[-1] = merged
+    return Content(tuple(joined))
+
+
+def _merge(last: Part | None, part: Part) -> Part | None:
+    match last, part:
+        case Slice(), Slice() if last.origin == part.origin and last.start + last.length == part.start:
+            return Slice(last.origin, last.start, last.length + part.length)
+        case Literal(), Literal():
+            return Literal(last.data + part.data)
+        case Zeros(), Zeros():
+            return Zeros(last.length + part.length)
+    return None
+
+
+class ContentSource:
+    """Reads a virtual file."""
+
+    def __init__(self, content: Content, origin: Callable[[str], Source]) -> None:
+        self._content = content
+        self._origin = origin
+        self._size = content.size
+        self._only = content.parts[0] if len(content.parts) == 1 else None
+
+    @property
+    def size(self) -> int:
+        """Bytes there are."""
+        return self._size
+
+    def read(self, position: int, length: int) -> bytes | memoryview:
+        """Bytes from `position`; fewer only where the file ends (or an original became shorter)."""
+        if isinstance(self._only, Slice) and position < self._size:
+            length = min(length, self._size - position)
+            return self._origin(self._only.origin).read(self._only.start + position, length)
+        wanted = (
+            self._content.slice(position, min(position + length, self._size)).parts if position < self._size else ()
+        )
+        pieces = [self._part(part) for part in wanted]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def next_data(self, position: int, end: int) -> int:
+        """The first position from `position` on that is neither in a part of zeros nor in a hole of an original."""
+        start = 0
+        for part in self._content.parts:
+            behind = start + part.length
+            low, high = max(position, start), min(end, behind)
+            if low < high and not isinstance(part, Zeros):
+                found = low
+                if isinstance(part, Slice):
+                    shift = part.start - start
+                    found = next_data(self._origin(part.origin), low + shift, high + shift) - shift
+                if found < high:
+                    return found
+            if behind >= end:
+                break
+            start = behind
+        return end
+
+    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
+        """As `read`, where the bytes are those of one file that lends them."""
+        if isinstance(self._only, Slice) and position + length <= self._size:
+            return lent(self._origin(self._only.origin), self._only.start + position, length)
+        return nullcontext()
+
+    def _part(self, part: Part) -> bytes | memoryview:
+        if isinstance(part, Slice):
+            return self._origin(part.origin).read(part.start, part.length)
+        return part.data if isinstance(part, Literal) else bytes(part.length)
+
+
+def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
+    """Two files hold the same; what both take from the same place, and what is zeros in both, is not read."""
+    if one.parts == other.parts:
+        return True
+    if one.size != other.size:
+        return False
+    position = 0
+    for part in one.parts:
+        beside = other.slice(position, position + part.length)
+        if beside.parts != (part,) and not _same(Content((part,)), beside, origin):
+            return False
+        position += part.length
+    return True
+
+
+def _same(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
+    mine, its = ContentSource(one, origin), ContentSource(other, origin)
+    position, end = 0, mine.size
+    while (position := min(next_data(mine, position, end), next_data(its, position, end))) < end:
+        length = min(_PIECE, end - position)
+        if bytes(mine.read(position, length)) != bytes(its.read(position, length)):
+            return False
+        position += length
+    return True

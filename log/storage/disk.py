@@ -1,0 +1,162 @@
+"""The port through which the storage classes reach their files.
+
+Two disks: `tree.Tree`, a virtual copy on which a plan computes what a broker would leave, and
+`directory.DirectoryDisk`, through which `Log` writes.  Paths are what the disk was given, with `/` between names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalog.codec.source import Source
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.table import HeaderTable
+
+__all__ = ["Disk", "GrowingFile", "LogStore", "Slots"]
+
+
+class Slots(Protocol):
+    """The slots of an index file that is held open."""
+
+    entries: int
+    """slots in use"""
+
+    @property
+    def max_entries(self) -> int:
+        """Slots that there is room for."""
+
+    def slot(self, number: int) -> bytes:
+        """The bytes of one slot."""
+
+    def append(self, data: bytes) -> None:
+        """Add whole entries."""
+
+    def keep(self, entries: int) -> None:
+        """No entry behind the first `entries` is in use."""
+
+    def resize(self, size: int) -> bool:
+        """Make room for so many bytes of entries; whether that changed the file."""
+
+    def trim(self) -> None:
+        """Cut the file behind its entries."""
+
+    def store(self) -> None:
+        """Bring the disk up to date."""
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class GrowingFile(Protocol):
+    """A file that is appended to, and comes to be with the first bytes."""
+
+    exists: bool
+
+    def source(self) -> Source:
+        """A reader of the file as it is now."""
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class LogStore(Protocol):
+    """A log file that is held open; `size` is where its content ends."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+
+    def source(self) -> Source:
+        """A reader of the file; it ends where the content ends, now or later."""
+
+    def headers(self) -> HeaderTable | None:
+        """The sound batches at its start, where a table of them is at hand."""
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the content."""
+
+    def reserve(self, size: int) -> None:
+        """Make room up to `size` bytes."""
+
+    def trim(self) -> None:
+        """Give back what was reserved and not used."""
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class Disk(Protocol):
+    """Files by path.  The tree raises the broker's exceptions, the directory `StorageError`."""
+
+    def is_file(self, path: str) -> bool:
+        """A regular file of this path is there."""
+
+    def is_directory(self, path: str) -> bool:
+        """A directory of this path is there."""
+
+    def exists(self, path: str) -> bool:
+        """A file or a directory of this path is there."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+
+    def source(self, path: str) -> Source:
+        """A reader of a file that is not open: a snapshot."""
+
+    def all_names(self, directory: str) -> list[str]:
+        """Names of the regular files directly in a directory, sorted."""
+
+    def changes(self, directory: str, suffix: str) -> int:
+        """How often a name with this suffix came or went, where others than the asking change names too."""
+
+    def create(self, path: str) -> None:
+        """Make an empty file."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put `data` in the place of a file, written beside it and renamed."""
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Write a file from its start on, as who opens it for writing does."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file if it is there."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file over whatever is there."""
+
+    def open_log(self, path: str, *, create: bool | None) -> LogStore:
+        """Open a log file: a new one, one that is there, or with None whichever it is."""
+
+    def slots(self, path: str, entry_size: int, max_size: int) -> Slots:
+        """Open an index file of at most so many bytes, and make it if it is missing."""
+
+    def open_or_create_later(self, path: str) -> GrowingFile:
+        """Open a file that there may not be yet."""

@@ -1,0 +1,311 @@
+"""Index files that are held open (`AbstractIndex`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY, each_slot
+from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.java import (
+    CorruptIndexError,
+    IllegalArgumentError,
+    IllegalStateError,
+    IndexOffsetOverflowError,
+    InvalidOffsetError,
+    KafkaError,
+    int64,
+)
+
+__all__ = ["OffsetIndex", "OffsetPosition", "TimeIndex", "TimestampOffset", "TransactionIndex"]
+
+_WARM_BYTES = 8192
+
+
+class OffsetPosition(NamedTuple):
+    """An entry of an offset index with its absolute offset."""
+
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp in ms and the offset it belongs to."""
+
+    timestamp: int
+    offset: int
+
+
+class _Index:
+    """Entries of one size, each with an offset relative to the segment's (`AbstractIndex`)."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int, entry_size: int) -> None:
+        self.base_offset = base_offset
+        self.max_size = max_size
+        self._entry_size = entry_size
+        self._slots = disk.slots(path, entry_size, max_size)
+
+    @property
+    def entries(self) -> int:
+        """Entries in use."""
+        return self._slots.entries
+
+    @property
+    def max_entries(self) -> int:
+        """Entries that there is room for."""
+        return self._slots.max_entries
+
+    def content(self) -> bytes:
+        """The bytes of all entries."""
+        return b"".join(map(self._slots.slot, range(self._slots.entries)))
+
+    def _load_last(self) -> None:
+        """Note what the last entry says."""
+        raise NotImplementedError
+
+    def offset_at(self, slot: int) -> int:
+        """The offset of an entry."""
+        raise NotImplementedError
+
+    def resize(self, size: int) -> bool:
+        """Set the file's length; entries stay where they are."""
+        return self._slots.resize(size)
+
+    def trim(self) -> None:
+        """Cut the file behind its entries."""
+        self._slots.trim()
+
+    def reset(self) -> None:
+        """No entries, full size."""
+        self._truncate_to_entries(0)
+        self.resize(self.max_size)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries at and above an offset."""
+        slot = self._lower_bound(offset)
+        self._truncate_to_entries(0 if slot < 0 else slot if self.offset_at(slot) == offset else slot + 1)
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        self._slots.keep(entries)
+        self._load_last()
+
+    def store(self) -> None:
+        """Bring the disk up to date."""
+        self._slots.store()
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+        self._slots.renamed(path)
+
+    def sync(self) -> None:
+        """Make the entries durable."""
+        self._slots.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._slots.close()
+
+    def _relative(self, offset: int) -> int:
+        relative = int64(offset - self.base_offset)
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise IndexOffsetOverflowError(f"Integer overflow for offset: {offset}")
+        return relative
+
+    def _lower_bound(self, target: int) -> int:
+        """The slot of the greatest offset at or below the target, or -1: the broker's own search order."""
+        key = self.offset_at
+        if self.entries == 0:
+            return -1
+        first_hot = max(0, self.entries - 1 - _WARM_BYTES // self._entry_size)
+        if key(first_hot) < target:
+            low, high = first_hot, self.entries - 1
+        elif key(0) > target:
+            return -1
+        else:
+            low, high = 0, first_hot
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = key(middle)
+            if found == target:
+                return middle
+            if found > target:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+
+class OffsetIndex(_Index):
+    """`.index`: last offset of a batch, and where the batch begins."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
+        super().__init__(disk, path, base_offset, max_size, OFFSET_ENTRY.size)
+        self._load_last()
+
+    def _load_last(self) -> None:
+        self.last_offset = self._entry(self.entries - 1).offset if self.entries else self.base_offset
+
+    def _entry(self, slot: int) -> OffsetPosition:
+        relative, position = OFFSET_ENTRY.struct.unpack(self._slots.slot(slot))
+        return OffsetPosition(int64(self.base_offset + relative), position)
+
+    def offset_at(self, slot: int) -> int:
+        """The offset of an entry."""
+        return self._entry(slot).offset
+
+    @property
+    def is_full(self) -> bool:
+        """There is no room for another entry."""
+        return self._slots.entries >= self._slots.max_entries
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Greatest entry at or below an offset; the segment's start if none."""
+        slot = self._lower_bound(offset)
+        return OffsetPosition(self.base_offset, 0) if slot < 0 else self._entry(slot)
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; offsets must increase."""
+        if self.is_full:
+            raise IllegalArgumentError(f"Attempt to append to a full index (size = {self.entries}).")
+        if self.entries and offset <= self.last_offset:
+            raise InvalidOffsetError(f"Attempt to append an offset {offset} no larger than {self.last_offset}")
+        self._slots.append(OFFSET_ENTRY.struct.pack(self._relative(offset), position))
+        self.last_offset = offset
+
+    def extend(self, data: bytes, last_offset: int) -> None:
+        """Add entries that increase and fit, the last one of an offset."""
+        if data:
+            self._slots.append(data)
+            self.last_offset = last_offset
+
+
+class TimeIndex(_Index):
+    """`.timeindex`: the largest timestamp so far, and the last offset of the batch that reached it."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
+        super().__init__(disk, path, base_offset, max_size, TIME_ENTRY.size)
+        self._load_last()
+
+    def _load_last(self) -> None:
+        last = self._entry(self.entries - 1) if self.entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self.last_entry = last
+
+    def _entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative = TIME_ENTRY.struct.unpack(self._slots.slot(slot))
+        return TimestampOffset(timestamp, int64(self.base_offset + relative))
+
+    def offset_at(self, slot: int) -> int:
+        """The offset of an entry."""
+        return self._entry(slot).offset
+
+    @property
+    def is_full(self) -> bool:
+        """There is room for no entry but the last, which is kept for the one that rolling writes."""
+        return self._slots.entries >= self._slots.max_entries - 1
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
+        """Add an entry if the timestamp is larger than the last one's; one slot is kept in reserve."""
+        if not skip_full_check and self.is_full:
+            raise IllegalArgumentError(f"Attempt to append to a full time index (size = {self.entries}).")
+        if self.entries and offset < self.last_entry.offset:
+            raise InvalidOffsetError(f"Attempt to append an offset ({offset}) below {self.last_entry.offset}")
+        if self.entries and timestamp < self.last_entry.timestamp:
+            raise IllegalStateError(f"Attempt to append a timestamp ({timestamp}) below {self.last_entry.timestamp}")
+        if timestamp > self.last_entry.timestamp:
+            if self.entries >= self.max_entries:
+                raise IllegalArgumentError("the time index has no room for its last entry")
+            self._slots.append(TIME_ENTRY.struct.pack(timestamp, self._relative(offset)))
+            self.last_entry = TimestampOffset(timestamp, offset)
+
+    def extend(self, data: bytes, last_entry: TimestampOffset) -> None:
+        """Add entries that increase and fit."""
+        if data:
+            self._slots.append(data)
+            self.last_entry = last_entry
+
+    def resize(self, size: int) -> bool:
+        """Set the file's length."""
+        changed = super().resize(size)
+        if changed:
+            self._load_last()
+        return changed
+
+
+class TransactionIndex:
+    """`.txnindex`: aborted transactions, by their markers; there is a file once there is an entry."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._last_offset: int | None = None
+        self._file = disk.open_or_create_later(path)
+        self._appended = bytearray()
+
+    @property
+    def torn_bytes(self) -> int:
+        """Bytes behind the last whole entry, over which a broker reads, and behind which it appends."""
+        return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
+
+    def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
+        """Number and content of each; of the equal ones that a hole in the file is, the first only."""
+        self.store()
+        if not self._file.exists:
+            return
+        for number, fields in each_slot(self._file.source(), ABORTED_TRANSACTION, pass_holes=True):
+            entry = AbortedTransaction(*fields)
+            first_byte = entry.version >> 8 & 0xFF
+            if 0 < first_byte < 128:  # only the first byte of the version is looked at
+                raise KafkaError(f"Unexpected aborted transaction version {first_byte}")
+            yield number, entry
+
+    def sanity_check(self) -> None:
+        """An entry that ends before the segment begins makes the index corrupt."""
+        for _number, entry in self._entries():
+            if entry.last_offset < self._base_offset:
+                raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
+
+    def append(self, entry: AbortedTransaction) -> None:
+        """Add an entry behind whatever the file holds; `store` writes it."""
+        if self._last_offset is not None and self._last_offset >= entry.last_offset:
+            raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")
+        self._last_offset = entry.last_offset
+        self._appended += ABORTED_TRANSACTION.struct.pack(
+            entry.version, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
+        )
+
+    def store(self) -> None:
+        """Bring the disk up to date."""
+        if self._appended:
+            self._file.append(bytes(self._appended))
+            self._appended.clear()
+
+    def reset(self) -> None:
+        """Empty the file if it is there."""
+        self._appended.clear()
+        if self._file.exists:
+            self._file.truncate(0)
+        self._last_offset = None
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries from the first whose marker is at or above an offset."""
+        last: int | None = None
+        for number, entry in self._entries():
+            if entry.last_offset >= offset:
+                self._file.truncate(number * ABORTED_TRANSACTION.size)
+                self._last_offset = last
+                return
+            last = entry.last_offset
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+        self._file.renamed(path)
+
+    def sync(self) -> None:
+        """Make the entries durable."""
+        self.store()
+        self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,151 @@
+"""Leader epochs of a log: when each began, in `leader-epoch-checkpoint` (`LeaderEpochFileCache`).
+
+A broker writes an epoch that was assigned at once, and what a truncation leaves with its next flush.  Who must not
+lose anything asks for every change to be written at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
+from kafkalog.codec.text import LeaderEpoch, encode_leader_epochs
+from kafkalog.log.storage.checkpoint_file import read_checkpoint
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError, KafkaStorageError, parse_int, parse_long
+
+__all__ = ["LeaderEpochCheckpointFile", "LeaderEpochFileCache"]
+
+
+class LeaderEpochCheckpointFile:
+    """The file of one partition directory."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+
+    def read(self) -> list[LeaderEpoch]:
+        """Its entries; the file is created where there is none.  Raises what a broker raises."""
+        try:
+            if not self._disk.is_file(self.path):
+                self._disk.create(self.path)
+            return read_checkpoint(
+                self._disk.read(self.path), lambda words: LeaderEpoch(parse_int(words[0]), parse_long(words[1])), 2
+            )
+        except JavaIOError as error:
+            raise KafkaStorageError(f"Error while reading checkpoint file {self.path}: {error}") from error
+
+    @property
+    def is_blocked(self) -> bool:
+        """It cannot be written: a directory has the name of what is written beside it."""
+        return self._disk.is_directory(self.path + TEMPORARY)
+
+    def write(self, entries: Iterable[LeaderEpoch]) -> None:
+        """Put these in the place of all; `KafkaStorageError` where that is blocked."""
+        if self.is_blocked:
+            raise KafkaStorageError(
+                f"Error while writing to checkpoint file {self.path}: {self.path}{TEMPORARY} is a directory"
+            )
+        self._disk.replace(self.path, encode_leader_epochs(entries))
+
+
+class LeaderEpochFileCache:
+    """Epochs with their first offsets, both strictly increasing.
+
+    `entries` are those of the file where somebody has read it already.  Without `at_once` a change is written no later
+    than anybody can ask for it: with the next change of another kind, or `flush`.
+    """
+
+    def __init__(
+        self,
+        checkpoint: LeaderEpochCheckpointFile,
+        entries: Iterable[LeaderEpoch] | None = None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._at_once = at_once
+        self.epochs: dict[int, LeaderEpoch] = {}
+        """in the order of epochs, in which their start offsets increase too"""
+        self._pending = self._assigned = False
+        for entry in checkpoint.read() if entries is None else entries:
+            self._assign(entry)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The highest epoch."""
+        return next(reversed(self.epochs), None)
+
+    def _assign(self, entry: LeaderEpoch) -> bool:
+        if entry.epoch < 0 or entry.start_offset < 0:
+            raise IllegalArgumentError(f"Received invalid partition leader epoch entry {entry}")
+        latest = self.latest_epoch
+        if latest is not None and entry.epoch == latest and entry.start_offset >= self.epochs[latest].start_offset:
+            return False
+        while self.epochs:
+            old = self.epochs[next(reversed(self.epochs))]
+            if old.epoch < entry.epoch and old.start_offset < entry.start_offset:
+                break
+            del self.epochs[old.epoch]
+        self.epochs[entry.epoch] = entry
+        return True
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """A batch of an epoch begins at an offset."""
+        if self._assign(LeaderEpoch(epoch, start_offset)):
+            self._assigned = True
+            if self._at_once or self._checkpoint.is_blocked:  # fails at once, and not when it is written
+                self._write()
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drop epochs that begin at or behind the log's end."""
+        self._write_assigned()
+        latest = self.latest_epoch
+        if end_offset < 0 or latest is None or self.epochs[latest].start_offset < end_offset:
+            return
+        while latest is not None and self.epochs[latest].start_offset >= end_offset:
+            del self.epochs[latest]
+            latest = self.latest_epoch
+        self._truncated()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drop epochs that begin at or before the log's start, but for the last, which then begins there."""
+        self._write_assigned()
+        entries = list(self.epochs.values())
+        number = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
+        if number:
+            kept = [LeaderEpoch(entries[number - 1].epoch, start_offset), *entries[number:]]
+            if kept != entries or not self._at_once:
+                self.epochs = {entry.epoch: entry for entry in kept}
+                self._truncated()
+
+    def _truncated(self) -> None:
+        self._pending = True
+        if self._at_once:
+            self._write()
+
+    def clear(self) -> None:
+        """Forget all epochs; written at once."""
+        if self.epochs or not self._at_once:
+            self.epochs.clear()
+            self._write()
+
+    def flush(self) -> None:
+        """Write what is new and what truncation changed; what is in the way of the latter is put up with.
+
+        Source: `CheckpointFile.writeIfDirExists`.
+        """
+        self._write_assigned()
+        if self._pending:
+            with contextlib.suppress(KafkaStorageError):
+                self._write()
+
+    def _write_assigned(self) -> None:
+        if self._assigned:
+            self._write()
+
+    def _write(self) -> None:
+        self._pending = self._assigned = False
+        self._checkpoint.write(self.epochs.values())

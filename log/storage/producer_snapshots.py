@@ -1,0 +1,93 @@
+"""The producer snapshots of a partition directory by offset (`ProducerStateManager.loadSnapshots`, `SnapshotFile`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from kafkalog.codec.names import DELETED, FileKind, segment_file
+from kafkalog.codec.source import Source
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.java import parse_long
+
+__all__ = ["Snapshots"]
+
+
+class Snapshots:
+    """The files as they were listed, and as they were changed through this.
+
+    Of two names for one offset a broker takes the one listed last, which no rule decides.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        suffix = FileKind.PRODUCER_SNAPSHOT.value
+        self._paths = {
+            parse_long(name.split(".", 1)[0]): f"{directory}/{name}"
+            for name in disk.all_names(directory)
+            if name.endswith(suffix)
+        }
+        self._offsets = sorted(self._paths)
+        self._is_plain = all(path == self._path(offset) for offset, path in self._paths.items())
+        self._seen = self._changes()
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
+
+    def _changes(self) -> int:
+        return self._disk.changes(self._directory, FileKind.PRODUCER_SNAPSHOT.value.removeprefix("."))
+
+    @property
+    def is_current(self) -> bool:
+        """Listing them anew would give the same: every name is Kafka's own, and nobody else has changed anything."""
+        return self._is_plain and self._seen == self._changes()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._paths
+
+    def offsets(self) -> list[int]:
+        """All of them, in order."""
+        return list(self._offsets)
+
+    @property
+    def newest(self) -> int | None:
+        """The largest offset."""
+        return self._offsets[-1] if self._offsets else None
+
+    def source(self, offset: int) -> Source:
+        """A reader of the file of an offset."""
+        return self._disk.source(self._paths[offset])
+
+    def outside(self, low: int, high: int) -> list[int]:
+        """Offsets at or below `low` and above `high`."""
+        first, behind = bisect_right(self._offsets, low), bisect_right(self._offsets, high)
+        return self._offsets[:first] + self._offsets[max(first, behind) :]
+
+    def put(self, offset: int, data: bytes) -> None:
+        """Write the file of an offset under Kafka's name for it; a broker's writer does not truncate."""
+        path = self._path(offset)
+        before = self._changes()
+        self._disk.overwrite(path, data)
+        self._seen += self._changes() - before
+        if offset not in self._paths:
+            insort(self._offsets, offset)
+        self._paths[offset] = path
+
+    def delete(self, offset: int) -> None:
+        """Remove the file of an offset."""
+        before = self._changes()
+        self._disk.delete(self._forget(offset))
+        self._seen += self._changes() - before
+
+    def mark_deleted(self, offset: int) -> str:
+        """Rename the file of an offset for a later deletion; gives its path."""
+        path = self._forget(offset)
+        self._disk.rename(path, path + DELETED)
+        return path + DELETED
+
+    def _forget(self, offset: int) -> str:
+        del self._offsets[bisect_right(self._offsets, offset) - 1]
+        return self._paths.pop(offset)

@@ -1,0 +1,256 @@
+"""What is known of one producer, and what its batches change (`ProducerStateEntry`, `ProducerAppendInfo`)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kafkalog.codec.model import (
+    MAX_SEQUENCE,
+    NO_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    ControlType,
+    EndTransactionMarker,
+    ProducerEntry,
+)
+from kafkalog.log.storage.java import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+    int32,
+    int64,
+)
+
+__all__ = [
+    "AppendOrigin",
+    "BatchMetadata",
+    "CompletedTransaction",
+    "Marker",
+    "ProducerAppendInfo",
+    "ProducerStateEntry",
+]
+
+_REMEMBERED = 5
+"""Batches of a producer among which a duplicate is recognized (`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
+
+
+class AppendOrigin(enum.Enum):
+    """Who sends batches, and so how much is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class Marker(NamedTuple):
+    """The marker that a control batch holds, with its record's timestamp (ms)."""
+
+    marker: EndTransactionMarker
+    timestamp: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class BatchMetadata(NamedTuple):
+    """A batch that is remembered."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequences go on at 0 behind the largest."""
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 or self.last_sequence < 0 else first + MAX_SEQUENCE + 1
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+
+_NO_BATCH = BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0)
+
+
+@dataclass(slots=True)
+class ProducerStateEntry:
+    """What is known of one producer."""
+
+    producer_id: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = NO_TIMESTAMP
+    current_txn_first_offset: int | None = None
+    batches: tuple[BatchMetadata, ...] = ()
+    """the last ones of its epoch; a snapshot holds but the last"""
+
+    @property
+    def last_batch(self) -> BatchMetadata:
+        """That of the sequence which the next one goes on from."""
+        return self.batches[-1] if self.batches else _NO_BATCH
+
+    def set_epoch(self, epoch: int) -> None:
+        """A new epoch forgets the batches of the old one."""
+        if self.producer_epoch != epoch:
+            self.batches = ()
+            self.producer_epoch = epoch
+
+    def add_batch(self, header: BatchHeader) -> None:
+        """Remember a data batch."""
+        self.set_epoch(header.producer_epoch)
+        last_offset = int64(header.last_offset)
+        batch = BatchMetadata(header.last_sequence, last_offset, int32(last_offset - header.base_offset))
+        self.batches = (*self.batches, batch)[-_REMEMBERED:]
+        self.last_timestamp = header.max_timestamp
+
+    def update(self, newer: ProducerStateEntry) -> None:
+        """Take over what an append has learned."""
+        self.set_epoch(newer.producer_epoch)
+        self.batches = (*self.batches, *newer.batches)[-_REMEMBERED:]
+        newer.batches = ()
+        self.coordinator_epoch = newer.coordinator_epoch
+        self.current_txn_first_offset = newer.current_txn_first_offset
+        self.last_timestamp = newer.last_timestamp
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The remembered batch that a data batch repeats."""
+        if header.producer_epoch == self.producer_epoch:
+            for batch in self.batches:
+                if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, header.last_sequence):
+                    return batch
+        return None
+
+    def entry(self) -> ProducerEntry:
+        """As a snapshot stores it."""
+        batch = self.last_batch
+        return ProducerEntry(
+            self.producer_id,
+            self.producer_epoch,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.offset_delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            NO_OFFSET if self.current_txn_first_offset is None else self.current_txn_first_offset,
+        )
+
+    @classmethod
+    def from_entry(cls, entry: ProducerEntry) -> ProducerStateEntry:
+        """From a snapshot; negative offsets mean none."""
+        return cls(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.coordinator_epoch,
+            entry.timestamp,
+            entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
+            (BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta),)
+            if entry.last_offset >= 0
+            else (),
+        )
+
+
+class ProducerAppendInfo:
+    """What the batches of one producer change; nothing has changed yet.
+
+    Raises what a broker answers to a producer that breaks the rules; replication is believed but for one of them.
+    """
+
+    def __init__(self, current: ProducerStateEntry, origin: AppendOrigin) -> None:
+        self._current = current
+        self._origin = origin
+        self.state = replace(current, batches=())
+        self.started: list[int] = []
+
+    def append(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> CompletedTransaction | None:
+        """Take in one batch; `marker` reads that of a control batch, which may complete a transaction.
+
+        A control batch without one ends nothing: its whole transaction has been cleaned away.
+        """
+        if not header.is_control:
+            self._append_data_batch(header)
+            return None
+        found = marker()
+        return None if found is None else self._append_end_txn_marker(header, found)
+
+    def append_stretch(self, last: BatchHeader, transactional_from: int | None) -> None:
+        """Take in several data batches: the last of them, which is remembered, and where a transaction begins."""
+        if self.state.current_txn_first_offset is None and transactional_from is not None:
+            self._begin(transactional_from)
+        self.state.add_batch(last)
+
+    def _begin(self, first_offset: int) -> None:
+        self.state.current_txn_first_offset = first_offset
+        self.started.append(first_offset)
+
+    def _append_data_batch(self, header: BatchHeader) -> None:
+        self._check_producer_epoch(header)
+        if self._origin is AppendOrigin.CLIENT:
+            self._check_sequence(header)
+        state = self.state
+        state.add_batch(header)
+        if state.current_txn_first_offset is not None and not header.is_transactional:
+            raise InvalidTxnStateError(
+                f"producer {state.producer_id} has a transaction open: offset {header.base_offset} must be part of it"
+            )
+        if state.current_txn_first_offset is None and header.is_transactional:
+            self._begin(header.base_offset)
+
+    def _append_end_txn_marker(self, header: BatchHeader, found: Marker) -> CompletedTransaction | None:
+        self._check_producer_epoch(header)
+        state, coordinator_epoch = self.state, found.marker.coordinator_epoch
+        if coordinator_epoch < state.coordinator_epoch and self._origin is not AppendOrigin.REPLICATION:
+            raise TransactionCoordinatorFencedError(
+                f"the marker for producer {state.producer_id} has coordinator epoch {coordinator_epoch}, "
+                f"below the last seen one, {state.coordinator_epoch}"
+            )
+        first = state.current_txn_first_offset
+        state.set_epoch(header.producer_epoch)
+        state.coordinator_epoch = coordinator_epoch
+        state.current_txn_first_offset = None
+        state.last_timestamp = found.timestamp
+        if first is None:
+            return None
+        is_aborted = found.marker.type is ControlType.ABORT
+        return CompletedTransaction(state.producer_id, first, header.base_offset, is_aborted)
+
+    def _check_producer_epoch(self, header: BatchHeader) -> None:
+        state = self.state
+        if header.producer_epoch < state.producer_epoch and self._origin is not AppendOrigin.REPLICATION:
+            raise InvalidProducerEpochError(
+                f"producer {state.producer_id} at offset {header.base_offset} has epoch {header.producer_epoch}, "
+                f"below the last seen one, {state.producer_epoch}"
+            )
+
+    def _check_sequence(self, header: BatchHeader) -> None:
+        first, last = header.base_sequence, self._last_sequence(header)
+        if header.producer_epoch != self.state.producer_epoch:
+            wrong = first != 0 and self.state.producer_epoch != NO_PRODUCER_EPOCH
+        else:
+            in_sequence = first == last + 1 or (first == 0 and last == MAX_SEQUENCE)
+            wrong = not in_sequence and self._current.producer_epoch != NO_PRODUCER_EPOCH
+        if wrong:
+            raise OutOfOrderSequenceError(
+                f"producer {self.state.producer_id} at offset {header.base_offset} sends sequence {first}; "
+                f"the last one of its epoch is {last}"
+            )
+
+    def _last_sequence(self, header: BatchHeader) -> int:
+        """That which the next batch of the header's epoch goes on from."""
+        for known in (self.state, self._current):
+            if known.producer_epoch == header.producer_epoch and known.batches:
+                return known.last_batch.last_sequence
+        return NO_SEQUENCE

@@ -1,0 +1,386 @@
+"""One segment as the broker opens, recovers, truncates and closes it (`LogSegment`, `LazyIndex`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
+from kafkalog.log.storage.java import (
+    CorruptRecordError,
+    IllegalArgumentError,
+    InvalidRecordError,
+    JavaError,
+    NoSuchFileError,
+    int32,
+    int64,
+)
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogBatch, LogFile
+from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.rebuild import Rebuild
+from kafkalog.log.storage.settings import StorageSettings
+
+__all__ = ["LogSegment", "RollParams", "change_suffixes"]
+
+_V2 = 2
+_ALL_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+
+
+class RollParams(NamedTuple):
+    """What is to be appended, and how large and old a segment may become for it."""
+
+    size: int
+    max_timestamp: int
+    last_offset: int
+    now_ms: int
+    max_segment_bytes: int
+    max_segment_ms: int
+
+
+class AnyBatch(Protocol):
+    """A batch whose header was read, by whatever reader."""
+
+    @property
+    def header(self) -> AnyHeader:
+        """Its header."""
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of its last record."""
+
+    @property
+    def size(self) -> int:
+        """All its bytes."""
+
+
+class LogSegment:
+    """A base offset, its log and its indexes; indexes are opened (and if missing created) when first needed.
+
+    With `indexes_first` they are there before the log is: a log without them has to be scanned, they without a log are
+    nothing.  `create` makes a new log, or insists on one; None takes it as it comes.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        settings: StorageSettings,
+        suffix: str = "",
+        *,
+        create: bool | None = None,
+        created_ms: int = 0,
+        indexes_first: bool = False,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._settings = settings
+        self._suffix = suffix
+        self.base_offset = base_offset
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        if indexes_first:
+            _ = self.offset_index, self.time_index
+        self._store = disk.open_log(self.path(FileKind.LOG), create=create)
+        self.log = LogFile(self._store.source(), self._store.headers())
+        self.transaction_index = TransactionIndex(disk, self.path(FileKind.TRANSACTION_INDEX), base_offset)
+        self._max: TimestampOffset | None = None
+        self._bytes_since_index_entry = 0
+        self._created_ms = created_ms
+        self._first_timestamp: int | None = None
+
+    def path(self, kind: FileKind) -> str:
+        """Where a file of this segment stands."""
+        return f"{self._directory}/{segment_file(self.base_offset, kind)}{self._suffix}"
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """The offset index, opened when first asked for."""
+        if self._offset_index is None:
+            path = self.path(FileKind.OFFSET_INDEX)
+            self._offset_index = OffsetIndex(self._disk, path, self.base_offset, self._settings.segment_index_bytes)
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The time index, opened when first asked for."""
+        if self._time_index is None:
+            path = self.path(FileKind.TIME_INDEX)
+            self._time_index = TimeIndex(self._disk, path, self.base_offset, self._settings.segment_index_bytes)
+        return self._time_index
+
+    def sanity_check(self, *, time_index_is_new: bool) -> None:
+        """What is checked at opening: that there is an offset index, and the transaction index."""
+        if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
+            raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
+        if time_index_is_new:
+            self.time_index.resize(0)
+        self.transaction_index.sanity_check()
+
+    def resize_indexes(self) -> None:
+        """Give the active segment's indexes their full size."""
+        self.offset_index.resize(self._settings.segment_index_bytes)
+        self.time_index.resize(self._settings.segment_index_bytes)
+
+    def can_hold(self, offset: int) -> bool:
+        """The offset fits into the indexes."""
+        return 0 <= int64(offset - self.base_offset) <= MAX_RELATIVE_OFFSET
+
+    def _max_timestamp(self) -> TimestampOffset:
+        if self._max is None:
+            self._max = self.time_index.last_entry
+        return self._max
+
+    def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache) -> int:
+        """Walk all batches, cut at the first invalid one, rebuild the indexes; gives the bytes that were cut."""
+        offset_index, time_index = self.offset_index, self.time_index
+        offset_index.reset()
+        time_index.reset()
+        self.transaction_index.reset()
+        self._max = None
+        interval = self._settings.index_interval_bytes
+        indexes = (offset_index, time_index, self.transaction_index)
+        rebuild = Rebuild(self, self.log, indexes, interval, producers, epochs)
+        try:
+            rebuild.walk()
+        except (CorruptRecordError, InvalidRecordError):
+            pass  # the broker logs it and cuts here
+        except JavaError as error:
+            raise error.at(rebuild.position, self.path(FileKind.LOG)) from error.__cause__
+        finally:
+            self._max = rebuild.largest
+        truncated = self.log.size - rebuild.valid_bytes
+        self._truncate_log(rebuild.valid_bytes)
+        offset_index.trim()
+        time_index.maybe_append(*rebuild.largest, skip_full_check=True)
+        time_index.trim()
+        self.transaction_index.store()
+        return truncated
+
+    def _truncate_log(self, size: int) -> None:
+        if size < self.log.size:
+            self._store.truncate(size)
+            self.log = LogFile(self._store.source(), self._store.headers())
+
+    def translate(self, offset: int, start: int = 0) -> LogBatch | None:
+        """The batch of an offset, through the index."""
+        position = max(self.offset_index.lookup(offset).position, start)
+        try:
+            return self.log.search(offset, position)
+        except JavaError as error:
+            raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
+
+    def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
+        """Position and size of what a read from an offset gives; None if there is nothing at or behind it."""
+        limit = self.log.size if max_position is None else max_position
+        batch = self.translate(offset)
+        if batch is None:
+            return None
+        if max_size == 0:
+            return batch.position, 0
+        size = min(int32(limit - batch.position), max_size)
+        if size < 0:
+            raise IllegalArgumentError(f"Invalid size: {size} in read")
+        return batch.position, min(size, self.log.size - batch.position)
+
+    def read_next_offset(self) -> int:
+        """The log end offset as the broker finds it: from the last index entry on."""
+        found = self.read(self.offset_index.last_offset, self.log.size)
+        if found is None:
+            return self.base_offset
+        try:
+            last = self.log.last_batch(*found)
+        except JavaError as error:
+            raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
+        return self.base_offset if last is None else int64(last.last_offset + 1)
+
+    @property
+    def has_overflow(self) -> bool:
+        """The last batch's offset does not fit."""
+        next_offset = self.read_next_offset()
+        return next_offset > self.base_offset and not self.can_hold(next_offset - 1)
+
+    def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
+        """Cut log and indexes at an offset; gives the bytes that were cut.
+
+        With `log_first` a crash leaves entries that point behind the log's end, which are found to be wrong, and not a
+        log without its entries, which is not.
+        """
+        found = self.translate(offset)
+        size = self.log.size if found is None else found.position
+        truncated = self.log.size - size
+        if log_first:
+            self._truncate_log(size)
+        offset_index, time_index = self.offset_index, self.time_index
+        offset_index.truncate_to(offset)
+        time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        offset_index.resize(offset_index.max_size)
+        time_index.resize(time_index.max_size)
+        self._truncate_log(size)
+        if self.log.size == 0:
+            self._created_ms = now_ms
+            self._first_timestamp = None
+        self._bytes_since_index_entry = 0
+        if self._max_timestamp().timestamp >= 0:
+            self._max = self._read_largest_timestamp()
+        return truncated
+
+    def _read_largest_timestamp(self) -> TimestampOffset:
+        last = self.time_index.last_entry
+        timestamp, offset = self.log.largest_timestamp_after(self.offset_index.lookup(last.offset).position)
+        return TimestampOffset(timestamp, offset) if timestamp > last.timestamp else last
+
+    def flush(self) -> None:
+        """Make everything durable, for which the indexes are opened."""
+        self._store.sync()
+        self.offset_index.sync()
+        self.time_index.sync()
+        self.transaction_index.sync()
+
+    def store(self) -> None:
+        """Bring the tree up to date with what open indexes hold."""
+        self.transaction_index.store()
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.store()
+
+    def close(self) -> None:
+        """Write the last time index entry and trim what is open."""
+        if self._max is not None:
+            with contextlib.suppress(JavaError):  # the broker swallows whatever happens here
+                self.time_index.maybe_append(*self._max, skip_full_check=True)
+        if self._offset_index is not None:
+            self._offset_index.trim()
+        if self._time_index is not None:
+            self._time_index.trim()
+        self.store()
+
+    def close_handlers(self) -> None:
+        """Close the files and write nothing."""
+        for file in (self._store, self._offset_index, self._time_index, self.transaction_index):
+            if file is not None:
+                file.close()
+
+    def become_inactive(self) -> None:
+        """What rolling does to the segment that is left."""
+        self.time_index.maybe_append(*self._max_timestamp(), skip_full_check=True)
+        self.trim()
+
+    def trim(self) -> None:
+        """Give back the room that log and indexes do not use."""
+        self.offset_index.trim()
+        self.time_index.trim()
+        self._store.trim()
+
+    def delete_files(self) -> None:
+        """Remove the segment's files."""
+        for kind in _ALL_KINDS:
+            self._disk.delete(self.path(kind))
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename the segment's files."""
+        self.store()
+        change_suffixes(self._disk, self._directory, self.base_offset, self._suffix, suffix)
+        self._suffix = suffix
+        self._store.renamed(self.path(FileKind.LOG))
+        for kind, index in ((FileKind.OFFSET_INDEX, self._offset_index), (FileKind.TIME_INDEX, self._time_index)):
+            if index is not None and self._disk.is_file(self.path(kind)):
+                index.renamed(self.path(kind))
+        self.transaction_index.renamed(self.path(FileKind.TRANSACTION_INDEX))
+
+    # -- appending ---------------------------------------------------------------------------------------------------
+
+    def reserve(self, size: int) -> None:
+        """Make room for a log of `size` bytes."""
+        self._store.reserve(size)
+
+    def should_roll(self, roll: RollParams) -> bool:
+        """Whether a new segment must begin before something is appended."""
+        size = self.log.size
+        return (
+            size > roll.max_segment_bytes - roll.size
+            or (size > 0 and self._waited(roll) > roll.max_segment_ms)
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or not 0 <= roll.last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        )
+
+    def _waited(self, roll: RollParams) -> int:
+        if self._first_timestamp is None:
+            first = next(self.log.batches(), None)
+            self._first_timestamp = None if first is None else first.header.max_timestamp
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            return roll.max_timestamp - self._first_timestamp
+        return roll.now_ms - self._created_ms
+
+    def append(self, batches: Sequence[RecordBatch]) -> None:
+        """Write batches behind the end, then their index entries, as long as there is room for those.
+
+        Where one append of several batches fills an index a broker throws, with the batches written.
+        """
+        position = self.log.size
+        self._store.append(b"".join(bytes(batch.data) for batch in batches))
+        for batch in batches:
+            self.index_batch(batch, position, while_there_is_room=True)
+            position += batch.size
+
+    def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
+        """Note a batch that stands at a position, and index it if it is due."""
+        largest = self._max_timestamp()
+        if batch.header.max_timestamp > largest.timestamp:
+            largest = self._max = TimestampOffset(batch.header.max_timestamp, batch.last_offset)
+        if self._bytes_since_index_entry > self._settings.index_interval_bytes:
+            offsets, times = self.offset_index, self.time_index
+            if not (while_there_is_room and (offsets.is_full or times.is_full)):
+                offsets.append(batch.last_offset, position)
+                times.maybe_append(*largest)
+                self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += batch.size
+
+    def index_appended(self, batches: Sequence[LogBatch], position: int) -> None:
+        """Note batches that were put into the file from a position on."""
+        self.log = LogFile(self._store.source())
+        for batch in batches:
+            self.index_batch(batch, position)
+            position += batch.size
+
+    def begin_rebuild(self) -> None:
+        """Empty the indexes; `index_batch` every batch, then `end_rebuild`."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.transaction_index.reset()
+        self._max = None
+        self._bytes_since_index_entry = 0
+
+    def end_rebuild(self) -> None:
+        """The last time entry; who opens a segment begins to count the interval anew."""
+        self.append_largest_timestamp()
+        self._bytes_since_index_entry = 0
+
+    def append_largest_timestamp(self) -> None:
+        """The last time entry, unless the index was written with room for more than it has now."""
+        if self.time_index.entries < self.time_index.max_entries:
+            self.time_index.maybe_append(*self._max_timestamp(), skip_full_check=True)
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest timestamp that is known, ms; -1 if none."""
+        return self._max_timestamp().timestamp
+
+
+def change_suffixes(disk: Disk, directory: str, base_offset: int, old: str, new: str) -> list[str]:
+    """Rename the files of a segment, the log first; gives the paths that they have now."""
+    renamed = []
+    for kind in _ALL_KINDS:
+        path = f"{directory}/{segment_file(base_offset, kind)}"
+        if disk.is_file(path + old):
+            disk.rename(path + old, path + new)
+            renamed.append(path + new)
+    return renamed

@@ -1,0 +1,171 @@
+"""Files of the virtual tree that are held open: an index's slots, and a file that grows at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog.log.storage.content import ContentSource, Literal, Zeros, join
+from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.table import HeaderTable
+    from kafkalog.log.storage.tree import Tree
+
+__all__ = ["VirtualFile", "VirtualLog", "VirtualSlots"]
+
+
+class VirtualSlots:
+    """As a broker maps an index (`AbstractIndex`): at full size, with what was there, or zeros, behind the entries.
+
+    An existing file is taken to be full of entries; only recovery resets it.  Old bytes stay under a reset until the
+    file is trimmed, so the file is modeled as what was written over what was there.
+    """
+
+    def __init__(self, tree: Tree, path: str, entry_size: int, max_size: int) -> None:
+        if path in tree.directories:
+            raise JavaIOError(f"{path} (Is a directory)")
+        self._tree = tree
+        self._path = path
+        self._entry_size = entry_size
+        self._written = bytearray()
+        self._dirty = False
+        if path not in tree.files:
+            if max_size < entry_size:
+                raise IllegalArgumentError(f"Invalid max index size: {max_size}")
+            self._length = max_size // entry_size * entry_size
+            tree.files[path] = join([Zeros(self._length)])
+            self.entries = 0
+        else:
+            self._length = tree.files[path].size
+            self.entries = self._length // entry_size
+        self._source = tree.source(path)
+
+    @property
+    def max_entries(self) -> int:
+        """Slots that the file has room for."""
+        return self._length // self._entry_size
+
+    def slot(self, number: int) -> bytes:
+        """The bytes of one slot, in use or not."""
+        start = number * self._entry_size
+        end = start + self._entry_size
+        if end > self._length:
+            raise IllegalArgumentError("an index entry lies behind the end of its file")
+        if end <= len(self._written):
+            return bytes(self._written[start:end])
+        return bytes(self._source.read(start, self._entry_size)).ljust(self._entry_size, b"\0")
+
+    def append(self, data: bytes) -> None:
+        """Add whole entries."""
+        position = self.entries * self._entry_size
+        if len(self._written) < position:  # entries that were kept, now under written ones
+            kept = bytes(self._source.read(len(self._written), position - len(self._written)))
+            self._written += kept.ljust(position - len(self._written), b"\0")
+        self._written[position:] = data
+        self.entries += len(data) // self._entry_size
+        self._dirty = True
+
+    def keep(self, entries: int) -> None:
+        """No entry behind the first `entries` is in use."""
+        self.entries = entries
+
+    def store(self) -> None:
+        """Bring the tree up to date: what was written, what was there, zeros."""
+        if not self._dirty:
+            return
+        self._dirty = False
+        written = bytes(self._written[: self._length])
+        rest = self._tree.files[self._path].slice(len(written), max(self._length, len(written)))
+        self._tree.files[self._path] = join([Literal(written), *rest.parts])
+        self._source = self._tree.source(self._path)
+
+    def resize(self, size: int) -> bool:
+        """Set the file's length; entries stay where they are."""
+        size = size // self._entry_size * self._entry_size
+        if size == self._length:
+            self.store()
+            return False
+        if self.entries * self._entry_size > size:
+            raise IllegalArgumentError(f"newPosition > limit: ({self.entries * self._entry_size} > {size})")
+        del self._written[size:]
+        self._length = size
+        self._tree.files[self._path] = self._tree.files[self._path].slice(0, size)
+        self._dirty = True
+        self.store()
+        return True
+
+    def trim(self) -> None:
+        """Cut the file behind its entries."""
+        self.resize(self.entries * self._entry_size)
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+        self.store()
+        self._path = path
+        self._source = self._tree.source(path)
+
+    def sync(self) -> None:
+        """Nothing is lost here."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class VirtualFile:
+    """A file that comes to be with what is appended first."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        if path in tree.directories:
+            raise JavaIOError(f"{path} (Is a directory)")
+        self._tree = tree
+        self._path = path
+        self.exists = path in tree.files
+
+    def source(self) -> ContentSource:
+        """A reader of the file as it is now."""
+        return self._tree.source(self._path)
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+        old = self._tree.files[self._path].parts if self.exists else ()
+        self._tree.files[self._path] = join([*old, Literal(data)])
+        self.exists = True
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        self._tree.files[self._path] = self._tree.files[self._path].slice(0, size)
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+        self._path = path
+
+    def sync(self) -> None:
+        """Nothing is lost here."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class VirtualLog(VirtualFile):
+    """A log file, made if there is none."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        super().__init__(tree, path)
+        if not self.exists:
+            tree.write(path, b"")
+            self.exists = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+        return self._tree.files[self._path].size
+
+    def headers(self) -> HeaderTable | None:
+        """The sound batches at its start, where a table of them is at hand."""
+        return self._tree.headers(self._path)
+
+    def reserve(self, size: int) -> None:
+        """Room is no matter."""
+
+    def trim(self) -> None:
+        """Nothing was reserved."""
