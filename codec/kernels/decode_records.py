@@ -58,33 +58,28 @@ def _skip_headers(cursor: int, end: int, count: int) -> int:
 
 @compiled(declared=_DECLARED)
 def _decode_headers(cursor: int, end: int, count: int, buffers: Any, filled: Any) -> int:
-    """Copy headers behind those that are there; the position behind them, or -1, and then nothing is filled."""
-    elements, nulls = filled[Filled.HEADERS], filled[Filled.HEADER_VALUE_NULLS]
-    key_bytes, value_bytes = filled[Filled.HEADER_KEY], filled[Filled.HEADER_VALUE]
+    """Copy headers behind those that are there; the position behind them, or -1, and then some may be filled."""
     for _ in range(count):
         size, cursor, fault = read_bytes(_STRING, cursor, end)
         if fault != 0:
             return -1
-        copy(buffers[ArrowBuffer.HEADER_KEY] + key_bytes, cursor, size)
+        copy(buffers[ArrowBuffer.HEADER_KEY] + filled[Filled.HEADER_KEY], cursor, size)
         cursor += size
-        key_bytes += size
+        filled[Filled.HEADER_KEY] += size
         size, cursor, fault = read_bytes(_BYTES, cursor, end)
         if fault != 0:
             return -1
         if size >= 0:
-            copy(buffers[ArrowBuffer.HEADER_VALUE] + value_bytes, cursor, size)
+            copy(buffers[ArrowBuffer.HEADER_VALUE] + filled[Filled.HEADER_VALUE], cursor, size)
             cursor += size
-            value_bytes += size
-            _store8(buffers[ArrowBuffer.HEADER_VALUE_VALID] + elements, 1)
+            filled[Filled.HEADER_VALUE] += size
+            _store8(buffers[ArrowBuffer.HEADER_VALUE_VALID] + filled[Filled.HEADERS], 1)
         else:
-            _store8(buffers[ArrowBuffer.HEADER_VALUE_VALID] + elements, 0)
-            nulls += 1
-        elements += 1
-        _store32(buffers[ArrowBuffer.HEADER_KEY_ENDS] + 4 * elements, key_bytes)
-        _store32(buffers[ArrowBuffer.HEADER_VALUE_ENDS] + 4 * elements, value_bytes)
-    if cursor == end:
-        filled[Filled.HEADERS], filled[Filled.HEADER_VALUE_NULLS] = elements, nulls
-        filled[Filled.HEADER_KEY], filled[Filled.HEADER_VALUE] = key_bytes, value_bytes
+            _store8(buffers[ArrowBuffer.HEADER_VALUE_VALID] + filled[Filled.HEADERS], 0)
+            filled[Filled.HEADER_VALUE_NULLS] += 1
+        filled[Filled.HEADERS] += 1
+        _store32(buffers[ArrowBuffer.HEADER_KEY_ENDS] + 4 * filled[Filled.HEADERS], filled[Filled.HEADER_KEY])
+        _store32(buffers[ArrowBuffer.HEADER_VALUE_ENDS] + 4 * filled[Filled.HEADERS], filled[Filled.HEADER_VALUE])
     return cursor
 
 
@@ -135,31 +130,42 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
         offset = base_offset + offset_delta
         wanted = low <= offset < high
 
-        key_size, key, fault = read_bytes(_BYTES, cursor, stop)
+        key_size, cursor, fault = read_bytes(_BYTES, cursor, stop)
         if fault != 0:
             break
-        value_size, value, fault = read_bytes(_BYTES, key + max(key_size, 0), stop)
+        key_end, value_end = key_bytes, value_bytes
+        if keys != 0 and wanted:
+            key_end = put(row, key_size, cursor, key_ends, key_valid, keys, key_bytes)
+        cursor += max(key_size, 0)
+
+        value_size, cursor, fault = read_bytes(_BYTES, cursor, stop)
         if fault != 0:
             break
-        count, cursor, fault = read_varint(value + max(value_size, 0), stop)
+        if values != 0 and wanted:
+            value_end = put(row, value_size, cursor, value_ends, value_valid, values, value_bytes)
+        cursor += max(value_size, 0)
+
+        count, cursor, fault = read_varint(cursor, stop)
         if fault != 0 or count < 0:
             break
         if count > 0:
             if count > (stop - cursor) // SMALLEST_HEADER or count > largest:
                 break
             if wanted and header_ends != 0:
+                headers_before, nulls_before = filled[Filled.HEADERS], filled[Filled.HEADER_VALUE_NULLS]
+                keys_before, values_before = filled[Filled.HEADER_KEY], filled[Filled.HEADER_VALUE]
                 cursor = _decode_headers(cursor, stop, count, buffers, filled)
+                if cursor != stop:
+                    filled[Filled.HEADERS], filled[Filled.HEADER_VALUE_NULLS] = headers_before, nulls_before
+                    filled[Filled.HEADER_KEY], filled[Filled.HEADER_VALUE] = keys_before, values_before
             else:
                 cursor = _skip_headers(cursor, stop, count)
         if cursor != stop:
             break
         if wanted:
-            if keys != 0:
-                key_bytes = put(row, key_size, key, key_ends, key_valid, keys, key_bytes)
-                key_nulls += key_size < 0
-            if values != 0:
-                value_bytes = put(row, value_size, value, value_ends, value_valid, values, value_bytes)
-                value_nulls += value_size < 0
+            key_bytes, value_bytes = key_end, value_end
+            key_nulls += key_size < 0
+            value_nulls += value_size < 0
             if header_ends != 0:
                 _store32(header_ends + 4 * row + 4, filled[Filled.HEADERS])
             if offsets != 0:
@@ -176,6 +182,7 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
         behind = stop
         done += 1
     filled[Filled.ROWS], filled[Filled.KEY], filled[Filled.VALUE] = row, key_bytes, value_bytes
+    # what is noted of columns that are not wanted is never asked for
     filled[Filled.KEY_NULLS] += key_nulls
     filled[Filled.VALUE_NULLS] += value_nulls
     filled[Filled.TIMESTAMP_NULLS] += timestamp_nulls
