@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from kafkalog.log.storage.content import ContentSource, Literal, Zeros, join
+from kafkalog.log.storage.content import Content, ContentSource, Literal, Zeros, join
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
 
 if TYPE_CHECKING:
@@ -146,26 +147,68 @@ class VirtualFile:
         """Nothing is open."""
 
 
-class VirtualLog(VirtualFile):
-    """A log file, made if there is none."""
+class VirtualLog:
+    """A log file, made if there is none; it is its own reader."""
 
     def __init__(self, tree: Tree, path: str) -> None:
-        super().__init__(tree, path)
-        if not self.exists:
+        if path in tree.directories:
+            raise JavaIOError(f"{path} (Is a directory)")
+        self._tree = tree
+        self._path = path
+        if path not in tree.files:
             tree.write(path, b"")
-            self.exists = True
+        self._content = tree.source(path)
 
     @property
     def size(self) -> int:
         """Bytes of its content."""
-        return self._tree.files[self._path].size
+        return self._content.size
+
+    def read(self, position: int, length: int) -> bytes | memoryview:
+        """Bytes from `position`; fewer only where the file ends."""
+        return self._content.read(position, length)
+
+    def next_data(self, position: int, end: int) -> int:
+        """The first position from `position` on that is in no hole."""
+        return self._content.next_data(position, end)
+
+    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
+        """As `read`, where the bytes are those of one file that lends them."""
+        return self._content.lent(position, length)
+
+    def source(self) -> VirtualLog:
+        """A reader of the file, brought up to date."""
+        self._content = self._tree.source(self._path)
+        return self
 
     def headers(self) -> HeaderTable | None:
         """The sound batches at its start, where a table of them is at hand."""
         return self._tree.headers(self._path)
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+        self._put(join([*self._tree.files[self._path].parts, Literal(data)]))
+
+    def truncate(self, size: int) -> None:
+        """Cut the content."""
+        self._put(self._tree.files[self._path].slice(0, size))
+
+    def _put(self, content: Content) -> None:
+        self._tree.files[self._path] = content
+        self._content = self._tree.source(self._path)
+
+    def renamed(self, path: str) -> None:
+        """The file stands under another name now."""
+        self._path = path
 
     def reserve(self, size: int) -> None:
         """Room is no matter."""
 
     def trim(self) -> None:
         """Nothing was reserved."""
+
+    def sync(self) -> None:
+        """Nothing is lost here."""
+
+    def close(self) -> None:
+        """Nothing is open."""

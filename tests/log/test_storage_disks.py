@@ -1,0 +1,175 @@
+"""The storage classes leave the same bytes on both disks: the virtual tree and the directory."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batches import batch, record
+from kafkalog.codec.encode import build_end_transaction_marker
+from kafkalog.codec.model import TRANSACTIONAL_FLAG, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
+from kafkalog.log import LogConfig
+from kafkalog.log.incoming import marker_in, parse_batch
+from kafkalog.log.storage.directory import DirectoryDisk
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.producer_appends import ProducerAppends
+from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.segment import LogSegment, change_suffixes
+from kafkalog.log.storage.tree import Tree
+
+NOW_MS = 1_700_000_000_000
+CONFIG = LogConfig(index_interval_bytes=150, segment_index_bytes=4096)
+STEPS = ["append", "append", "append", "truncate", "reopen", "recover", "snapshot", "start"]
+
+
+class Broker:
+    """One segment with its epochs and producers, on one disk."""
+
+    def __init__(self, disk: Disk, directory: str, *, at_once: bool) -> None:
+        self.disk, self.directory = disk, directory
+        self.epochs = LeaderEpochFileCache(LeaderEpochCheckpointFile(disk, directory), at_once=at_once)
+        self.end = 0
+        self.open()
+
+    def open(self) -> None:
+        self.producers = ProducerStateManager(self.disk, self.directory, NOW_MS, 10**9)
+        self.segment = LogSegment(self.disk, self.directory, 0, CONFIG, indexes_first=True)
+        self.segment.resize_indexes()
+
+    def append(self, batches: list[RecordBatch]) -> None:
+        self.segment.append(batches)
+        for each in batches:
+            header = each.header
+            assert isinstance(header, BatchHeader)
+            if header.partition_leader_epoch >= 0:
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if header.has_producer_id:
+                appends = ProducerAppends(self.producers)
+                appends.add(header, lambda each=each: marker_in(each))  # type: ignore[misc]
+                appends.take_over(self.segment.transaction_index)
+        self.end = batches[-1].header.next_offset
+        self.producers.set_map_end(self.end)
+
+    def truncate(self, offset: int) -> None:
+        self.segment.truncate_to(offset, NOW_MS, log_first=isinstance(self.disk, DirectoryDisk))
+        self.end = self.segment.read_next_offset()
+        self.epochs.truncate_from_end(self.end)
+        self.producers.delete_snapshots_above(self.end)
+        self.replay()
+
+    def reopen(self) -> None:
+        self.close()
+        self.open()
+        self.replay()
+
+    def replay(self) -> None:
+        """Producers as `recover` rebuilds them, and the indexes with them."""
+        self.producers = ProducerStateManager(self.disk, self.directory, NOW_MS, 10**9)
+        assert self.segment.recover(self.producers, self.epochs) == 0
+        self.segment.resize_indexes()
+
+    def snapshot(self) -> None:
+        self.producers.take_snapshot()
+
+    def close(self) -> None:
+        self.epochs.flush()
+        self.segment.close()
+        self.segment.close_handlers()
+
+    def retire(self) -> list[str]:
+        self.close()
+        return change_suffixes(self.disk, self.directory, 0, "", ".deleted")
+
+
+def some(rng: random.Random, offset: int, epoch: int) -> list[RecordBatch]:
+    """One to three batches behind an offset, of all kinds, with gaps between their offsets."""
+    made = []
+    for _ in range(rng.randint(1, 3)):
+        offset += rng.choice([0, 0, 1, 7])
+        producer = rng.randint(1, 3)
+        if rng.random() < 0.3:
+            data = build_end_transaction_marker(
+                EndTransactionMarker(rng.choice([ControlType.COMMIT, ControlType.ABORT]), 0), base_offset=offset,
+                timestamp=rng.randint(0, 1000), producer_id=producer, producer_epoch=0, partition_leader_epoch=epoch,
+            )  # fmt: skip
+        else:
+            fields = {"producer_id": producer, "producer_epoch": 0, "attributes": TRANSACTIONAL_FLAG}
+            stamp = rng.randint(0, 1000)
+            data = batch(
+                record(0, b"k", rng.randbytes(rng.randint(0, 200))), 1, base_offset=offset, leader_epoch=epoch,
+                max_timestamp=stamp, base_timestamp=stamp, base_sequence=rng.randint(0, 9),
+                **(fields if rng.random() < 0.6 else {}),
+            )  # fmt: skip
+        made.append(parse_batch(data))
+        offset = made[-1].header.next_offset
+    return made
+
+
+def run(steps: list[str], seed: int, broker: Broker) -> tuple[int, list[tuple[int, int, bytes, int]]]:
+    """Take the steps; gives the end, and what the segment said of itself after each."""
+    rng, epoch, said = random.Random(seed), 0, []
+    for step in steps:
+        if step == "append":
+            epoch += rng.randint(0, 1)
+            broker.append(some(rng, broker.end, epoch))
+        elif step == "truncate":
+            broker.truncate(rng.randint(0, broker.end))
+        elif step == "recover":
+            broker.replay()
+        elif step == "start":
+            broker.epochs.truncate_from_start(rng.randint(0, broker.end))
+        else:
+            getattr(broker, step)()
+        segment = broker.segment
+        said.append((segment.log.size, segment.largest_timestamp, segment.offset_index.content(), broker.end))
+    return broker.end, said
+
+
+def on_both(steps: list[str], seed: int, directory: Path) -> tuple[Broker, Broker, Tree]:
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in directory.iterdir():
+        old.unlink()
+    tree = Tree({}, {"t-0"}, lambda path: pytest.fail(f"{path} is no original"))
+    virtual, real = Broker(tree, "t-0", at_once=False), Broker(DirectoryDisk(), str(directory), at_once=True)
+    assert run(steps, seed, virtual) == run(steps, seed, real)
+    return virtual, real, tree
+
+
+def content(tree: Tree) -> dict[str, bytes]:
+    return {name: tree.read(f"t-0/{name}") for name in tree.all_names("t-0")}
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(STEPS), max_size=14), st.integers(0, 2**32))
+def test_the_same_steps_leave_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
+) -> None:
+    directory = tmp_path_factory.getbasetemp() / "disks" / "t-0"
+    virtual, real, tree = on_both(steps, seed, directory)
+    virtual.close()
+    real.close()
+    assert files(directory) == content(tree)
+
+
+def test_a_long_history_has_indexes_aborted_transactions_epochs_and_snapshots(tmp_path: Path) -> None:
+    """What the comparison would be worth nothing without."""
+    directory = tmp_path / "t-0"
+    steps = [*["append"] * 40, "snapshot", "truncate", *["append"] * 20, "reopen", "append", "snapshot"]
+    virtual, real, tree = on_both(steps, 5, directory)
+    assert [Path(path).name for path in virtual.retire()] == [Path(path).name for path in real.retire()]
+    found = files(directory)
+    assert found == content(tree)
+    kinds = {name.split(".")[1] for name in found if found[name] and name.endswith(".deleted")}
+    assert kinds == {"log", "index", "timeindex", "txnindex"}
+    assert found[LEADER_EPOCH_CHECKPOINT].count(b"\n") > 5
+    assert any(name.endswith(".snapshot") for name in found)
