@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, MutableMapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Zeros, join
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderTable
-    from kafkalog.log.storage.tree import Tree
 
 __all__ = ["VirtualFile", "VirtualLog", "VirtualSlots"]
+
+
+class VirtualDirectory(Protocol):
+    """What these need of the virtual tree."""
+
+    @property
+    def files(self) -> MutableMapping[str, Content]:
+        """Path -> content."""
+
+    @property
+    def directories(self) -> Container[str]:
+        """Paths of directories."""
+
+    def source(self, path: str) -> ContentSource:
+        """A file's bytes."""
+
+    def headers(self, path: str) -> HeaderTable | None:
+        """Headers that were read before."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put a file in place."""
 
 
 class VirtualSlots:
@@ -22,7 +43,7 @@ class VirtualSlots:
     file is trimmed, so the file is modeled as what was written over what was there.
     """
 
-    def __init__(self, tree: Tree, path: str, entry_size: int, max_size: int) -> None:
+    def __init__(self, tree: VirtualDirectory, path: str, entry_size: int, max_size: int) -> None:
         if path in tree.directories:
             raise JavaIOError(f"{path} (Is a directory)")
         self._tree = tree
@@ -115,7 +136,7 @@ class VirtualSlots:
 class VirtualFile:
     """A file that comes to be with what is appended first."""
 
-    def __init__(self, tree: Tree, path: str) -> None:
+    def __init__(self, tree: VirtualDirectory, path: str) -> None:
         if path in tree.directories:
             raise JavaIOError(f"{path} (Is a directory)")
         self._tree = tree
@@ -150,7 +171,7 @@ class VirtualFile:
 class VirtualLog:
     """A log file, made if there is none; it is its own reader."""
 
-    def __init__(self, tree: Tree, path: str) -> None:
+    def __init__(self, tree: VirtualDirectory, path: str) -> None:
         if path in tree.directories:
             raise JavaIOError(f"{path} (Is a directory)")
         self._tree = tree
