@@ -301,8 +301,8 @@ class Log:
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
         with self._guard:
-            unstable = self._producers.first_unstable_offset()
-            return self._end if unstable is None else max(unstable, self._log_start)
+            undecided = self._producers.first_undecided_offset()
+            return self._end if undecided is None else max(undecided, self._log_start)
 
     @property
     def leader_epoch(self) -> int:
