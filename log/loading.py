@@ -251,9 +251,11 @@ def load(
             segment.flush()
             segment.close_handlers()
         return Loaded(sealed, active, end, log_start)
-    except BaseException:
+    except BaseException as error:
         for segment in writers.values():
             segment.close_handlers()
+        if isinstance(error, JavaError):
+            raise FormatError(f"{error}{_ADVICE}", source=partition.path) from error
         raise
 
 

@@ -39,7 +39,6 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
     DirectoryState,
-    FileKind,
     PartitionName,
     parse_partition_directory,
 )
@@ -302,8 +301,8 @@ class Log:
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
         with self._guard:
-            unstable = self._producers.first_unstable_offset()
-            return self._end if unstable is None else max(unstable, self._log_start)
+            undecided = self._producers.first_undecided_offset()
+            return self._end if undecided is None else max(undecided, self._log_start)
 
     @property
     def leader_epoch(self) -> int:
@@ -452,6 +451,7 @@ class Log:
             return self._write(batches, size, appends)
         except BaseException as error:  # an interruption too leaves open how far it came
             self.fail(error)
+            self.translate(error)
             raise
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
@@ -619,11 +619,8 @@ class Log:
 
     def _truncate_active(self, offset: int) -> int:
         """Cut the last segment; gives the offset behind the last batch that is left."""
-        try:
-            self._active.truncate_to(offset, self._clock(), log_first=True)
-            return self._active.read_next_offset()
-        except JavaError as error:
-            raise FormatError(str(error), source=self._active.path(FileKind.LOG)) from error
+        self._active.truncate_to(offset, self._clock(), log_first=True)
+        return self._active.read_next_offset()
 
     def _rebuild_producers(self) -> None:
         self._producers = self._new_producers()
@@ -719,6 +716,11 @@ class Log:
         """Take nothing more: what stands on the disk is no longer known."""
         self._failure = self._failure or error
 
+    def translate(self, error: BaseException) -> None:
+        """What a broker would have thrown is a `FormatError` here."""
+        if isinstance(error, JavaError):
+            raise FormatError(str(error), source=self.path) from error
+
     def close(self) -> None:
         """Flush, write what makes the next start fast, and give up the lock; a second time does nothing.
 
@@ -735,8 +737,9 @@ class Log:
             try:
                 if self._failure is None:
                     self._close_files()
-            except BaseException:
+            except BaseException as error:
                 self._held.failed = True
+                self.translate(error)
                 raise
             finally:
                 self._active.close_handlers()
@@ -782,3 +785,4 @@ class _Failing:
     ) -> None:
         if error is not None and not isinstance(error, UsageError):
             self._log.fail(error)
+            self._log.translate(error)

@@ -30,7 +30,7 @@ from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.storage.settings import StorageSettings
 from kafkalog.log.storage.tree import Tree
 
-__all__ = ["LoadRequest", "LoadedLog", "PartitionLoader"]
+__all__ = ["LoadRequest", "LoadedLog", "LogLoader"]
 
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TRANSACTION_INDEX.value)
 _MAX_OFFSET = 2**63 - 1
@@ -130,7 +130,7 @@ class _Segments:
         return [self._segments[base] for base in self.bases]
 
 
-class PartitionLoader:
+class LogLoader:
     """Opens the segments of one partition directory, recovers what needs it, rebuilds epochs and producer state."""
 
     def __init__(self, tree: Tree, request: LoadRequest) -> None:

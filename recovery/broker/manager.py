@@ -38,7 +38,7 @@ from kafkalog.log.storage.java import (
     parse_int,
     split_on,
 )
-from kafkalog.log.storage.loader import LoadedLog, LoadRequest, PartitionLoader
+from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.settings import LogSettings
 
@@ -170,7 +170,7 @@ class _Directory:
         self.offline: JavaError | None = None
         self.clean = tree.exists(CLEAN_SHUTDOWN_FILE)
         self.live: dict[tuple[str, int, bool], str] = {}
-        self.loaded: list[tuple[str, PartitionLoader, LoadedLog]] = []
+        self.loaded: list[tuple[str, LogLoader, LoadedLog]] = []
         self.results: list[PartitionResult] = []
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
@@ -205,7 +205,7 @@ class _Directory:
             log_start_offset=starts.get(key, 0),
             offline=lambda: self.offline is not None,
         )
-        loader = PartitionLoader(self.tree, request)
+        loader = LogLoader(self.tree, request)
         loaded = loader.load()
         topic_id = read_topic_id(self.tree, directory)
         stray: str | None = None

@@ -15,6 +15,7 @@ import kafkalog
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log import fs
 from kafkalog.log.incoming import Appendable
+from kafkalog.log.storage.java import IllegalArgumentError
 from kafkalog.log.storage.segment import LogSegment
 from scripted import Clock
 from trees import contents
@@ -189,6 +190,39 @@ def test_after_a_failed_flush_nothing_more_is_written(path: Path, monkeypatch: p
     assert not (path.parent / ".lock").exists()
     with kafkalog.Log.open(path) as again:
         assert values(again.partition()) == [b"a"]
+
+
+def test_a_snapshot_with_a_name_that_stops_a_broker_is_refused(path: Path) -> None:
+    with kafkalog.Log.open(path, SMALL) as log:
+        log.append([b"a"])
+    (path / "x.snapshot").touch()
+    before = sorted(found.name for found in path.iterdir())
+    with pytest.raises(kafkalog.UsageError, match="a snapshot that a broker stumbles over"):
+        kafkalog.Log.open(path, SMALL)
+    assert sorted(found.name for found in path.iterdir()) == before
+
+
+def test_leader_epochs_that_a_broker_refuses_are_refused(path: Path) -> None:
+    with kafkalog.Log.open(path, SMALL) as log:
+        log.append([b"a"])
+    (path / "leader-epoch-checkpoint").write_text("0\n1\n-1 0\n")
+    with pytest.raises(kafkalog.FormatError, match="epoch"):
+        kafkalog.Log.open(path, SMALL)
+
+
+def test_what_a_broker_would_throw_while_writing_ends_the_writing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kafkalog.Log.open(path, SMALL) as log:
+        log.append([b"a"])
+
+        def full(*_: object, **__: object) -> None:
+            raise IllegalArgumentError("Attempt to append to a full index")
+
+        monkeypatch.setattr(LogSegment, "index_batch", full)
+        with pytest.raises(kafkalog.FormatError, match="full index"):
+            log.append([b"b"])
+        monkeypatch.undo()
+        with pytest.raises(kafkalog.StorageError, match="earlier write failed"):
+            log.append([b"c"])
 
 
 def test_an_interruption_ends_the_writing_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
