@@ -451,7 +451,7 @@ class Log:
             return self._write(batches, size, appends)
         except BaseException as error:  # an interruption too leaves open how far it came
             self.fail(error)
-            self.translate(error)
+            _translate(error, self.path)
             raise
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
@@ -716,11 +716,6 @@ class Log:
         """Take nothing more: what stands on the disk is no longer known."""
         self._failure = self._failure or error
 
-    def translate(self, error: BaseException) -> None:
-        """What a broker would have thrown is a `FormatError` here."""
-        if isinstance(error, JavaError):
-            raise FormatError(str(error), source=self.path) from error
-
     def close(self) -> None:
         """Flush, write what makes the next start fast, and give up the lock; a second time does nothing.
 
@@ -739,7 +734,7 @@ class Log:
                     self._close_files()
             except BaseException as error:
                 self._held.failed = True
-                self.translate(error)
+                _translate(error, self.path)
                 raise
             finally:
                 self._active.close_handlers()
@@ -785,4 +780,10 @@ class _Failing:
     ) -> None:
         if error is not None and not isinstance(error, UsageError):
             self._log.fail(error)
-            self._log.translate(error)
+            _translate(error, self._log.path)
+
+
+def _translate(error: BaseException, path: str) -> None:
+    """What a broker would have thrown is a `FormatError` here."""
+    if isinstance(error, JavaError):
+        raise FormatError(str(error), source=path) from error
