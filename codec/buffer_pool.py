@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kafkalog.codec.compression.native import trim
 from kafkalog.codec.limits import KIB, MIB
-from kafkalog.codec.memory import own_pages
+from kafkalog.codec.memory import own_pages, trim
 
 __all__ = ["FREE_BYTES", "Block", "give_back_free_memory"]
 

@@ -6,11 +6,14 @@ up to 32 MiB from such stores, and eight threads hold tens of megabytes that are
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+from functools import lru_cache
+from typing import Any
 
 from kafkalog.codec.limits import KIB
 
-__all__ = ["LARGE_BYTES", "GrowingMemory", "own_pages"]
+__all__ = ["LARGE_BYTES", "GrowingMemory", "own_pages", "trim"]
 
 LARGE_BYTES = 256 * KIB
 """From here on memory is worth pages of its own: asking the system for them takes microseconds."""
@@ -56,3 +59,15 @@ class GrowingMemory:
     def view(self) -> memoryview:
         """All of them where they are; nothing can be appended afterwards."""
         return memoryview(self._pages)[: self.size].toreadonly()
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Any:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def trim() -> None:
+    """Let the system have what the C library keeps for next allocations.  Only glibc's does anything here."""
+    malloc_trim = _malloc_trim()
+    if malloc_trim is not None:
+        malloc_trim(0)

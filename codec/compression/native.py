@@ -10,9 +10,8 @@ import ctypes
 import threading
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
 
-__all__ = ["NativeZstd", "lz4_decompress", "trim", "zstd"]
+__all__ = ["NativeZstd", "lz4_decompress", "zstd"]
 
 
 def _address(module: str, name: str) -> int:
@@ -62,15 +61,3 @@ def zstd() -> NativeZstd | None:
     if made is None and all(_zstd_addresses()):
         made = _of_thread.zstd = NativeZstd(*_zstd_addresses())
     return made if made is not None and made.context else None
-
-
-@lru_cache(maxsize=1)
-def _malloc_trim() -> Any:
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
-
-
-def trim() -> None:
-    """Let the system have what the C library keeps for next allocations.  Only glibc's does anything here."""
-    malloc_trim = _malloc_trim()
-    if malloc_trim is not None:
-        malloc_trim(0)

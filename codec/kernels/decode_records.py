@@ -11,7 +11,7 @@ from typing import Any
 import numba
 
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.kernels.jit import compiled, copy, prefetch, store
+from kafkalog.codec.kernels.jit import compiled, copy, load, prefetch, store
 from kafkalog.codec.kernels.leaves import put, read_bytes, read_number, read_varint
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled, HeaderColumn
 from kafkalog.codec.limits import KIB
@@ -23,6 +23,7 @@ __all__ = ["decode_batches", "decode_records"]
 _VARLONG, _BYTES, _STRING = int(OpKind.VARLONG), int(OpKind.BYTES), int(OpKind.STRING)
 _LARGEST_MS = (2**63 - 1) // MICROSECONDS
 _MAX_SEQUENCE = numba.int32(MAX_SEQUENCE)
+_load8, _load32 = load[8], load[32]
 _store8, _store32, _store64 = store[8], store[32], store[64]
 _LINE, _AHEAD = 64, 16 * KIB
 """Bytes of a line of the cache, and how far ahead lines are asked for: the next batch is checked first."""
@@ -81,6 +82,18 @@ def _decode_headers(cursor: int, end: int, count: int, buffers: Any, filled: Any
         _store32(buffers[ArrowBuffer.HEADER_KEY_ENDS] + 4 * filled[Filled.HEADERS], filled[Filled.HEADER_KEY])
         _store32(buffers[ArrowBuffer.HEADER_VALUE_ENDS] + 4 * filled[Filled.HEADERS], filled[Filled.HEADER_VALUE])
     return cursor
+
+
+@compiled(declared=_DECLARED)
+def _forget_headers(row: int, buffers: Any, filled: Any) -> None:
+    """As if there were none from a row on: what the buffers say of the rows before."""
+    headers = numba.int64(_load32(buffers[ArrowBuffer.HEADER_ENDS] + 4 * row))
+    for header in range(headers, filled[Filled.HEADERS]):
+        if _load8(buffers[ArrowBuffer.HEADER_VALUE_VALID] + header) == numba.uint64(0):
+            filled[Filled.HEADER_VALUE_NULLS] -= 1
+    filled[Filled.HEADERS] = headers
+    filled[Filled.HEADER_KEY] = numba.int64(_load32(buffers[ArrowBuffer.HEADER_KEY_ENDS] + 4 * headers))
+    filled[Filled.HEADER_VALUE] = numba.int64(_load32(buffers[ArrowBuffer.HEADER_VALUE_ENDS] + 4 * headers))
 
 
 @compiled(
@@ -152,12 +165,9 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
             if count > (stop - cursor) // SMALLEST_HEADER or count > largest:
                 break
             if wanted and header_ends != 0:
-                headers_before, nulls_before = filled[Filled.HEADERS], filled[Filled.HEADER_VALUE_NULLS]
-                keys_before, values_before = filled[Filled.HEADER_KEY], filled[Filled.HEADER_VALUE]
                 cursor = _decode_headers(cursor, stop, count, buffers, filled)
                 if cursor != stop:
-                    filled[Filled.HEADERS], filled[Filled.HEADER_VALUE_NULLS] = headers_before, nulls_before
-                    filled[Filled.HEADER_KEY], filled[Filled.HEADER_VALUE] = keys_before, values_before
+                    _forget_headers(row, buffers, filled)
             else:
                 cursor = _skip_headers(cursor, stop, count)
         if cursor != stop:
