@@ -129,8 +129,9 @@ class ProducerStateEntry:
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The remembered batch that a data batch repeats."""
         if header.producer_epoch == self.producer_epoch:
+            last = header.last_sequence
             for batch in self.batches:
-                if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, header.last_sequence):
+                if batch.last_sequence == last and batch.first_sequence == header.base_sequence:
                     return batch
         return None
 

@@ -303,7 +303,7 @@ class LogSegment:
 
     def should_roll(self, roll: RollParams) -> bool:
         """Whether a new segment must begin before something is appended."""
-        size = self.log.size
+        size = self._store.size
         return (
             size > roll.max_segment_bytes - roll.size
             or (size > 0 and self._waited(roll) > roll.max_segment_ms)
@@ -325,7 +325,7 @@ class LogSegment:
 
         Where one append of several batches fills an index a broker throws, with the batches written.
         """
-        position = self.log.size
+        position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
         for batch in batches:
             self.index_batch(batch, position, while_there_is_room=True)
@@ -333,7 +333,7 @@ class LogSegment:
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
         """Note a batch that stands at a position, and index it if it is due."""
-        largest = self._max_timestamp()
+        largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
             largest = self._max = TimestampOffset(batch.header.max_timestamp, batch.last_offset)
         if self._bytes_since_index_entry > self._settings.index_interval_bytes:
