@@ -146,15 +146,15 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     what is left then is what a broker leaves that trusted it and stopped in order.
     """
     old_name = {new: old for old, new in after.renamed_directories}
-    directories = {old_name.get(path, path) for path in after.directories}
-    removed = [path for path in sorted(before.directories) if path not in directories and path not in ignore]
-    gone = frozenset(removed)
-    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in gone]
 
     def as_before(path: str) -> str:
         directory, separator, name = path.partition("/")
         return old_name.get(directory, directory) + separator + name
 
+    directories = {as_before(path) for path in after.directories}
+    removed = [path for path in sorted(before.directories) if path not in directories and path not in ignore]
+    gone = frozenset(removed)
+    removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in gone]
     contents = {as_before(path): content for path, content in after.files.items()}
     found = _Difference(before, contents)
     for path in removed:

@@ -142,3 +142,16 @@ def test_a_directory_where_a_broker_writes_does_not_stay(logs: Path, name: str) 
     kafkalog.recover(logs, mode="safe")
     assert not (logs / name).is_dir()
     assert not kafkalog.plan(logs, mode="safe").changes
+
+
+@pytest.mark.parametrize("name", ["partition.metadata.cleaned", "x"])
+def test_directories_inside_a_partition_that_becomes_stray_go_with_it(logs: Path, name: str) -> None:
+    """Also empty ones, which are in no list of files; and `undo` has them back."""
+    (logs / "t-0" / "partition.metadata").unlink()
+    (logs / "t-0" / name / "deep").mkdir(parents=True)
+    before = stamps(logs)
+    kafkalog.recover(logs, mode="kafka")
+    (stray,) = logs.glob("t-0.*-stray")
+    assert (stray / name / "deep").is_dir()
+    kafkalog.undo(logs)
+    assert stamps(logs) == before
