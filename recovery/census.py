@@ -8,9 +8,10 @@ log start offset, no offset twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CONTROL_FLAG, BatchHeader, RecordBatch
@@ -27,13 +28,29 @@ from kafkalog.recovery.soundness import log_segments, offset_problem
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
-__all__ = ["Census", "Damage", "Span", "census", "count_of", "live_segments", "sound_batches"]
+__all__ = [
+    "Census",
+    "Damage",
+    "Identity",
+    "Span",
+    "census",
+    "count_of",
+    "identity",
+    "live_segments",
+    "sound_batches",
+    "times_of",
+]
 
 _NO_END = 2**63 - 1
 _SWAP = ".swap"
 _CODEC = 7
 _V2 = 2
 _LAST_CODEC = 4
+_MOST_REPEATS = 100_000
+"""Batches whose offsets were there before that are told from copies; of more it is not asked."""
+
+Identity: TypeAlias = tuple[int, int, int, int]
+"""First and last offset, checksum, size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,8 @@ class Damage:
     """None: not known"""
     records: int | None = None
     """that are gone; where `last_offset` is not known, at least so many; None: not known"""
+    markers: int = 0
+    """damaged batches that ended a transaction, by their headers"""
     is_exact: bool = False
     """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
     is_readable: bool = False
@@ -74,8 +93,8 @@ class Census:
     records: int = 0
     hidden: int = 0
     """of those, records behind ones with higher offsets: who reads in order passes over them"""
-    overlaps: int = 0
-    """batches whose offsets were there before in part: one of the two has wrong offsets"""
+    epoch_falls: int = 0
+    """batches whose leader epoch is lower than one before: one of the two is wrong"""
     offsets: OffsetRanges = field(default_factory=OffsetRanges)
     spans: list[Span] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
@@ -119,6 +138,7 @@ def census(tree: Tree, directories: Sequence[str], log_start: int) -> Census:
     """Count what can be read of one topic-partition, in one directory or, where two claim it, in all of them."""
     walk = _Walk(tree, log_start)
     for directory in directories:
+        walk.directory()
         segments = live_segments(tree, directory)
         for number, (base, path) in enumerate(segments):
             walk.segment(base, path, segments[number + 1][0] if number + 1 < len(segments) else None)
@@ -130,6 +150,23 @@ def sound_batches(tree: Tree, span: Span) -> Iterator[tuple[RecordBatch, int, in
     """The batches of a span that was proven before, with first and last offset."""
     for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False):
         yield batch, *_offsets(batch)
+
+
+def identity(batch: RecordBatch, first: int) -> Identity:
+    """What two copies of a batch have in common, and two batches with the same offsets not."""
+    return first, batch.header.last_offset, batch.header.crc, batch.size
+
+
+def times_of(tree: Tree, spans: Iterable[Span], keys: Collection[Identity]) -> Counter[Identity]:
+    """How often batches of these identities stand in the spans."""
+    found: Counter[Identity] = Counter()
+    if keys:
+        for span in spans:
+            for batch, first, _last in sound_batches(tree, span):
+                key = identity(batch, first)
+                if key in keys:
+                    found[key] += 1
+    return found
 
 
 def _offsets(batch: RecordBatch) -> tuple[int, int]:
@@ -169,13 +206,22 @@ class _Walk:
         """behind the offsets so far, those that do not fit between their neighbors left aside"""
         self._reached = log_start
         """behind the highest offset so far, where a consumer who reads in order would ask next"""
+        self._epoch_before = -1
+        """of the batch before"""
         self._pending: list[int] = []
         """numbers of damages that are misplaced batches, since the last batch that is not"""
+        self._repeats: dict[Identity, tuple[int, int, int]] = {}
+        """batches whose offsets were there before: how often, records, those of them that are passed over"""
         self._missing = MissingOffsets()
         self._path = ""
         self._start = 0
         """of the span that is being walked"""
         self.result = Census()
+
+    def directory(self) -> None:
+        """Another directory that claims the partition."""
+        self._reached = self._log_start
+        self._epoch_before = -1
 
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
@@ -236,7 +282,10 @@ class _Walk:
             self.result.offsets.add(int(first[begin]), int(last[number]))
             begin = number + 1
         self.result.offsets.add(int(first[begin]), int(last[-1]))
-        self.result.epoch = max(self.result.epoch, int(run["partition_leader_epoch"].max()))
+        epochs = run["partition_leader_epoch"]
+        self.result.epoch_falls += int((epochs[1:] < epochs[:-1]).sum()) + int(int(epochs[0]) < self._epoch_before)
+        self._epoch_before = int(epochs[-1])
+        self.result.epoch = max(self.result.epoch, int(epochs.max()))
         self._next_offset = int(last[-1]) + 1
         self._reached = max(self._reached, self._next_offset)
 
@@ -249,17 +298,36 @@ class _Walk:
         result = self.result
         self._settle(first)
         self._missing.batches(first, last)
-        if last >= self._log_start and not result.offsets.covers(first, last):
-            count = count_of(batch, first, last, self._log_start, result.offsets)
-            result.records += count
-            if first < self._reached:
-                result.overlaps += result.offsets.touches(first, last)
-                result.hidden += count - count_of(batch, first, last, self._reached, result.offsets)
+        if last >= self._log_start:
+            count = count_of(batch, first, last, self._log_start)
+            hidden = count - count_of(batch, first, last, self._reached) if first < self._reached else 0
+            if result.offsets.touches(first, last):
+                self._repeat(identity(batch, first), count, hidden)
+            else:
+                result.records += count
+                result.hidden += hidden
         result.offsets.add(first, last)
         self._reached = max(self._reached, last + 1)
+        if isinstance(batch.header, BatchHeader):
+            result.epoch_falls += batch.header.partition_leader_epoch < self._epoch_before
+            self._epoch_before = batch.header.partition_leader_epoch
         result.epoch = max(result.epoch, batch.header.partition_leader_epoch)
         if next_base is None or last < next_base:  # else an offset that was damaged: what follows is lower
             self._next_offset = max(self._next_offset, last + 1)
+
+    def _repeat(self, key: Identity, count: int, hidden: int) -> None:
+        """Offsets that were there before; whether it is a copy is found out at the end."""
+        times = self._repeats[key][0] if key in self._repeats else 0
+        if times or len(self._repeats) < _MOST_REPEATS:
+            self._repeats[key] = times + 1, count, hidden
+
+    def _count_repeats(self) -> None:
+        """A batch that stands elsewhere too, with all its bytes, is a second copy; others hold records of their own."""
+        times = times_of(self._tree, self.result.spans, self._repeats)
+        for key, (repeated, count, hidden) in self._repeats.items():
+            if times[key] == repeated:  # none of them is the first with its offsets
+                self.result.records += count
+                self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
         """Its checksum is right, but what lies outside of it is not: no consumer reads it."""
@@ -302,6 +370,7 @@ class _Walk:
     def end(self) -> None:
         """The last segment was walked."""
         self._pending.clear()
+        self._count_repeats()
         self.result.missing = self._missing.found
 
     def _damage(
@@ -323,7 +392,7 @@ class _Walk:
             behind = _offsets(next(iter(Scanner(source, position=resumed))))[0]
         is_tail = resumed is None and next_base is None and stop in TAILS
         last: int | None
-        last, records, is_exact = _headers_between(source, position, end, first, behind)
+        last, records, markers, is_exact = _headers_between(source, position, end, first, behind)
         if resumed is None and next_base is None and not is_exact:
             last = None  # how far the damage reached, nothing tells
         if is_tail:
@@ -341,29 +410,34 @@ class _Walk:
             first_offset=first,
             last_offset=last,
             records=records,
+            markers=markers,
             is_exact=is_exact,
         )
 
 
-def _headers_between(source: Source, position: int, end: int, first: int, behind: int | None) -> tuple[int, int, bool]:
-    """Last offset and records by the headers of damaged batches, as far as they make sense.
+def _headers_between(
+    source: Source, position: int, end: int, first: int, behind: int | None
+) -> tuple[int, int, int, bool]:
+    """Last offset, records and markers by the headers of damaged batches, as far as they make sense.
 
     True if they lead from `position` to `end`; at the log's end also if the last of them was never complete.
     """
-    records, expected = 0, first
+    records, markers, expected = 0, 0, first
     limit = _NO_END if behind is None else behind
     while position < end:
         if end - position < BATCH.size:
-            return expected - 1, records, behind is None and expected > first
+            return expected - 1, records, markers, behind is None and expected > first
         header = BatchHeader(*BATCH.struct.unpack_from(source.read(position, BATCH.size)))
         if header.magic != _V2 or not expected <= header.base_offset <= header.last_offset < limit:
             break
         if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.size < BATCH.size:
             break
         if header.size > end - position:
-            return expected - 1, records, behind is None and expected > first
-        if not header.attributes & CONTROL_FLAG:
+            return expected - 1, records, markers, behind is None and expected > first
+        if header.attributes & CONTROL_FLAG:
+            markers += 1
+        else:
             records += header.records_count
         expected = header.last_offset + 1
         position += header.size
-    return expected - 1, records, position == end
+    return expected - 1, records, markers, position == end

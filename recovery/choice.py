@@ -33,7 +33,7 @@ from kafkalog.recovery.ways import (
     repair_option,
     total,
 )
-from kafkalog.recovery.written_to import written_to
+from kafkalog.recovery.written_to import lost_start, written_to
 
 __all__ = ["Choice", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
 
@@ -93,7 +93,7 @@ def sentence_of_loss(comparison: Choice) -> str:
 
 
 def _lost(found: Measured) -> tuple[int, int]:
-    return (found.records_lost or 0) + found.records_hidden, found.markers_lost
+    return (found.records_lost or 0) + found.records_hidden, found.markers_lost + found.markers_damaged
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
@@ -153,6 +153,7 @@ def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
             0 if key[0] == CLUSTER_METADATA_TOPIC else max(points.log_starts.get(key, 0), 0),
             watermarks.get(key),
             written_to(tree, directories, points.recovery_points.get(key, 0)),
+            lost_start(tree, directories),
         )
         for key, directories in found.items()
     ]
@@ -213,7 +214,9 @@ class _Comparer:
         original = self.originals[unit.name]
         if unit.name in self.refused:
             return True
-        if original is not None and (original.missing or original.hidden or original.overlaps or original.is_damaged):
+        if original is not None and (
+            original.missing or original.hidden or original.epoch_falls or original.is_damaged
+        ):
             return True
         return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
 

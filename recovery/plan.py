@@ -117,7 +117,8 @@ class Plan:
     @property
     def is_worth_a_look(self) -> bool:
         """Something would be changed, is declined or cannot be read."""
-        lost = self.choice.own.records_lost or self.choice.own.damage_left
+        own = self.choice.own
+        lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
         return bool(self.changes or self.refusal is not None or self.declined or lost)
 
     @property

@@ -17,7 +17,18 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.census import Census, Damage, Span, census, count_of, live_segments, sound_batches
+from kafkalog.recovery.census import (
+    Census,
+    Damage,
+    Identity,
+    Span,
+    census,
+    count_of,
+    identity,
+    live_segments,
+    sound_batches,
+    times_of,
+)
 from kafkalog.recovery.offset_ranges import OffsetRanges
 
 __all__ = [
@@ -85,6 +96,8 @@ class Unit:
     high_watermark: int | None
     written_to: int = 0
     """behind the last offset that was written, as the files beside the log tell"""
+    lost_start: tuple[tuple[int, int], ...] = ()
+    """first and last offset of what stood before the first log, as files that it left tell"""
 
     @property
     def name(self) -> str:
@@ -104,13 +117,15 @@ class Measured:
     """of those lost, records that could still be read"""
     markers_lost: int = 0
     """sound control records that go: without its marker a transaction stays open"""
+    markers_damaged: int = 0
+    """control records that damage took: what their transactions wrote is open, or ends as the next one does"""
+    epoch_falls: int = 0
+    """places where the leader epoch falls: the checkpoint of epochs is rebuilt with a wrong one"""
     is_exact: bool = True
     """False: more may be lost, because damage hides how many there were"""
     bytes_cut: int | None = None
     damage_left: int = 0
     """places in the log that stay unreadable: a consumer stops there"""
-    overlaps: int = 0
-    """batches whose offsets were there before in part, so that consumers get the ones or the others"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
@@ -137,9 +152,10 @@ class Way:
             "records_lost_is_exact": found.is_exact and found.records_lost is not None,
             "sound_records_lost": found.sound_lost,
             "sound_markers_lost": found.markers_lost,
+            "damaged_markers": found.markers_damaged,
+            "epoch_falls": found.epoch_falls,
             "bytes_cut": found.bytes_cut,
             "damage_left": found.damage_left,
-            "overlapping_batches": found.overlaps,
             "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
             "below_high_watermark": found.below_high_watermark,
             "needs": list(self.needs),
@@ -152,10 +168,10 @@ def recommended(ways: Sequence[Way]) -> Way | None:
     order = {name: number for number, name in enumerate(WayName)}
     known = [way for way in ways if way.measured.records_lost is not None]
 
-    def rank(way: Way) -> tuple[int, int, bool, bool, int]:
+    def rank(way: Way) -> tuple[int, int, bool, int, bool, int]:
         found = way.measured
-        lost = (found.records_lost or 0) + found.records_hidden, found.markers_lost
-        return *lost, not found.is_exact, found.damage_left + found.overlaps > 0, order[way.way]
+        lost = (found.records_lost or 0) + found.records_hidden, found.markers_lost + found.markers_damaged
+        return *lost, not found.is_exact, found.epoch_falls, found.damage_left > 0, order[way.way]
 
     return min(known, key=rank, default=None)
 
@@ -169,8 +185,9 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
         result.sound_lost += part.sound_lost
         result.markers_lost += part.markers_lost
+        result.markers_damaged += part.markers_damaged
+        result.epoch_falls += part.epoch_falls
         result.records_hidden += part.records_hidden
-        result.overlaps += part.overlaps
         result.damage_left += part.damage_left
         result.is_exact = result.is_exact and part.is_exact
         result.lost += part.lost
@@ -199,7 +216,7 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     contents = logs_of(after, unit.directories)
     kept = _kept_bytes(contents)
     originals = [path for each in unit.directories for _base, path in live_segments(before, each)]
-    in_order = not original.hidden and not original.overlaps  # else segments that were split read differently
+    in_order = not original.hidden  # else segments that were split read differently
     if in_order and log_start == unit.log_start and _holds_all(contents, kept, originals, original):
         left = original  # nothing sound is missing, and nothing was put in: the same can be read
     else:
@@ -210,14 +227,14 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     result = Measured(
         records_kept=left.records,
         records_hidden=left.hidden,
-        overlaps=left.overlaps,
+        epoch_falls=left.epoch_falls,
         records_lost=0,
         bytes_cut=max(held - sum(end - start for spans in kept.values() for start, end in spans), 0),
         damage_left=sum(_stays(each, kept) if left is original else not each.is_tail for each in left.damages),
     )
     gone = OffsetRanges()
     if left is not original:
-        _count_sound(unit, before, original, left, kept, result, gone)
+        _count_sound(unit, before, after, original, left, kept, result, gone)
     unknown_from = _count_damaged(unit, original, left, kept, result, gone)
     for start, end in list(_never_there(unit, original, left, gone)):
         result.records_lost = (result.records_lost or 0) + end - start + 1
@@ -234,24 +251,34 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
 def _count_sound(
     unit: Unit,
     before: Tree,
+    after: Tree,
     original: Census,
     left: Census,
     kept: Mapping[str, Sequence[tuple[int, int]]],
     result: Measured,
     gone: OffsetRanges,
 ) -> None:
-    """Add the sound batches that are not kept, nor others with their offsets."""
+    """Add the sound batches that are not kept, and of which no copy is."""
+    dropped: set[Identity] = set()
+    repeated: dict[Identity, int] = {}
     for span in original.spans:
         for missing in _missing(span, kept.get(span.path, [])):
             for batch, first, last in sound_batches(before, missing):
-                if last < unit.log_start or left.offsets.covers(first, last) or gone.covers(first, last):
+                if last < unit.log_start:
+                    continue
+                key = identity(batch, first)
+                count = count_of(batch, first, last, unit.log_start)
+                if left.offsets.touches(first, last) or gone.touches(first, last):
+                    repeated[key] = count  # a second copy, or other records with the same offsets
                     continue
                 if isinstance(batch.header, BatchHeader) and batch.header.is_control:
                     result.markers_lost += max(batch.header.records_count, 0)
-                count = count_of(batch, first, last, unit.log_start, left.offsets)
                 if count:
                     gone.add(first, last)
+                    dropped.add(key)
                     result.sound_lost += count
+    there = times_of(after, left.spans, repeated)
+    result.sound_lost += sum(count for key, count in repeated.items() if not there[key] and key not in dropped)
     result.records_lost = result.sound_lost
 
 
@@ -270,6 +297,7 @@ def _count_damaged(
         start, end = damage.first_offset, damage.last_offset
         if damage.is_tail or start is None or (end is not None and left.offsets.covers(start, end)):
             continue
+        result.markers_damaged += damage.markers
         if end is None:
             result.is_exact = False
             unknown_from = start
@@ -293,7 +321,7 @@ def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges)
     """Offsets that must have been written and are in no batch: behind the log's end up to the high watermark, and where
     a segment is gone.
     """
-    for first, last in original.missing:
+    for first, last in (*original.missing, *unit.lost_start):
         if last >= unit.log_start and not left.offsets.touches(first, last):
             yield max(first, unit.log_start), last
     behind = max([left.end_offset, unit.log_start, *(last + 1 for _first, last in gone)])

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file, segment_file
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.soundness import log_segments
 
-__all__ = ["written_to"]
+__all__ = ["lost_start", "written_to"]
 
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 _SEGMENT_OFFSETS = 2**31
 """A segment holds no more; what lies further ahead is damage itself and no evidence."""
 
@@ -50,3 +51,31 @@ def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:
         yield from (each.start_offset for each in LeaderEpochCheckpointFile(tree, directory).read())
     except JavaError:
         return
+
+
+def lost_start(tree: Tree, directories: Iterable[str]) -> tuple[tuple[int, int], ...]:
+    """First and last offset of segments before the first one, of which indexes are left and no log.
+
+    Retention leaves none: it renames a segment's files together (`UnifiedLog.deleteSegmentFiles`).
+    """
+    found = []
+    for directory in directories:
+        segments = log_segments(tree, directory)
+        if not segments:
+            continue
+        first = segments[0][0]
+        left = [base for base in _without_log(tree, directory) if base < first]
+        if left:
+            found.append((min(left), first - 1))
+    return tuple(found)
+
+
+def _without_log(tree: Tree, directory: str) -> Iterator[int]:
+    names = set(tree.names(directory))
+    for name in names:
+        parsed = parse_segment_file(name)
+        if parsed is None or parsed.pending or parsed.kind not in _INDEXES:
+            continue
+        log = segment_file(parsed.base_offset, FileKind.LOG)
+        if not any(name in names for name in (log, log + ".deleted", log + ".swap")):
+            yield parsed.base_offset

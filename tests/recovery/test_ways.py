@@ -31,6 +31,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.rules import MAGICS
+from kafkalog.codec.scan import scan
 from kafkalog.log.records import RecordReader
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.bitrepair import Proof
@@ -56,8 +57,8 @@ def options_of(way: Way) -> dict[str, Any]:
     return options
 
 
-def readable_offsets(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
-    """Offsets that can be read anywhere in the live partitions, and in those that recovery made strays.
+def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
+    """Records that can be read anywhere in the live partitions, and in those that recovery made strays; copies once.
 
     And how many of them a consumer passes over who reads in order, because higher ones come first.
     """
@@ -66,19 +67,21 @@ def readable_offsets(root: Path, strays_before: frozenset[str]) -> tuple[int, in
         is_new_stray = partition.state is DirectoryState.STRAY and Path(partition.path).name not in strays_before
         if partition.topic == CLUSTER_METADATA_TOPIC or not (partition.state is DirectoryState.LIVE or is_new_stray):
             continue
-        found: set[int] = set()
+        seen: set[tuple[int, int, int, int]] = set()
         reached = partition.log_start_offset
         for batch, records in RecordReader(partition, all_records=True).by_batch():
             header = batch.header
             control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
             misplaced = header.magic not in MAGICS or batch.last_offset < getattr(header, "base_offset", 0)
-            if not control and not misplaced:
-                new = {each.offset for each in records if each.offset >= partition.log_start_offset} - found
-                hidden += sum(offset < reached for offset in new)
-                found |= new
-            if not misplaced:
-                reached = max(reached, batch.last_offset + 1)
-        count += len(found)
+            if misplaced:
+                continue
+            offsets = [each.offset for each in records if each.offset >= partition.log_start_offset]
+            copy = (min(offsets, default=-1), batch.last_offset, header.crc, batch.size)
+            if not control and copy not in seen:
+                count += len(offsets)
+                hidden += sum(offset < reached for offset in offsets)
+            seen.add(copy)
+            reached = max(reached, batch.last_offset + 1)
     return count, hidden
 
 
@@ -124,7 +127,7 @@ def _difference(case: RecoveryCase, way: Way, before: Path, root: Path) -> list[
         except RecoveryRefused as refused:
             said = way.measured.records_kept is None or str(refused) in way.needs
             return [] if said else [f"{case.id} {way.way}: {refused}"]
-        found = readable_offsets(root, known)
+        found = readable_records(root, known)
         said_kept = way.measured.records_kept, way.measured.records_hidden
         if found != said_kept:
             return [f"{case.id} {way.way} {way.needs}: {said_kept} said, {found} found"]
@@ -238,7 +241,7 @@ def test_what_ends_below_the_high_watermark_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "bit", "hidden"),
-    [("base_offset", 5, 22), ("base_offset", 40, 0), ("base_offset", 2, 0), ("partition_leader_epoch", 7, 0)],
+    [("base_offset", 5, 32), ("base_offset", 40, 0), ("base_offset", 2, 4), ("partition_leader_epoch", 7, 0)],
 )
 def test_a_bit_outside_of_every_checksum_is_turned_back_where_neighbors_prove_it(
     field: str, bit: int, hidden: int, tmp_path: Path
@@ -261,11 +264,115 @@ def test_a_bit_outside_of_every_checksum_is_turned_back_where_neighbors_prove_it
     log.write_bytes(b"".join(batches))
     found = plan(root).choice
     assert found.own.records_hidden == hidden
-    if field == "base_offset":
+    assert found.own.epoch_falls == (field != "base_offset")
+    if hidden or field != "base_offset":
         assert found.recommended is not None
         assert str(found.recommended.way) == "repair_bits"
     recover(root, repair_bits=Proof.CONTEXT)
     assert log.read_bytes() == sound
+
+
+def log_of_tens(root: Path, count: int = 6, segments: int = 1) -> list[Path]:
+    """Batches of ten records each; returns the logs."""
+    (root / "t-0").mkdir(parents=True)
+    logs = []
+    for number in range(segments):
+        base = number * count * 10
+        logs.append(root / "t-0" / f"{base:020}.log")
+        logs[-1].write_bytes(
+            b"".join(
+                build_batch([Record(at + n, AT, TimestampType.CREATE_TIME, None, b"v%d" % (at + n)) for n in range(10)])
+                for at in range(base, base + count * 10, 10)
+            )
+        )
+    return logs
+
+
+def flip(log: Path, *flips: tuple[int, int, int]) -> None:
+    """Batch, byte of it, bits."""
+    data = bytearray(log.read_bytes())
+    batches = scan(bytes(data)).batches
+    for batch, place, bits in flips:
+        data[batches[batch].position + place] ^= bits
+    log.write_bytes(data)
+
+
+def test_other_records_at_the_same_offsets_are_no_copies(tmp_path: Path) -> None:
+    """A moved base offset lies on a later batch's; that one, or this one, is still nothing that may go unasked."""
+    root = tmp_path / "root"
+    (log,) = log_of_tens(root, 8)
+    values = {each.value for each in kafkalog.open(root)["t", 0].records()}
+    flip(log, (6, BATCH.size + 5, 0xFF), (6, BATCH.size + 9, 0xFF), (1, 7, 0x20))  # damage elsewhere; 10 becomes 42
+    choice = plan(root, mode="salvage").choice
+    assert (choice.own.records_kept, choice.own.sound_lost, choice.own.records_lost) == (60, 10, 20)
+    with pytest.raises(RecoveryRefused, match="this would drop 10 records that can still be read"):
+        recover(root, mode="salvage")
+    best = plan(root).choice.recommended
+    assert best is not None
+    recover(root, **options_of(best))
+    left = {each.value for each in kafkalog.open(root)["t", 0].records()}
+    assert len(values - left) == best.measured.records_lost == 10
+
+
+def test_a_copy_of_a_batch_may_go_unasked(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (log,) = log_of_tens(root)
+    data = log.read_bytes()
+    first = data[: scan(data).batches[1].position]
+    log.write_bytes(data + first)
+    own = plan(root, mode="salvage").choice.own
+    assert (own.records_kept, own.records_hidden, own.sound_lost) == (60, 0, 0)
+
+
+def test_a_damaged_marker_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "t-0").mkdir(parents=True)
+    data = [
+        build_batch(
+            [Record(base, AT, TimestampType.CREATE_TIME, None, b"v")],
+            producer=ProducerState(7, 0, base, is_transactional=True),
+        )
+        for base in (0, 2)
+    ]
+    marker = EndTransactionMarker(ControlType.ABORT, 0)
+    abort = bytearray(
+        build_end_transaction_marker(marker, base_offset=1, timestamp=AT, producer_id=7, producer_epoch=0)
+    )
+    abort[-1] ^= 0x5A
+    abort[-2] ^= 0x33
+    (root / "t-0" / f"{0:020}.log").write_bytes(data[0] + bytes(abort) + data[1])
+    ways = {str(way.way): way.measured for way in plan(root).choice.ways}
+    assert (ways["salvage"].records_lost, ways["salvage"].markers_damaged) == (0, 1)
+    out = run_command(root, "plan")
+    assert "1 marker of the end of a transaction cannot be read" in out
+
+
+def test_indexes_tell_of_a_first_segment_that_is_gone(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    first, _second = log_of_tens(root, segments=2)
+    recover(root)
+    first.unlink()
+    own = plan(root).choice.own
+    assert (own.records_kept, own.records_lost, own.is_exact) == (60, 60, False)
+    assert [(each.first, each.last) for each in own.lost] == [(0, 59)]
+    retained = first.with_name(first.name + ".deleted")
+    retained.touch()
+    assert not plan(root).choice.own.records_lost
+
+
+def test_the_recommended_command_names_the_partition_that_was_asked_about(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (log,) = log_of_tens(root)
+    shutil.copytree(root / "t-0", root / "t-1")
+    flip(log, (2, BATCH.size + 5, 0xFF), (2, BATCH.size + 9, 0xFF))
+    out = run_command(root / "t-0", "plan")
+    commands = [line.strip() for line in out.splitlines() if line.strip().startswith("kafkalog recover")]
+    assert commands
+    assert all(f"{root}/t-0 " in each for each in commands)
+
+
+def run_command(path: Path, name: str) -> str:
+    return kafkalog_command(name, path).out
 
 
 @pytest.mark.parametrize("evidence", ["recovery point", "snapshot", "epoch", "none", "absurd"])

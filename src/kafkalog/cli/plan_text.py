@@ -80,7 +80,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))
         elif not plan.changes:
-            writer.write("nothing to do")
+            hurt = plan.is_worth_a_look
+            writer.write("this mode changes nothing" if hurt else "nothing to do")
         else:
             cut = sum(partition.cut_bytes for partition in changing)
             writer.write(

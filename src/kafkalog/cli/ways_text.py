@@ -19,7 +19,7 @@ _MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
 
 def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
     """The command line that carries a way out; None if no command of ours does."""
-    path = plan.root
+    path = _path(plan, given)
     if way.way is WayName.MERGE:
         return " ".join(
             ["kafkalog merge", *map(shlex.quote, [path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
@@ -29,6 +29,13 @@ def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
     options = ["--mode kafka"] if way.way is WayName.KAFKA else [each for each in way.needs if each.startswith("--")]
     words = [word for option in options for word in option.split(" ")]
     return " ".join(["kafkalog recover", shlex.quote(path), *map(shlex.quote, (*given, *words)), "--yes"])
+
+
+def _path(plan: Plan, given: Sequence[str]) -> str:
+    """What was asked about: the log directory, or the one partition directory of it."""
+    names = {partition.name for partition in plan.partitions} | set(plan.declined)
+    chosen = any(option in given for option in ("--topic", "--partition", "--exclude"))
+    return os.path.join(plan.root, *names) if plan.survey.is_partial and not chosen and len(names) == 1 else plan.root
 
 
 def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
@@ -47,16 +54,20 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
         if best.consequence:
             writer.write(escape_controls(f"  {best.consequence}"))
+        for sentence in _besides(best.measured):
+            writer.write(f"  {sentence}")
         if any(way.measured.records_hidden for way in ways):
             writer.write("  passed over: records behind ones with higher offsets, which no consumer comes across")
         command = command_for(best, plan, given)
+        if plan.refusal is not None and plan.mode not in (Mode.STRICT, Mode.KAFKA):
+            command = None  # what keeps this one from being done keeps that one too
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
-        if plan.needs_consent:
+        if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
             own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
             words = " ".join(map(shlex.quote, [*given, *" ".join(own).split(), "--accept-loss", "--yes"]))
             writer.write(escape_controls("to go on as planned above, and drop what can still be read:"))
-            writer.write(escape_controls(f"  kafkalog recover {shlex.quote(plan.root)} {words}"))
+            writer.write(escape_controls(f"  kafkalog recover {shlex.quote(_path(plan, given))} {words}"))
         for name in plan.choice.by_partition:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
@@ -67,7 +78,22 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
 
 def _may_lose(found: Measured) -> bool:
     unknown = found.records_lost is None or not found.is_exact
-    return bool(found.records_lost or found.records_hidden or found.overlaps or found.lost or unknown)
+    lost = found.records_lost or found.records_hidden or found.lost or found.markers_damaged
+    return bool(lost or found.epoch_falls or unknown)
+
+
+def _besides(found: Measured) -> list[str]:
+    """What a way leaves wrong although no record is lost."""
+    sentences = []
+    if found.markers_damaged:
+        markers = "1 marker" if found.markers_damaged == 1 else f"{found.markers_damaged} markers"
+        sentences.append(
+            f"{markers} of the end of a transaction cannot be read: what it wrote stays open, or ends as the "
+            "producer's next transaction does (see kafkalog transactions)"
+        )
+    if found.epoch_falls:
+        sentences.append("leader epochs fall from one batch to the next: one of them is wrong, and replicas go by them")
+    return sentences
 
 
 def _table(title: str, ways: Sequence[Way]) -> None:
