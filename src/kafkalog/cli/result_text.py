@@ -41,7 +41,8 @@ def _kept(result: RecoveryResult) -> str:
         kept = "1 record is kept" if found.records_kept == 1 else f"{found.records_kept} records are kept"
     if not found.records_lost:
         if found.markers_damaged:
-            return f"{kept}; none is lost but markers of the end of {found.markers_damaged} transactions"
+            markers = "1 marker" if found.markers_damaged == 1 else f"{found.markers_damaged} markers"
+            return f"{kept}; none is lost but {markers} of the end of a transaction"
         return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid cannot be told"
     about = "" if found.is_exact else "about "
     verb = "is" if found.records_lost == 1 else "are"

@@ -56,6 +56,8 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write(escape_controls(f"  {best.consequence}"))
         for sentence in _besides(best.measured):
             writer.write(f"  {sentence}")
+        if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
+            writer.write("  without it a wrong leader epoch stays, and replicas and merge go by epochs")
         if any(way.measured.records_hidden for way in ways):
             writer.write("  passed over: records behind ones with higher offsets, which no consumer comes across")
         command = command_for(best, plan, given)
