@@ -21,6 +21,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
 _PROGRAM = """
 import fcntl, os, signal, sys, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs in the background
 import kafkalog.cli.progress as progress
 progress._PATIENCE_SECONDS = 0.0
 progress._REFRESH_SECONDS = 0.0
