@@ -25,7 +25,7 @@ def delete_directory(root: Path) -> None:
 
 def delete_segments(root: Path) -> None:
     first = min((root / DELETED).glob("*.log"))
-    for path in (root / DELETED).glob(f"{first.stem}.*"):
+    for path in sorted((root / DELETED).glob(f"{first.stem}.*")):
         path.rename(path.with_name(path.name + ".deleted"))
 
 

@@ -16,12 +16,13 @@ from broker_dirs import brokers, own_copy
 from fixture_data import RecoveryCase, recovery_cases
 from kafkalog import RecoveryRefused, open_partition, undelete
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind, parse_partition_directory
 from kafkalog.recovery import recover
 from recovery_settings import given
 from trees import stamps
 
 UNIQUE = "0" * 32
+_DELETED_WITH_ITS_LOG = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 def offsets(directory: Path) -> set[int]:
@@ -39,10 +40,12 @@ def delete_whole(directory: Path) -> bool:
 
 
 def delete_first_segment(directory: Path) -> bool:
-    """As `LocalLog.deleteSegmentFiles` does; False where there is only one."""
+    """As `LocalLog.deleteSegmentFiles` does, over a file of that name too; False where there is only one."""
     logs = sorted(directory.glob("*.log"))
-    for path in directory.glob(f"{logs[0].stem}.*") if len(logs) > 1 else ():
-        path.rename(path.with_name(path.name + ".deleted"))
+    for kind in _DELETED_WITH_ITS_LOG if len(logs) > 1 else ():
+        path = logs[0].with_suffix(kind.value)
+        if path.is_file():
+            path.replace(path.with_name(path.name + DELETED))
     return len(logs) > 1
 
 
