@@ -17,6 +17,7 @@ __all__ = [
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_DIRECTORY",
     "CLUSTER_METADATA_TOPIC",
+    "INDEX_KINDS",
     "LEADER_EPOCH_CHECKPOINT",
     "LOCK_FILE",
     "LOG_START_OFFSET_CHECKPOINT",
@@ -92,6 +93,9 @@ class FileKind(enum.StrEnum):
     TRANSACTION_INDEX = ".txnindex"
     PRODUCER_SNAPSHOT = ".snapshot"
     KRAFT_SNAPSHOT = ".checkpoint"
+
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 @dataclass(frozen=True, slots=True, order=True)

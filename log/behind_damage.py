@@ -15,6 +15,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.codec.wording import counted
 from kafkalog.log.resync import NO_OFFSET_LIMIT
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import BatchReader
@@ -50,8 +51,7 @@ class BehindDamage:
         return self.by_segment.get(segment.path, (0, 0))
 
     def __str__(self) -> str:
-        batches = "1 sound batch" if self.batches == 1 else f"{self.batches} sound batches"
-        return f"{batches} with {self.records} record{'' if self.records == 1 else 's'} behind it"
+        return f"{counted(self.batches, 'sound batch')} with {counted(self.records, 'record')} behind it"
 
 
 class _Count:

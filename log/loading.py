@@ -23,6 +23,7 @@ from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     CLEANED,
     DELETED,
+    INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     SWAP,
@@ -48,7 +49,6 @@ from kafkalog.log.storage.segment import LogSegment
 __all__ = ["Loaded", "SealedSegment", "load", "open_segment", "remove_leftovers", "seal"]
 
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
-_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def remove_leftovers(directory: str) -> None:
 
 def _is_orphan(name: str, names: list[str]) -> bool:
     parsed = parse_segment_file(name)
-    if parsed is None or parsed.pending or parsed.kind not in _INDEXES:
+    if parsed is None or parsed.pending or parsed.kind not in INDEX_KINDS:
         return False
     return segment_file(parsed.base_offset, FileKind.LOG) not in names
 

@@ -180,22 +180,19 @@ def _offsets(batch: RecordBatch) -> tuple[int, int]:
     return header.last_offset, header.last_offset
 
 
-def count_of(batch: RecordBatch, first: int, last: int, log_start: int, known: OffsetRanges | None = None) -> int:
-    """Records of a batch that a consumer sees from a log start on and that are not in `known`."""
+def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
+    """Records of a batch, whose first offset is `first`, that a consumer sees from a log start on."""
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
         return 0
     if header.attributes & _CODEC > _LAST_CODEC:
         return 0  # no consumer opens it
-    partly = first < log_start or (known is not None and known.touches(first, last))
+    partly = first < log_start
     if not partly and isinstance(header, BatchHeader):
         return max(header.records_count, 0)
     if not partly and not header.attributes & _CODEC:
         return 1
-    return sum(
-        each.offset >= log_start and not (known is not None and known.covers(each.offset, each.offset))
-        for each in decode_batch(batch).records
-    )
+    return sum(each.offset >= log_start for each in decode_batch(batch).records)
 
 
 class _Walk:
@@ -299,8 +296,8 @@ class _Walk:
         self._settle(first)
         self._missing.batches(first, last)
         if last >= self._log_start:
-            count = count_of(batch, first, last, self._log_start)
-            hidden = count - count_of(batch, first, last, self._reached) if first < self._reached else 0
+            count = count_of(batch, first, self._log_start)
+            hidden = count - count_of(batch, first, self._reached) if first < self._reached else 0
             if result.offsets.touches(first, last):
                 self._repeat(identity(batch, first), count, hidden)
             else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
+from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
@@ -33,7 +34,7 @@ from kafkalog.recovery.ways import (
     repair_option,
     total,
 )
-from kafkalog.recovery.written_to import lost_start, written_to
+from kafkalog.recovery.written_to import written
 
 __all__ = ["Choice", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
 
@@ -80,9 +81,9 @@ def sentence_of_loss(comparison: Choice) -> str:
     )
     what = []
     if own.sound_lost:
-        what.append(f"{own.sound_lost} record{'s' if own.sound_lost > 1 else ''} that can still be read")
+        what.append(f"{counted(own.sound_lost, 'record')} that can still be read")
     if own.markers_lost:
-        what.append(f"{own.markers_lost} sound marker{'s' if own.markers_lost > 1 else ''} of the end of a transaction")
+        what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
     best = comparison.recommended
     if best is not None and _lost(best.measured) < _lost(own):
@@ -93,7 +94,7 @@ def sentence_of_loss(comparison: Choice) -> str:
 
 
 def _lost(found: Measured) -> tuple[int, int]:
-    return (found.records_lost or 0) + found.records_hidden, found.markers_lost + found.markers_damaged
+    return found.out_of_reach or 0, found.markers_out_of_reach
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
@@ -101,7 +102,7 @@ def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
     several = len({each.partition for each in lost}) > 1
     words = [(f"{each.partition}: " if several else "") + _range(each) for each in lost[:most]]
     more = len(lost) - most
-    return ", ".join(words) + (f" and {more} more range{'s' if more > 1 else ''}" if more > 0 else "")
+    return ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
 
 
 def _range(lost: LostRange) -> str:
@@ -152,8 +153,7 @@ def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
             tuple(sorted(directories, key=len)),
             0 if key[0] == CLUSTER_METADATA_TOPIC else max(points.log_starts.get(key, 0), 0),
             watermarks.get(key),
-            written_to(tree, directories, points.recovery_points.get(key, 0)),
-            lost_start(tree, directories),
+            written(tree, directories, points.recovery_points.get(key, 0)),
         )
         for key, directories in found.items()
     ]

@@ -16,6 +16,7 @@ from kafkalog.codec.names import (
     CLEANED,
     CLUSTER_METADATA_TOPIC,
     DELETED,
+    INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
@@ -52,8 +53,7 @@ __all__ = [
     "topic_ids",
 ]
 
-_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
-_NUMBERED = (*(kind.value for kind in (FileKind.LOG, *_INDEXES, FileKind.PRODUCER_SNAPSHOT)), CLEANED, SWAP)
+_NUMBERED = (*(kind.value for kind in (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)), CLEANED, SWAP)
 _WORDS = re.compile(r"\s+", re.ASCII)
 
 
@@ -259,7 +259,7 @@ class _Partition:
             return
         for name in self.tree.names(self.directory):
             parsed = parse_segment_file(name)
-            if parsed is None or parsed.pending or parsed.kind not in _INDEXES:
+            if parsed is None or parsed.pending or parsed.kind not in INDEX_KINDS:
                 continue
             if not self.tree.exists(self.path(segment_file(parsed.base_offset, FileKind.LOG))):
                 self.take(name, "an index without its log")

@@ -30,6 +30,7 @@ from kafkalog.recovery.census import (
     times_of,
 )
 from kafkalog.recovery.offset_ranges import OffsetRanges
+from kafkalog.recovery.written_to import Written
 
 __all__ = [
     "SALVAGE_OPTION",
@@ -94,10 +95,8 @@ class Unit:
     directories: tuple[str, ...]
     log_start: int
     high_watermark: int | None
-    written_to: int = 0
-    """behind the last offset that was written, as the files beside the log tell"""
-    lost_start: tuple[tuple[int, int], ...] = ()
-    """first and last offset of what stood before the first log, as files that it left tell"""
+    written: Written = field(default_factory=Written)
+    """what must have been in its log, as the files beside it tell"""
 
     @property
     def name(self) -> str:
@@ -128,6 +127,16 @@ class Measured:
     """places in the log that stay unreadable: a consumer stops there"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
+
+    @property
+    def out_of_reach(self) -> int | None:
+        """Records that are lost, or that nobody who reads in order would come across."""
+        return None if self.records_lost is None else self.records_lost + self.records_hidden
+
+    @property
+    def markers_out_of_reach(self) -> int:
+        """Markers that end no transaction any more."""
+        return self.markers_lost + self.markers_damaged
 
 
 @dataclass(slots=True)
@@ -170,8 +179,14 @@ def recommended(ways: Sequence[Way]) -> Way | None:
 
     def rank(way: Way) -> tuple[int, int, bool, int, bool, int]:
         found = way.measured
-        lost = (found.records_lost or 0) + found.records_hidden, found.markers_lost + found.markers_damaged
-        return *lost, not found.is_exact, found.epoch_falls, found.damage_left > 0, order[way.way]
+        return (
+            found.out_of_reach or 0,
+            found.markers_out_of_reach,
+            not found.is_exact,
+            found.epoch_falls,
+            found.damage_left > 0,
+            order[way.way],
+        )
 
     return min(known, key=rank, default=None)
 
@@ -267,7 +282,7 @@ def _count_sound(
                 if last < unit.log_start:
                     continue
                 key = identity(batch, first)
-                count = count_of(batch, first, last, unit.log_start)
+                count = count_of(batch, first, unit.log_start)
                 if left.offsets.touches(first, last) or gone.touches(first, last):
                     repeated[key] = count  # a second copy, or other records with the same offsets
                     continue
@@ -321,11 +336,11 @@ def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges)
     """Offsets that must have been written and are in no batch: behind the log's end up to the high watermark, and where
     a segment is gone.
     """
-    for first, last in (*original.missing, *unit.lost_start):
+    for first, last in (*original.missing, *unit.written.lost_start):
         if last >= unit.log_start and not left.offsets.touches(first, last):
             yield max(first, unit.log_start), last
     behind = max([left.end_offset, unit.log_start, *(last + 1 for _first, last in gone)])
-    reached = max(unit.high_watermark or 0, unit.written_to)
+    reached = max(unit.high_watermark or 0, unit.written.end)
     if behind < reached:
         yield behind, reached - 1
 

@@ -1,46 +1,69 @@
-"""How far a log must have been written, as the files beside it tell; so that a log that lost its end is told as such.
+"""How far a log must have been written, as the files beside it tell; so that a log that lost an end is told as such.
 
 A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was taken at the log's end
 (`ProducerStateManager.takeSnapshot`), a leader epoch begins there (`LeaderEpochFileCache.assign`).  The end of a log
-that reaches less far is gone.
+that reaches less far is gone.  So is its start where indexes stand below the first segment: retention leaves none, it
+renames a segment's files together (`UnifiedLog.deleteSegmentFiles`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file, segment_file
+from kafkalog.codec.names import (
+    DELETED,
+    INDEX_KINDS,
+    LEADER_EPOCH_CHECKPOINT,
+    SWAP,
+    FileKind,
+    SegmentFileName,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.soundness import log_segments
 
-__all__ = ["lost_start", "written_to"]
-
-_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
-_SEGMENT_OFFSETS = 2**31
-"""A segment holds no more; what lies further ahead is damage itself and no evidence."""
+__all__ = ["Written", "written"]
 
 
-def written_to(tree: Tree, directories: Iterable[str], recovery_point: int) -> int:
-    """The first offset that need not have been written; 0 if nothing is known."""
-    furthest = 0
+@dataclass(slots=True)
+class Written:
+    """What must have been in a log."""
+
+    end: int = 0
+    """behind the last offset that was written; 0 if nothing is known"""
+    lost_start: list[tuple[int, int]] = field(default_factory=list)
+    """first and last offset of segments before the first one, of which indexes are left and no log"""
+
+
+def written(tree: Tree, directories: Iterable[str], recovery_point: int) -> Written:
+    """What the files of a topic-partition's directories tell; nothing of one without a log."""
+    found = Written()
     for directory in directories:
-        segments = log_segments(tree, directory)
-        if not segments:
+        names = {name: parsed for name in tree.names(directory) if (parsed := parse_segment_file(name)) is not None}
+        bases = [each.base_offset for name, each in names.items() if _is_log(name, each)]
+        if not bases:
             continue
-        last_base = segments[-1][0]
-        known = [recovery_point, *_snapshots(tree, directory), *_epoch_starts(tree, directory)]
-        furthest = max(
-            [furthest, last_base, *(each for each in known if last_base <= each < last_base + _SEGMENT_OFFSETS)]
-        )
-    return furthest
+        last = max(bases)
+        known = [recovery_point, *_snapshots(names), *_epoch_starts(tree, directory)]
+        # what lies further ahead than a segment can reach is damage itself
+        found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
+        left = [base for base in _without_log(names) if base < min(bases)]
+        if left:
+            found.lost_start.append((min(left), min(bases) - 1))
+    return found
 
 
-def _snapshots(tree: Tree, directory: str) -> Iterator[int]:
-    for name in tree.names(directory):
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
+def _is_log(name: str, parsed: SegmentFileName) -> bool:
+    return segment_file(parsed.base_offset, FileKind.LOG) == name
+
+
+def _snapshots(names: Mapping[str, SegmentFileName]) -> Iterator[int]:
+    for parsed in names.values():
+        if parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
             yield parsed.base_offset
 
 
@@ -53,29 +76,10 @@ def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:
         return
 
 
-def lost_start(tree: Tree, directories: Iterable[str]) -> tuple[tuple[int, int], ...]:
-    """First and last offset of segments before the first one, of which indexes are left and no log.
-
-    Retention leaves none: it renames a segment's files together (`UnifiedLog.deleteSegmentFiles`).
-    """
-    found = []
-    for directory in directories:
-        segments = log_segments(tree, directory)
-        if not segments:
-            continue
-        first = segments[0][0]
-        left = [base for base in _without_log(tree, directory) if base < first]
-        if left:
-            found.append((min(left), first - 1))
-    return tuple(found)
-
-
-def _without_log(tree: Tree, directory: str) -> Iterator[int]:
-    names = set(tree.names(directory))
-    for name in names:
-        parsed = parse_segment_file(name)
-        if parsed is None or parsed.pending or parsed.kind not in _INDEXES:
+def _without_log(names: Mapping[str, SegmentFileName]) -> Iterator[int]:
+    for parsed in names.values():
+        if parsed.pending or parsed.kind not in INDEX_KINDS:
             continue
         log = segment_file(parsed.base_offset, FileKind.LOG)
-        if not any(name in names for name in (log, log + ".deleted", log + ".swap")):
+        if not any(name in names for name in (log, log + DELETED, log + SWAP)):
             yield parsed.base_offset

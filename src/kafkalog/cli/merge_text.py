@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.merge_result import CopyShare, MergedDirectory, MergeResult
 
 __all__ = ["print_directory", "print_partition"]
@@ -75,10 +76,6 @@ def _sentences(result: MergeResult) -> Iterator[str]:
         yield from _of_copy(copy)
 
 
-def _batches(count: int) -> str:
-    return "1 batch" if count == 1 else f"{count} batches"
-
-
 def _of_copy(copy: CopyShare) -> Iterator[str]:
     if copy.error is not None:
         yield f"{copy.path} cannot be read: {copy.error}"
@@ -91,14 +88,16 @@ def _of_copy(copy: CopyShare) -> Iterator[str]:
     if copy.dropped_from is not None:
         place = copy.dropped_from
         yield (
-            f"{_batches(copy.dropped_batches)} ({copy.dropped_records} records) of {copy.path} gave way to a newer "
-            f"leader epoch, the first at offset {place.offset} ({place.path}, byte {place.position})"
+            f"{counted(copy.dropped_batches, 'batch')} ({counted(copy.dropped_records, 'record')}) of {copy.path} "
+            f"gave way to a newer leader epoch, the first at offset {place.offset} ({place.path}, byte "
+            f"{place.position})"
         )
     if copy.cleaned_batches:
-        yield f"{_batches(copy.cleaned_batches)} of {copy.path} stay out: compaction has cleaned the best copy there"
+        batches = counted(copy.cleaned_batches, "batch")
+        yield f"{batches} of {copy.path} stay out: compaction has cleaned the best copy there"
     if copy.passed_from is not None:
         place = copy.passed_from
         yield (
-            f"{_batches(copy.passed_batches)} of {copy.path} have offsets that another copy gave with other bytes, the "
-            f"first at offset {place.offset} ({place.path}, byte {place.position})"
+            f"{counted(copy.passed_batches, 'batch')} of {copy.path} have offsets that another copy gave with other "
+            f"bytes, the first at offset {place.offset} ({place.path}, byte {place.position})"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
@@ -38,11 +39,10 @@ def _kept(result: RecoveryResult) -> str:
     if found.records_kept is None:
         kept = "every record that could be read is kept"
     else:
-        kept = "1 record is kept" if found.records_kept == 1 else f"{found.records_kept} records are kept"
+        kept = f"{counted(found.records_kept, 'record')} {'is' if found.records_kept == 1 else 'are'} kept"
     if not found.records_lost:
         if found.markers_damaged:
-            markers = "1 marker" if found.markers_damaged == 1 else f"{found.markers_damaged} markers"
-            return f"{kept}; none is lost but {markers} of the end of a transaction"
+            return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
         return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid cannot be told"
     about = "" if found.is_exact else "about "
     verb = "is" if found.records_lost == 1 else "are"

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
@@ -88,10 +89,9 @@ def _besides(found: Measured) -> list[str]:
     """What a way leaves wrong although no record is lost."""
     sentences = []
     if found.markers_damaged:
-        markers = "1 marker" if found.markers_damaged == 1 else f"{found.markers_damaged} markers"
         sentences.append(
-            f"{markers} of the end of a transaction cannot be read: what it wrote stays open, or ends as the "
-            "producer's next transaction does (see kafkalog transactions)"
+            f"{counted(found.markers_damaged, 'marker')} of the end of a transaction cannot be read: what it wrote "
+            "stays open, or ends as the producer's next transaction does (see kafkalog transactions)"
         )
     if found.epoch_falls:
         sentences.append("leader epochs fall from one batch to the next: one of them is wrong, and replicas go by them")
@@ -125,10 +125,6 @@ def _label(way: Way) -> str:
     return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
 
 
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"
-
-
 def _count(value: int | None) -> object:
     return "unknown" if value is None else value
 
@@ -151,20 +147,14 @@ def _offsets(way: Way) -> str:
     return ranges_text(way.measured.lost) if way.measured.lost else "none"
 
 
-def _out_of_reach(way: Way) -> int | None:
-    """Records that are lost, or that nobody would come across."""
-    lost = way.measured.records_lost
-    return None if lost is None else lost + way.measured.records_hidden
-
-
 def _reason(best: Way, ways: Sequence[Way]) -> str:
-    lost = _out_of_reach(best) or 0
-    others = [out for way in ways if way is not best and (out := _out_of_reach(way)) is not None]
+    lost = best.measured.out_of_reach or 0
+    others = [out for way in ways if way is not best and (out := way.measured.out_of_reach) is not None]
     least = min(others, default=None)
     about = "" if best.measured.is_exact else "about "
-    what = "it loses nothing" if lost == 0 else f"it loses {about}{_records(lost)}"
+    what = "it loses nothing" if lost == 0 else f"it loses {about}{counted(lost, 'record')}"
     if best.measured.records_hidden:
-        what = f"{about}{_records(lost)} are lost or passed over with it"
+        what = f"{about}{counted(lost, 'record')} are lost or passed over with it"
     if lost == 0 and about:
         what = "nothing tells how many records were in the damage, and all others are kept"
     if least is None:
