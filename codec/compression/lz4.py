@@ -8,15 +8,15 @@ whatever follows is ignored.  So the frame is walked here and only blocks go to 
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 
 import lz4.block as _block
+from xxhash import xxh32_intdigest
 
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress", "xxh32"]
+__all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress"]
 
 MAGIC = b"\x04\x22\x4d\x18"
 VERSION_FLAG = 0x40
@@ -32,40 +32,9 @@ _WRITER_BD = 0x40
 _DEFAULT_LEVEL = 9
 _SIZE = struct.Struct("<I")
 
-_P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
-_MASK = 0xFFFFFFFF
 
-
-def _rotate(value: int, by: int) -> int:
-    return (value << by | value >> (32 - by)) & _MASK
-
-
-def xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0; used on frame descriptors and, where a stream has them, block checksums."""
-    position, length = 0, len(data)
-    if length >= 16:
-        lanes = [(_P1 + _P2) & _MASK, _P2, 0, -_P1 & _MASK]
-        while position + 16 <= length:
-            for lane, word in enumerate(struct.unpack_from("<4I", data, position)):
-                lanes[lane] = _rotate((lanes[lane] + word * _P2) & _MASK, 13) * _P1 & _MASK
-            position += 16
-        value = sum(_rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
-    else:
-        value = _P5
-    value = (value + length) & _MASK
-    while position + 4 <= length:
-        value = _rotate((value + _SIZE.unpack_from(data, position)[0] * _P3) & _MASK, 17) * _P4 & _MASK
-        position += 4
-    for byte in data[position:]:
-        value = _rotate((value + byte * _P5) & _MASK, 11) * _P1 & _MASK
-    value = (value ^ value >> 15) * _P2 & _MASK
-    value = (value ^ value >> 13) * _P3 & _MASK
-    return value ^ value >> 16
-
-
-@lru_cache(maxsize=256)
 def _header_checksum(descriptor: bytes) -> int:
-    return xxh32(descriptor) >> 8 & 0xFF
+    return xxh32_intdigest(descriptor) >> 8 & 0xFF
 
 
 WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes([_WRITER_FLG, _WRITER_BD]))])
@@ -116,7 +85,7 @@ def decompress(
         block = bytes(data[position : position + size])
         position += size
         if with_checksums:
-            if position + _SIZE.size > len(data) or _SIZE.unpack_from(data, position)[0] != xxh32(block):
+            if position + _SIZE.size > len(data) or _SIZE.unpack_from(data, position)[0] != xxh32_intdigest(block):
                 raise bad_stream("lz4", "a block checksum does not fit")
             position += _SIZE.size
         if not word & STORED_BLOCK:

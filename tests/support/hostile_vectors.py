@@ -280,10 +280,12 @@ def snappy_zeros(size: int) -> bytes:
 
 
 def lz4_frame(blocks: bytes, bd: int = 0x70, flg: int = 0x60, extra: bytes = b"", end: bytes = bytes(4)) -> bytes:
-    from kafkalog.codec.compression.lz4 import MAGIC, xxh32
+    from xxhash import xxh32_intdigest
+
+    from kafkalog.codec.compression.lz4 import MAGIC
 
     descriptor = bytes([flg, bd]) + extra
-    return MAGIC + descriptor + bytes([xxh32(descriptor) >> 8 & 0xFF]) + blocks + end
+    return MAGIC + descriptor + bytes([xxh32_intdigest(descriptor) >> 8 & 0xFF]) + blocks + end
 
 
 def _little(value: int) -> bytes:

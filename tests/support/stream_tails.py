@@ -96,10 +96,12 @@ def lz4_with_checksum(payload: bytes, checksum: bytes) -> bytes:
     """A frame whose flags announce a content checksum."""
     import struct
 
-    from kafkalog.codec.compression.lz4 import MAGIC, xxh32
+    from xxhash import xxh32_intdigest
+
+    from kafkalog.codec.compression.lz4 import MAGIC
 
     descriptor = bytes([0x64, 0x40])
-    head = MAGIC + descriptor + bytes([xxh32(descriptor) >> 8 & 0xFF])
+    head = MAGIC + descriptor + bytes([xxh32_intdigest(descriptor) >> 8 & 0xFF])
     return head + struct.pack("<I", len(payload) | 0x80000000) + payload + bytes(4) + checksum
 
 
