@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
+    QUORUM_STATE,
     SWAP,
     TEMPORARY,
     DirectoryState,
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
-_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state", "remote_log_snapshot"})
+_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, "remote_log_snapshot"})
 _UNFINISHED = (TEMPORARY, ".part", DELETED, CLEANED, SWAP)
 
 

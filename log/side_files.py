@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,11 +30,13 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
+    QUORUM_STATE,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     FileKind,
     parse_segment_file,
 )
+from kafkalog.codec.quorum_state import decode_quorum_state, encode_quorum_state
 from kafkalog.codec.source import Source, used_end
 from kafkalog.codec.text import (
     decode_clean_shutdown,
@@ -169,6 +172,10 @@ def _clean_shutdown(data: bytes, _path: str) -> Iterable[Entry]:
     return [{"version": found.version, "brokerEpoch": found.broker_epoch}]
 
 
+def _quorum_state(data: bytes, path: str) -> Iterable[Entry]:
+    return [json.loads(encode_quorum_state(decode_quorum_state(data, source=path)))]
+
+
 _BY_KIND = {
     FileKind.OFFSET_INDEX: _offset_index,
     FileKind.TIME_INDEX: _time_index,
@@ -184,6 +191,7 @@ _BY_NAME = {
     PARTITION_METADATA: _metadata,
     META_PROPERTIES: _meta_properties,
     CLEAN_SHUTDOWN_FILE: _clean_shutdown,
+    QUORUM_STATE: _quorum_state,
 }
 
 

@@ -153,7 +153,6 @@ class Log:
         self._active = loaded.active
         self._end = self._files_end = loaded.end_offset
         self._log_start = loaded.log_start_offset
-        self._flushed = self._end
         self._checkpointed_ms = clock()
         seconds = config.flush_seconds
         self._flusher = None if seconds is None else Flusher(seconds, self._flush_by_clock)

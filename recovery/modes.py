@@ -11,19 +11,10 @@ class Mode(enum.StrEnum):
     """What recovery aims at."""
 
     SAFE = "safe"
+    """when the broker is to start again with every sound batch there is and change nothing more"""
     SALVAGE = "salvage"
+    """when there is no other copy and what lies behind the damage matters more than a gap"""
     STRICT = "strict"
+    """when anything worse than a torn or zero tail is for a person to decide"""
     KAFKA = "kafka"
-
-    @property
-    def use_when(self) -> str:
-        """When to use this mode, in one sentence."""
-        return _USE_WHEN[self]
-
-
-_USE_WHEN = {
-    Mode.SAFE: "Use it when the broker is to start again with every sound batch there is and change nothing more.",
-    Mode.SALVAGE: "Use it when there is no other copy and what lies behind the damage matters more than a gap.",
-    Mode.STRICT: "Use it when anything worse than a torn or zero tail is for a person to decide.",
-    Mode.KAFKA: "Use it when the result must be, byte for byte, what the broker's own recovery would leave.",
-}
+    """when the result must be, byte for byte, what the broker's own recovery would leave"""

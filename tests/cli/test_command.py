@@ -291,6 +291,8 @@ def test_checkpoints_and_metadata_files_are_dumped() -> None:
     assert meta["node.id"] == "12"
     (epoch, *_) = kafkalog("dump", "--json", broker / "__cluster_metadata-0" / "leader-epoch-checkpoint").objects
     assert epoch == {"epoch": 1, "startOffset": 0}
+    elected = broker / "__cluster_metadata-0" / "quorum-state"
+    assert kafkalog("dump", "--json", elected).objects == [json.loads(elected.read_text())]
     text = kafkalog("dump", broker / "recovery-point-offset-checkpoint").lines
     count = int((broker / "recovery-point-offset-checkpoint").read_text().splitlines()[1])
     assert len(text) == count + 1
