@@ -5,13 +5,14 @@ Pure but for reading: a plan changes nothing, and is bound to the survey it was 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -37,7 +38,7 @@ from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
-from kafkalog.recovery.ways import SALVAGE_OPTION, WayName, recommended, repair_option
+from kafkalog.recovery.ways import SALVAGE_OPTIONS, WayName, recommended, repair_options
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
@@ -116,10 +117,11 @@ class Plan:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Something would be changed, is declined or cannot be read."""
+        """Something was found, would be changed, is declined or cannot be read."""
         own = self.choice.own
+        found = any(finding.severity is not Severity.INFO for finding in self.findings)
         lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
-        return bool(self.changes or self.refusal is not None or self.declined or lost)
+        return bool(self.changes or self.refusal is not None or self.declined or lost or found)
 
     @property
     def changes(self) -> bool:
@@ -258,12 +260,12 @@ def make_plan(
 
 def _own_way(mode: Mode, repair: Proof | None) -> tuple[WayName, tuple[str, ...]]:
     """Which of the ways a plan is, and the options that make it so."""
-    bits = () if repair is None else (repair_option(repair),)
+    bits = () if repair is None else repair_options(repair)
     match mode:
         case Mode.KAFKA:
             return WayName.KAFKA, ()
         case Mode.SALVAGE:
-            return WayName.SALVAGE, (SALVAGE_OPTION, *bits)
+            return WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits)
         case _:
             return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
 
@@ -307,7 +309,7 @@ def _tell_unreadable(plan: Plan) -> None:
     plan.declined |= sentences_of_unreadable(found)
     plan.findings = [*plan.findings, *findings_of_unreadable(found)]
     first = findings_of_unreadable(found)[0]
-    message = f"the broker's start cannot be foreseen: {first.file}: {first.detail}"
+    message = f"the broker's start cannot be foreseen: {os.path.join(found.root, first.file or '')}: {first.detail}"
     plan.broker = replace(plan.broker, outcome=None, exception=None, message=message)
     plan.choice.ways = [
         replace(way, consequence=message) if way.way is WayName.KAFKA else way for way in plan.choice.ways
