@@ -20,6 +20,7 @@ from kafkalog.codec.names import (
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
 )
 from kafkalog.log.storage.content import Content, Literal
@@ -30,8 +31,9 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
+from kafkalog.recovery.missing_partitions import missing_partitions
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.normalize import Checkpoints, topic_ids
+from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
 from kafkalog.recovery.other_copies import other_copies
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import SafeResult, recover_safely
@@ -243,7 +245,7 @@ def make_plan(
             repair=repair,
             other_copy=other_copies(found.root, copies) if copies else None,
         )
-        plan.findings = [*plan.findings, *plan.choice.missing]
+        plan.findings = [*plan.findings, *plan.choice.missing, *_missing_partitions(found, topics)]
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:
@@ -256,6 +258,23 @@ def make_plan(
     if mark_clean:
         _mark_clean(plan)
     return plan
+
+
+def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
+    """Partitions that checkpoints or metadata name and that are not there; where all directories were looked at."""
+    if found.is_partial:
+        return []
+    tree = found.tree()
+    points = Checkpoints.read(tree)
+    checkpoints = {
+        RECOVERY_POINT_CHECKPOINT: points.recovery_points,
+        LOG_START_OFFSET_CHECKPOINT: points.log_starts,
+        REPLICATION_OFFSET_CHECKPOINT: read_high_watermarks(tree),
+    }
+    names = dict.fromkeys([path for path in (*found.files, *found.dangling) if "/" not in path], False)
+    names |= {path: what == LINKED_DIRECTORY for path, what in found.special.items() if "/" not in path}
+    names |= dict.fromkeys([*(path for path in found.directories if "/" not in path), *found.unreadable], True)
+    return missing_partitions(found.root, names, checkpoints, topics)
 
 
 def _own_way(mode: Mode, repair: Proof | None) -> tuple[WayName, tuple[str, ...]]:
