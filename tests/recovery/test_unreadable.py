@@ -365,6 +365,45 @@ def test_undelete_goes_on_as_well(root: Path, fail: Fail) -> None:
     assert (root / "invoices-25-0").is_dir()
 
 
+@pytest.mark.parametrize("what", ["a directory not to be listed", "a log not to be opened", "a disk error"])
+def test_what_was_deleted_is_listed_and_taken_out_beside_it(what: str, root: Path, fail: Fail, tmp_path: Path) -> None:
+    gone = [root / f"{name}.{'0' * 32}-delete" for name in ("invoices-25-0", VICTIM)]
+    for path in gone:
+        (root / path.name.partition(".")[0]).rename(path)
+    break_it(what, gone[1], fail)
+    listed = kafkalog("undelete", "--json", root)
+    assert listed.code == 4
+    (line,) = listed.objects
+    assert {each["path"] for each in line["remains"]} == {str(gone[0])}
+    assert [each["path"] for each in line["unreadable"]] == [str(gone[1])]
+    assert WHATS[what][0] in line["unreadable"][0]["reason"]
+    assert str(gone[1]) in listed.err
+    text = kafkalog("undelete", root)
+    assert (text.code, text.err) == (4, listed.err)
+    assert "invoices-25" in text.out
+
+    assert kafkalog("undelete", root, "--topic", "invoices-25", "--into", tmp_path / "taken").code == 2
+    assert (tmp_path / "taken" / "invoices-25-0").is_dir()
+    lost = kafkalog("undelete", root, "--topic", VICTIM.removesuffix("-0"), "--into", tmp_path / "none")
+    assert (lost.code, (tmp_path / "none").exists()) == (4, False)
+
+
+def test_one_unreadable_partition_of_a_topic_is_left_out(root: Path, fail: Fail, tmp_path: Path) -> None:
+    topic = VICTIM.removesuffix("-0")
+    gone = root / f"{VICTIM}.{'0' * 32}-delete"
+    (root / VICTIM).rename(gone)
+    other = root / f"{topic}-9.{'1' * 32}-delete"
+    shutil.copytree(gone, other)
+    break_it("a disk error", gone, fail)
+    finished = kafkalog("undelete", "--json", root, "--topic", topic, "--into", tmp_path / "taken")
+    assert finished.code == 4
+    (line,) = finished.objects
+    assert [each["directory"] for each in line["put_back"]] == [f"{topic}-9"]
+    assert [each["path"] for each in line["unreadable"]] == [str(gone)]
+    assert str(gone) in finished.err
+    assert not (tmp_path / "taken" / VICTIM).exists()
+
+
 def test_what_stands_beside_the_partitions_must_be_read(root: Path, fail: Fail) -> None:
     fail(root / "recovery-point-offset-checkpoint", errno.EIO)
     finished = kafkalog("plan", root)
