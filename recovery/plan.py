@@ -37,6 +37,7 @@ from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic
 from kafkalog.recovery.other_copies import other_copies
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import SafeResult, recover_safely
+from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
@@ -106,6 +107,8 @@ class Plan:
     """partition directory -> why it is left as it is, while others are recovered"""
     choice: Choice = field(default_factory=Choice)
     """what each way of recovering keeps and loses"""
+    deleted: str | None = None
+    """one sentence, where what was deleted is still there and held by nothing else"""
 
     @property
     def needs_consent(self) -> bool:
@@ -139,6 +142,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "needs_consent": self.needs_consent,
+            "deleted": self.deleted,
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),
@@ -245,6 +249,7 @@ def make_plan(
             repair=repair,
             other_copy=other_copies(found.root, copies) if copies else None,
         )
+        plan.deleted = note_of_deleted(found)
         plan.findings = [*plan.findings, *plan.choice.missing, *_missing_partitions(found, topics)]
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())

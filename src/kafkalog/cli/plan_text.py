@@ -79,6 +79,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
         for name, why in plan.declined.items():
             writer.write(escape_controls(f"{name} is left as it is: {why}"))
+        if plan.deleted is not None:
+            writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)
         if damage is not None:
             more = "" if full else "; --full looks at segments below the recovery point too"
