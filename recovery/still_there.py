@@ -1,9 +1,9 @@
 """The note that deleted data still stands in a log directory and nothing else there holds it; `undelete` has the way.
 
 What a broker deleted goes for good soon: `.deleted` files at its next start, `-delete` directories a minute later.
-Only names, sizes, ids and the first batch of each log are looked at here.  A `.deleted` file that begins above the first
-live segment was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same
-topic id, which begins no later, was moved: their records are held or were replaced.
+Only names, sizes, ids and the first batch of each log are looked at here.  A `.deleted` file above the first segment
+that lives was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same topic
+id, which begins no later, was moved: their records are held or were replaced.
 """
 
 from __future__ import annotations
