@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
@@ -108,8 +109,32 @@ class RecoveryRefused(KafkaLogError):
     """
 
     is_unreadable = False
+    directory: str | None = None
+    """the log directory that it is about, where several were given"""
+    each: tuple[RecoveryRefused, ...] = ()
+    """where several directories were declined, what was said of each"""
+    reports: tuple[dict[str, Any], ...] = ()
+    """where several directories were given, the reports of all that a plan was made for"""
 
     def __init__(self, message: str, *, reason: str = "refused", report: dict[str, Any] | None = None) -> None:
         self.reason = reason
         self.report = report
         super().__init__(message)
+
+    def about(self, directory: str) -> RecoveryRefused:
+        """The same with the log directory named, unless the message names it."""
+        text = str(self)
+        named = RecoveryRefused(
+            text if directory in text else f"{directory}: {text}", reason=self.reason, report=self.report
+        )
+        named.is_unreadable, named.directory = self.is_unreadable, directory
+        return named
+
+    @classmethod
+    def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:
+        """One for all directories that were declined."""
+        if len(each) == 1:
+            return each[0]
+        refused = cls("; ".join(map(str, each)), reason=each[0].reason, report=each[0].report)
+        refused.is_unreadable, refused.each = any(one.is_unreadable for one in each), tuple(each)
+        return refused

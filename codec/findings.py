@@ -131,6 +131,8 @@ class FindingCode(enum.StrEnum):
     """a directory that stops a broker from starting"""
     TEMPORARY_FILE = "temporary_file"
     """.deleted, .cleaned or .swap: an operation that was not finished"""
+    PARTITION_MISSING = "partition_missing"
+    """a checkpoint or the cluster metadata names a topic-partition that has no directory"""
     DUPLICATE_PARTITION = "duplicate_partition"
     """a topic-partition that stands in two directories"""
     NOT_REPLICAS = "not_replicas"

@@ -37,6 +37,7 @@ __all__ = [
     "scan_directory",
     "status_of",
     "unreadable",
+    "what_it_is",
 ]
 
 PathLike = str | os.PathLike[str]

@@ -22,7 +22,9 @@ from kafkalog.recovery.safe import SafeResult
 from kafkalog.recovery.soundness import log_segments
 from kafkalog.recovery.topic_facts import TopicFacts
 from kafkalog.recovery.ways import (
-    SALVAGE_OPTION,
+    KAFKA_OPTIONS,
+    REPAIR_OPTION,
+    SALVAGE_OPTIONS,
     LostRange,
     Measured,
     Unit,
@@ -31,7 +33,7 @@ from kafkalog.recovery.ways import (
     logs_of,
     measure,
     recommended,
-    repair_option,
+    repair_options,
     total,
 )
 from kafkalog.recovery.written_to import written
@@ -276,7 +278,7 @@ def compare_ways(
     hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
     level = Proof.STRUCTURE if repair is None else min(repair, Proof.STRUCTURE)
     part = before.part(*_directories(before, hurt))
-    bits = (repair_option(level),)
+    bits = repair_options(level)
     plain = own is not None and own_way is not WayName.KAFKA and not own_options
     outcomes = [_Outcome(WayName.KAFKA, (), comparer.of_kafka)]
     if plain or not hurt:
@@ -297,8 +299,8 @@ def compare_ways(
         carry_out(WayName.SAFE, (), False, None)
         repaired = carry_out(WayName.REPAIR_BITS, bits, False, level)
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
-            carry_out(WayName.SALVAGE, (SALVAGE_OPTION, *bits), True, level)
-        carry_out(WayName.SALVAGE, (SALVAGE_OPTION,), True, None)
+            carry_out(WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits), True, level)
+        carry_out(WayName.SALVAGE, SALVAGE_OPTIONS, True, None)
     return _compared(comparer, units, hurt, outcomes, merged)
 
 
@@ -323,6 +325,11 @@ class _Outcome:
     measured: dict[str, Measured] = field(default_factory=dict)
     """by partition"""
 
+    @property
+    def is_both(self) -> bool:
+        """Salvage, helped by bit repair."""
+        return self.way is WayName.SALVAGE and REPAIR_OPTION in self.options
+
 
 def _compared(
     comparer: _Comparer,
@@ -342,7 +349,7 @@ def _compared(
             for unit in units
         }
     comparison.kafka_by_partition = outcomes[0].measured
-    outcomes = [each for each in outcomes if len(each.options) < 2 or _gains(each, outcomes)]
+    outcomes = [each for each in outcomes if not each.is_both or _gains(each, outcomes)]
     safe = next((each for each in outcomes if each.way is WayName.SAFE), outcomes[0])
     candidates = list(outcomes)
     elsewhere = {unit.name: held for unit in hurt if (held := comparer.replica(unit)) is not None}
@@ -368,7 +375,7 @@ def _compared(
 def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:
     """Two options together lose less than one of them."""
     lost = total(both.measured.values()).records_lost
-    single = [total(each.measured.values()).records_lost for each in others if len(each.options) < 2]
+    single = [total(each.measured.values()).records_lost for each in others if not each.is_both]
     return lost is not None and all(each is None or lost < each for each in single)
 
 
@@ -378,7 +385,6 @@ class _Words:
     def __init__(self, comparer: _Comparer, hurt: Sequence[Unit]) -> None:
         self._kafka = comparer.kafka
         self._others = sorted({each for unit in hurt for each in comparer.others(unit)})
-        self._refusals = list(comparer.refused.values())
 
     def way(self, outcome: _Outcome, found: Measured) -> Way:
         """One way with its words."""
@@ -388,13 +394,13 @@ class _Words:
         consent = (ACCEPT_LOSS,) if found.sound_lost or found.markers_lost else ()
         match outcome.way:
             case WayName.SAFE | WayName.REPAIR_BITS | WayName.SALVAGE:
-                return (*outcome.options, *consent, *self._refusals)
+                return (*outcome.options, *consent)
+            case WayName.KAFKA:
+                return KAFKA_OPTIONS if self._kafka.outcome == Outcome.LOADED else ()
             case WayName.MERGE:
                 return ("the other copy",)
             case WayName.REPLICA:
                 return (f"broker {' or '.join(map(str, self._others))}, alive and leading before this one starts",)
-            case _:
-                return ()
 
     def _consequence(self, way: WayName, found: Measured) -> str:
         match way:

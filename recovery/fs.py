@@ -22,6 +22,7 @@ from typing import Self
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
+from kafkalog.log.files import NotRegularFileError, what_it_is
 from kafkalog.log.lending import open_for_writing, withdrawn
 from kafkalog.recovery.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
 
@@ -420,7 +421,7 @@ class FileSystem:
     def copy_tree(self, source: str) -> dict[str, StorageError]:
         """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes but no lock.
 
-        Gives the directories in it that are not copied, because they cannot be read, and why.
+        Gives the directories in it that are not copied, because they cannot be read or hold what is no file, and why.
         """
         unreadable = {}
         with FileSystem(source) as other:
@@ -447,6 +448,8 @@ class FileSystem:
             if stat.S_ISDIR(each.st_mode):
                 self.make_directory(path)
                 directories.append(path)
+            elif not stat.S_ISREG(each.st_mode):
+                raise NotRegularFileError(errno.EINVAL, what_it_is(each.st_mode), os.path.join(other.root, path))
             elif path != LOCK_FILE:
                 self.copy_file(other, path, path)
                 self.set_attributes(path, other.attributes(path))
@@ -461,27 +464,25 @@ class FileSystem:
 
     @staticmethod
     def refuse_special(source: str) -> None:
-        """Raise `RecoveryRefused` if a directory holds what is neither a file nor a directory: a copy would lack it.
+        """Raise `RecoveryRefused` if directly in a directory stands what is neither: a copy would lack it.
 
-        In directories that cannot be listed there is nothing to be seen.
+        What stands so in a directory below keeps only that one out of the copy.
         """
         with FileSystem(source) as fs:
             for name in fs.names(""):
-                with contextlib.suppress(StorageError):
-                    fs._refuse_special(name)
-
-    def _refuse_special(self, top: str) -> None:
-        status = self.status(top)
-        if status is None:
-            return
-        for path, each in [(top, status), *(self.walk(top) if stat.S_ISDIR(status.st_mode) else ())]:
-            if not (stat.S_ISDIR(each.st_mode) or stat.S_ISREG(each.st_mode)):
-                what = "a symbolic link" if stat.S_ISLNK(each.st_mode) else "a special file"
-                raise RecoveryRefused(
-                    f"{os.path.join(self.root, path)} is {what}, which a copy would not hold: put the file or "
-                    "directory itself in its place, or move it out of the log directory",
-                    reason="special",
-                )
+                status = fs.status(name)
+                if status is None or stat.S_ISREG(status.st_mode):
+                    continue
+                if not stat.S_ISDIR(status.st_mode):
+                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
+                    raise RecoveryRefused(
+                        f"{os.path.join(fs.root, name)} is {what}, which a copy would not hold: put the file or "
+                        "directory itself in its place, or move it out of the log directory",
+                        reason="special",
+                    )
+                with contextlib.suppress(StorageError):  # what cannot be listed is left out of the copy
+                    for _ in fs.walk(name):
+                        pass
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Everything below a directory with its lstat, directories before what is in them."""

@@ -5,13 +5,14 @@ Pure but for reading: a plan changes nothing, and is bound to the survey it was 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -19,6 +20,7 @@ from kafkalog.codec.names import (
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
 )
 from kafkalog.log.storage.content import Content, Literal
@@ -29,15 +31,17 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
+from kafkalog.recovery.missing_partitions import missing_partitions
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.normalize import Checkpoints, topic_ids
+from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
 from kafkalog.recovery.other_copies import other_copies
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.safe import SafeResult, recover_safely
+from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
-from kafkalog.recovery.ways import SALVAGE_OPTION, WayName, recommended, repair_option
+from kafkalog.recovery.ways import SALVAGE_OPTIONS, WayName, recommended, repair_options
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
@@ -103,6 +107,8 @@ class Plan:
     """partition directory -> why it is left as it is, while others are recovered"""
     choice: Choice = field(default_factory=Choice)
     """what each way of recovering keeps and loses"""
+    deleted: str | None = None
+    """one sentence, where what was deleted is still there and held by nothing else"""
 
     @property
     def needs_consent(self) -> bool:
@@ -116,10 +122,11 @@ class Plan:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Something would be changed, is declined or cannot be read."""
+        """Something was found, would be changed, is declined or cannot be read."""
         own = self.choice.own
+        found = any(finding.severity is not Severity.INFO for finding in self.findings)
         lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
-        return bool(self.changes or self.refusal is not None or self.declined or lost)
+        return bool(self.changes or self.refusal is not None or self.declined or lost or found)
 
     @property
     def changes(self) -> bool:
@@ -135,6 +142,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "needs_consent": self.needs_consent,
+            "deleted": self.deleted,
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),
@@ -241,7 +249,8 @@ def make_plan(
             repair=repair,
             other_copy=other_copies(found.root, copies) if copies else None,
         )
-        plan.findings = [*plan.findings, *plan.choice.missing]
+        plan.deleted = note_of_deleted(found)
+        plan.findings = [*plan.findings, *plan.choice.missing, *_missing_partitions(found, topics)]
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:
@@ -256,14 +265,31 @@ def make_plan(
     return plan
 
 
+def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
+    """Partitions that checkpoints or metadata name and that are not there; where all directories were looked at."""
+    if found.is_partial:
+        return []
+    tree = found.tree()
+    points = Checkpoints.read(tree)
+    checkpoints = {
+        RECOVERY_POINT_CHECKPOINT: points.recovery_points,
+        LOG_START_OFFSET_CHECKPOINT: points.log_starts,
+        REPLICATION_OFFSET_CHECKPOINT: read_high_watermarks(tree),
+    }
+    names = dict.fromkeys([path for path in (*found.files, *found.dangling) if "/" not in path], False)
+    names |= {path: what == LINKED_DIRECTORY for path, what in found.special.items() if "/" not in path}
+    names |= dict.fromkeys([*(path for path in found.directories if "/" not in path), *found.unreadable], True)
+    return missing_partitions(found.root, names, checkpoints, topics)
+
+
 def _own_way(mode: Mode, repair: Proof | None) -> tuple[WayName, tuple[str, ...]]:
     """Which of the ways a plan is, and the options that make it so."""
-    bits = () if repair is None else (repair_option(repair),)
+    bits = () if repair is None else repair_options(repair)
     match mode:
         case Mode.KAFKA:
             return WayName.KAFKA, ()
         case Mode.SALVAGE:
-            return WayName.SALVAGE, (SALVAGE_OPTION, *bits)
+            return WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits)
         case _:
             return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
 
@@ -307,7 +333,7 @@ def _tell_unreadable(plan: Plan) -> None:
     plan.declined |= sentences_of_unreadable(found)
     plan.findings = [*plan.findings, *findings_of_unreadable(found)]
     first = findings_of_unreadable(found)[0]
-    message = f"the broker's start cannot be foreseen: {first.file}: {first.detail}"
+    message = f"the broker's start cannot be foreseen: {os.path.join(found.root, first.file or '')}: {first.detail}"
     plan.broker = replace(plan.broker, outcome=None, exception=None, message=message)
     plan.choice.ways = [
         replace(way, consequence=message) if way.way is WayName.KAFKA else way for way in plan.choice.ways

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +43,7 @@ from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import read_topic_facts
 
 __all__ = [
+    "OnUnreadable",
     "Remains",
     "RemainsKind",
     "RemainsSegment",
@@ -55,6 +56,9 @@ __all__ = [
     "remains_in",
     "why_not_fitting",
 ]
+
+OnUnreadable = Callable[[str, StorageError], None]
+"""Told of a directory that cannot be read, and why."""
 
 _UNWANTED = (DirectoryState.DELETE, DirectoryState.STRAY)
 _NS_IN_MS = 1_000_000
@@ -182,17 +186,20 @@ def deleted(
     topic: str | None = None,
     partitions: Sequence[int] = (),
     quarantine: PathLike | None = None,
+    on_unreadable: OnUnreadable | None = None,
 ) -> tuple[Remains, ...]:
     """What was deleted from a log directory and is still there, by topic and partition; every batch is looked at.
 
-    In the directory itself, and in the quarantines of its runs.  Reads only.  Raises `UsageError` for a path that is no
-    log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for I/O.
+    In the directory itself, and in the quarantines of its runs.  Reads only.  `on_unreadable` is told of each directory
+    that cannot be read, and of why; the others are looked at all the same.  Raises `UsageError` for a path that is no
+    log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for I/O,
+    without `on_unreadable` also for one directory.
     """
     with ExitStack() as stack:
         found = [
             each
-            for place, run_id in each_place(stack, path, quarantine)
-            for each in remains_in(place, run_id, topic, partitions)
+            for place, run_id in each_place(stack, path, quarantine, on_unreadable)
+            for each in remains_in(place, run_id, topic, partitions, on_unreadable)
         ]
         facts = read_topic_facts([root_of_runs(path)])
     if facts.source is not None and facts.problem is None:
@@ -206,37 +213,68 @@ def _with_cluster(each: Remains, is_known: bool) -> Remains:
     return replace(each, outcome=f"{each.outcome}, once the cluster knows the topic again (it does not now)")
 
 
-def each_place(stack: ExitStack, path: PathLike, quarantine: PathLike | None) -> Iterator[tuple[Survey, str | None]]:
+def each_place(
+    stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
+) -> Iterator[tuple[Survey, str | None]]:
     """The log directory, and below each run that has ended what it keeps; the run's id with the latter."""
     root = root_of_runs(path)
-    yield stack.enter_context(survey(root)), None
+    yield stack.enter_context(survey(root, tolerant=True)), None
     for run in list_runs(Runs(root, None if quarantine is None else os.fspath(quarantine))):
         if run.state in (RunState.FINISHED, RunState.SUPERSEDED):
             kept = os.path.join(run.directory, FILES)
-            if os.path.lexists(kept) and stat.S_ISDIR(os.lstat(kept).st_mode):
-                yield stack.enter_context(survey(kept)), run.run_id
+            try:
+                found = survey(kept, tolerant=True) if _is_directory(kept) else None
+            except StorageError as error:
+                if on_unreadable is None:
+                    raise
+                on_unreadable(kept, error)
+                continue
+            if found is not None:
+                yield stack.enter_context(found), run.run_id
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot look at the directory") from error
 
 
 def remains_in(
-    found: Survey, run_id: str | None, topic: str | None = None, partitions: Sequence[int] = ()
+    found: Survey,
+    run_id: str | None,
+    topic: str | None = None,
+    partitions: Sequence[int] = (),
+    on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """What is left in one place; `run_id` says that it is a quarantine."""
+    """What is left in one place; `run_id` says that it is a quarantine.
+
+    Raises `StorageError` for a directory that cannot be read, unless `on_unreadable` is there to be told of it.
+    """
     files = files_by_directory(found)
     tree = found.tree()
     remains = []
-    for directory in sorted(path for path in found.directories if "/" not in path):
+    for directory in sorted(path for path in (*found.directories, *found.unreadable) if "/" not in path):
         name = parse_partition_directory(directory)
         if name is None or name.topic == CLUSTER_METADATA_TOPIC:
             continue
         if (topic is not None and name.topic != topic) or (partitions and name.partition not in partitions):
             continue
-        logs = _logs(files.get(directory, ()), run_id is not None, name.state in _UNWANTED)
-        segments = tuple(_segment(found, f"{directory}/{log}", base) for base, log in logs)
-        if segments:
-            judged = _judged(found, files, directory, name, run_id, segments)
-            remains.append(
-                replace(judged, topic_id=_topic_id(tree, directory), deleted_ms=_deleted_ms(found, directory, segments))
-            )
+        try:
+            if directory in found.unreadable:
+                raise found.unreadable[directory]
+            logs = _logs(files.get(directory, ()), run_id is not None, name.state in _UNWANTED)
+            segments = tuple(_segment(found, f"{directory}/{log}", base) for base, log in logs)
+            if segments:
+                judged = _judged(found, files, directory, name, run_id, segments)
+                deleted_ms = _deleted_ms(found, directory, segments)
+                remains.append(replace(judged, topic_id=_topic_id(tree, directory), deleted_ms=deleted_ms))
+        except StorageError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(os.path.join(found.root, directory), error)
     return remains
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +44,7 @@ __all__ = [
     "recover",
     "recover_all",
     "recover_into",
+    "refuse_any_declined",
     "refuse_declined",
     "tool_version",
     "undo",
@@ -129,6 +130,18 @@ def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None 
     refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict())
     refused.is_unreadable = made.is_unreadable
     raise refused
+
+
+def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
+    """As `refuse_declined`, for several directories: of several refusals one that names them all."""
+    refused = []
+    for made in plans:
+        try:
+            refuse_declined(made, accept_loss=accept_loss)
+        except RecoveryRefused as declined:
+            refused.append(declined.about(made.root) if len(plans) > 1 else declined)
+    if refused:
+        raise RecoveryRefused.of_several(refused)
 
 
 def nothing_done(made: Plan, earlier: Completed | None = None) -> RecoveryResult:
@@ -360,9 +373,9 @@ def recover_all(
 ) -> list[RecoveryResult]:
     """Recover several log directories of one broker: all locks are taken before the first is looked at.
 
-    Every directory is planned for before the first is changed, so that a refusal changes none.  A partition that
-    stands, live, in two of them is refused: a broker would not start on that.  `on_plan` is told of each plan before
-    the first is carried out.
+    Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
+    declined, and has the reports of all.  A partition that stands, live, in two of them is refused: a broker would not
+    start on that.  `on_plan` is told of each plan before the first is carried out.
     """
     places = [_selected(path, options.select) for path in paths]
     workers = Workers(jobs, on_progress)
@@ -379,20 +392,43 @@ def recover_all(
         for root, only in places:
             fs = FileSystem(root)
             stack.callback(fs.close)
-            stack.enter_context(BrokerLock(fs))
-            kept = Runs(root, None if quarantine is None else os.fspath(quarantine))
-            refuse_foreign(kept, options.complete)
+            with _about(root, len(places)):
+                stack.enter_context(BrokerLock(fs))
+                kept = Runs(root, None if quarantine is None else os.fspath(quarantine))
+                refuse_foreign(kept, options.complete)
             runs.append((fs, only, kept))
         _refuse_duplicates([root for root, _only in places])
         if options.topics is None:
             options = replace(options, topics=read_topic_facts(root for root, _only in places))
-        directories = []
+        directories: list[_Directory] = []
+        refused: list[RecoveryRefused] = []
         for (fs, only, kept), before in zip(runs, wanted, strict=True):
+            if refused and kept.unfinished():
+                continue  # planning for it would first complete what was cut short
             directory = _Directory(fs, only, kept, options, workers)
             stack.callback(directory.close)
-            directory.plan(before, on_plan)
             directories.append(directory)
+            try:
+                with _about(fs.root, len(places)):
+                    directory.plan(before, on_plan)
+            except RecoveryRefused as declined:
+                refused.append(declined)
+        if refused:
+            error = RecoveryRefused.of_several(refused)
+            error.reports = tuple(report for each in directories if (report := each.report_of_nothing()) is not None)
+            raise error
         return [directory.act() for directory in directories]
+
+
+@contextmanager
+def _about(root: str, count: int) -> Iterator[None]:
+    """Of several directories a refusal names the one that it is about."""
+    try:
+        yield
+    except RecoveryRefused as refused:
+        if count == 1:
+            raise
+        raise refused.about(root) from refused
 
 
 def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -> None:
@@ -445,6 +481,10 @@ class _Directory:
         if self._plan is None:
             raise AssertionError(self)
         return self._plan
+
+    def report_of_nothing(self) -> dict[str, Any] | None:
+        """Where the plan is not carried out, because this directory or another was declined; None without a plan."""
+        return None if self._plan is None else nothing_done(self._plan, self._earlier).as_dict()
 
     def act(self) -> RecoveryResult:
         """Do it."""

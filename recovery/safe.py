@@ -214,6 +214,7 @@ class _PartitionRun:
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
+            kept = kept and not self.goes_on_above_log_start(sound)
             rest = None
             if kept:
                 left = sound_prefix(theirs.tree, self.result_directory(theirs), start=self.start)
@@ -224,7 +225,31 @@ class _PartitionRun:
                 return rest
             if sound.repeat is not None:
                 self.floor = self.reached(theirs)
-        return self.settle(self.keepable(sound_prefix(self.original, self.directory, start=self.start)))
+        sound = self.keepable(sound_prefix(self.original, self.directory, start=self.start))
+        return self.settle(self.above_log_start(sound))
+
+    def goes_on_above_log_start(self, sound: SoundLog) -> bool:
+        """More is to be kept than the sound part."""
+        found = self.above_log_start(sound)
+        return found is not sound and bool(found.sizes)
+
+    def above_log_start(self, sound: SoundLog) -> SoundLog:
+        """Damage below the log start offset takes nothing: no record there counts.
+
+        Where all of it lies there the log goes on behind it.  Where it reaches above, and the log ended above too, a
+        broker would begin a new log at the log start offset (`LogLoader.load`), so that no offset that somebody has
+        read is given to another record.
+        """
+        ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
+        if sound.cut is None or self.rules.resume or not ends_below:
+            return sound
+        found = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair)
+        if found.end_offset is None or found.end_offset <= self.log_start:
+            return sound  # nothing there tells that the log reached so far: its records may be all there is
+        if all(each is not None and each <= self.log_start for each in found.resumed):
+            self.repairs = found.repairs
+            return found
+        return SoundLog(cut=sound.cut)
 
     def rebuilt(self) -> BrokerResult:
         """All indexes made anew; a log that is not sound throughout is not for this."""

@@ -62,7 +62,7 @@ class _Salvage:
             if stop is None:
                 break
             if stop.behind is not None:
-                self._note_cut(path, stop)
+                self._note_cut(path, stop, has_later=next_base is not None)
                 position = stop.behind
                 continue
             mended = self._mend(source, path, stop)
@@ -72,10 +72,10 @@ class _Salvage:
                 continue
             resumed = self._resumed(resync, stop.position, next_base)
             if resumed is not None:
-                self._note_cut(path, stop)
+                self._note_cut(path, stop, has_later=next_base is not None)
                 position = resumed
                 continue
-            self._note_cut(path, stop)
+            self._note_cut(path, stop, has_later=next_base is not None)
             goes_on = self._resume or (next_base is None and stop.is_tail)
             break
         content = join(parts)
@@ -144,12 +144,15 @@ class _Salvage:
 
     def _note_gap(self, first: int) -> None:
         """The first batch behind damage says how many offsets are gone."""
+        self.result.resumed = [first if each is None else each for each in self.result.resumed]
         if self._gap_from is not None and first > self._gap_from:
             self.result.lost.append((self._gap_from, first - 1))
         self._gap_from = None
 
-    def _note_cut(self, path: str, stop: _Stop) -> None:
+    def _note_cut(self, path: str, stop: _Stop, *, has_later: bool) -> None:
         self._previous_epoch = None
+        if not stop.is_tail or has_later:
+            self.result.resumed.append(None)
         if self.result.cut is None:
             self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
         self._gap_from = (self._last + 1) if self._last is not None else None

@@ -72,6 +72,8 @@ class SoundLog:
     """path -> what is kept of a log that is not kept from its start on: pieces of it, or a repaired byte"""
     lost: list[tuple[int, int]] = field(default_factory=list)
     """first and last offset of every range that is gone, damage having been passed"""
+    resumed: list[int | None] = field(default_factory=list)
+    """of each damaged place but a tail the first offset behind it; None where the log does not go on"""
     repairs: list[Finding] = field(default_factory=list)
     """bits that were turned over, with their proof"""
     repeat: Cut | None = None

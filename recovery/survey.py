@@ -17,7 +17,7 @@ from typing import Any
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
-from kafkalog.log.files import Entry, FileSource, scan_directory
+from kafkalog.log.files import Entry, FileSource, scan_directory, what_it_is
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
@@ -254,7 +254,7 @@ class _Listing:
             if is_meant:
                 self.directories[path] = status.st_mtime_ns
         elif not stat.S_ISLNK(status.st_mode):
-            self.special[path] = "a special file"
+            self.special[path] = what_it_is(status.st_mode)
         elif os.path.isdir(entry.path):
             if is_meant:
                 self.special[path] = LINKED_DIRECTORY

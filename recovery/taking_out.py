@@ -48,6 +48,8 @@ class TakenOut:
     """directory -> first and last offset of ranges that damage took"""
     left: tuple[str, ...] = ()
     """what was not taken, and why: sentences"""
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """directories that could not be read, and why"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -56,6 +58,7 @@ class TakenOut:
             "put_back": [each.as_dict() for each in self.put_back],
             "lost": {name: [list(span) for span in spans] for name, spans in self.lost.items()},
             "left": list(self.left),
+            "unreadable": [{"path": path, "reason": reason} for path, reason in self.unreadable],
             "changed": True,
         }
 
@@ -77,16 +80,18 @@ def undelete_into(
     """Write what was deleted of a topic into `target`, which must be new or empty; `path` is only read.
 
     `source` is the directory's name or the run's id, where several hold the same partition; `as_topic` and `topic_id`
-    are what the new directories say.  Raises `UsageError` for a target that cannot be, `RecoveryRefused` if there is
-    nothing, or nothing sound.
+    are what the new directories say.  A partition that cannot be read is left out and named in the result's
+    `unreadable`.  Raises `UsageError` for a target that cannot be, `RecoveryRefused` if there is nothing, or nothing
+    sound, `StorageError` if nothing of it can be read.
     """
     check_topic_id(topic_id)
     check_topic_name(as_topic)
     destination = _destination(path, target)
     settings = LogSettings.from_names(config or {})
     with ExitStack() as stack:
-        places = list(each_place(stack, path, quarantine))
-        chosen = _chosen(places, topic, partitions, source)
+        unreadable: dict[str, StorageError] = {}
+        places = list(each_place(stack, path, quarantine, unreadable.__setitem__))
+        chosen = _chosen(places, topic, partitions, source, unreadable)
         assembled = _Assembled(topic if as_topic is None else as_topic, topic_id)
         for found, remains in chosen:
             assembled.take(found, remains)
@@ -105,7 +110,8 @@ def undelete_into(
             for directory, remains in assembled.taken.items()
         )
         _write(destination, result.tree, assembled, os.stat(places[0][0].root))
-        return TakenOut(destination, put_back, result.lost, tuple(assembled.left))
+        reasons = tuple((place, str(error)) for place, error in sorted(unreadable.items()))
+        return TakenOut(destination, put_back, result.lost, tuple(assembled.left), reasons)
 
 
 def _destination(path: PathLike, target: PathLike) -> str:
@@ -121,15 +127,21 @@ def _destination(path: PathLike, target: PathLike) -> str:
 
 
 def _chosen(
-    places: Sequence[tuple[Survey, str | None]], topic: str, partitions: Sequence[int], source: str | None
+    places: Sequence[tuple[Survey, str | None]],
+    topic: str,
+    partitions: Sequence[int],
+    source: str | None,
+    unreadable: dict[str, StorageError],
 ) -> list[tuple[Survey, Remains]]:
     by_partition: dict[int, list[tuple[Survey, Remains]]] = {}
     wanted = None if source is None else os.path.basename(source.rstrip("/"))
     for found, run_id in places:
-        for each in remains_in(found, run_id, topic, partitions):
+        for each in remains_in(found, run_id, topic, partitions, unreadable.__setitem__):
             if wanted in (None, each.directory, each.run_id):
                 by_partition.setdefault(each.partition, []).append((found, each))
     if not by_partition:
+        for error in unreadable.values():
+            raise error
         raise RecoveryRefused(
             f"nothing that was deleted of {topic} stands in {places[0][0].root} or in a quarantine of its runs: "
             "`undelete` without --topic lists what there is",

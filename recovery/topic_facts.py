@@ -21,14 +21,14 @@ from kafkalog.codec.names import (
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_meta_properties
+from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.broker.settings import LogSettings
 
 if TYPE_CHECKING:
     from kafkalog.cluster.metadata_log import MetadataState
 
-__all__ = ["COMPACT", "COMPACTED_BY_KAFKA", "NO_FACTS", "TopicFacts", "read_topic_facts"]
+__all__ = ["COMPACT", "COMPACTED_BY_KAFKA", "NO_FACTS", "TopicFacts", "directory_id_of", "read_topic_facts"]
 
 COMPACT = "compact"
 """in a topic's `cleanup.policy`"""
@@ -51,6 +51,8 @@ class TopicFacts:
     """those of them that were in sync when the metadata was written"""
     compacted: frozenset[str] = frozenset()
     """topics of which the cluster said so"""
+    assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """the id of the log directory in which this broker's replica stands"""
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
@@ -133,6 +135,14 @@ def _read(root: str, path: str) -> TopicFacts:
             for name, topic in image.topics.items()
             for number, partition in topic.partitions.items()
         },
+        assigned={
+            (name, number): partition.directories[partition.replicas.index(node_id)]
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+            if node_id is not None
+            and node_id in partition.replicas
+            and len(partition.directories) == len(partition.replicas)
+        },
         compacted=frozenset(
             name
             for name in image.topics
@@ -155,9 +165,18 @@ def _problem(path: str, state: MetadataState) -> str | None:
 
 
 def _node_id(root: str) -> int | None:
+    meta = _meta_properties(root)
+    return None if meta is None else meta.node_id
+
+
+def directory_id_of(root: str) -> str | None:
+    """The id of a log directory, as its own `meta.properties` says; None if it does not."""
+    meta = _meta_properties(root)
+    return None if meta is None else meta.directory_id
+
+
+def _meta_properties(root: str) -> MetaProperties | None:
     try:
-        return decode_meta_properties(
-            read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
-        ).node_id
+        return decode_meta_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
     except (FileNotFoundError, KafkaLogError):
         return None

@@ -247,7 +247,8 @@ def _plan(stack: ExitStack, root: str, wanted: Wanted) -> Undeletion:
     whole = stack.enter_context(survey(root, tolerant=True))
     for directory, error in whole.unreadable.items():
         name = parse_partition_directory(directory)
-        if name is not None and name.topic == wanted.topic:
+        is_asked_for = name is not None and (not wanted.partitions or name.partition in wanted.partitions)
+        if name is not None and is_asked_for and name.topic == wanted.topic:
             raise error
     chosen = _chosen(whole, wanted)
     if wanted.hold:

@@ -1,5 +1,7 @@
 """Planning around directories that cannot be read: they are left as they are, and the others are recovered.
 
+Neither can one in which a link, a FIFO, a socket or a device stands: nothing of recovery opens those.
+
 That a file cannot be read is known when it is tried.  Then every topic-partition is planned for alone, which tells all
 that cannot be read in one go, and what is left is planned for together.
 """
@@ -7,12 +9,13 @@ that cannot be read in one go, and what is left is planned for together.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
-from kafkalog.log.files import unreadable
+from kafkalog.log.files import NotRegularFileError, unreadable
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.workers import Workers, groups_of
 
@@ -34,14 +37,25 @@ def sentences_of_unreadable(found: Survey) -> dict[str, str]:
 
 def _sentence(root: str, error: StorageError) -> str:
     remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
+    if isinstance(error, NotRegularFileError):
+        remedy = "put the file itself in its place, or move it out of the log directory"
     is_here = str(error.filename).startswith(f"{root}/")
     state = "nothing in this directory is changed" if is_here else "the copy does not hold this directory"
     return f"{error}; {state}, and nothing in it is counted: {remedy}, and recover again"
 
 
 def findings_of_unreadable(found: Survey) -> list[Finding]:
-    """One for each directory; their files are whole paths, as the operating system was asked for them."""
-    return [unreadable(error, f"{found.root}/{name}") for name, error in sorted(found.unreadable.items())]
+    """One for each directory; as in all findings of a plan, their files are relative to the log directory."""
+    return [
+        unreadable(error, name).in_file(_relative(found.root, name, error))
+        for name, error in sorted(found.unreadable.items())
+    ]
+
+
+def _relative(root: str, directory: str, error: StorageError) -> str:
+    """The file that the error is about, where it lies in this directory; else the directory."""
+    file = os.path.relpath(str(error.filename or root), root)
+    return file if file.startswith(f"{directory}/") else directory
 
 
 def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
@@ -49,7 +63,7 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
 
     Raises `StorageError` where something else cannot be read than a directory below the root.
     """
-    found = found.without(_with_companions(found, found.unreadable))
+    found = found.without(_with_companions(found, {**_not_files(found), **found.unreadable}))
     while True:
         try:
             return make(found, workers)
@@ -58,6 +72,17 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
             if name is None:
                 raise
             found = found.without(_with_companions(found, {**_unreadable_alone(found, make, workers), name: error}))
+
+
+def _not_files(found: Survey) -> dict[str, StorageError]:
+    """Directories in which something stands that is neither a file nor a directory, links to nothing apart."""
+    failed: dict[str, StorageError] = {}
+    for path, what in sorted(found.special.items()):
+        directory, separator, _name = path.partition("/")
+        if separator and directory in found.directories:
+            error = NotRegularFileError(errno.EINVAL, what, os.path.join(found.root, path))
+            failed.setdefault(directory, error)
+    return failed
 
 
 def _unreadable_alone(

@@ -21,6 +21,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.verify_partition import header_tables, verify_partition
 from kafkalog.recovery.verify_report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
@@ -88,7 +89,7 @@ def verify(
     duplicates = inventory.duplicate_findings()
     for log_dir in inventory.log_dirs:
         reports = [check(partition) for partition in log_dir.partitions]
-        found = [*log_dir.findings, *_among(duplicates, log_dir.partitions)]
+        found = [*log_dir.findings, *missing_partitions_of(log_dir), *_among(duplicates, log_dir.partitions)]
         for partition, report in zip(log_dir.partitions, reports, strict=True):
             if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
                 report.findings += _beside(log_dir, partition, report)

@@ -33,7 +33,9 @@ from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.written_to import Written
 
 __all__ = [
-    "SALVAGE_OPTION",
+    "KAFKA_OPTIONS",
+    "REPAIR_OPTION",
+    "SALVAGE_OPTIONS",
     "LostRange",
     "Measured",
     "Unit",
@@ -42,11 +44,13 @@ __all__ = [
     "logs_of",
     "measure",
     "recommended",
-    "repair_option",
+    "repair_options",
     "total",
 ]
 
-SALVAGE_OPTION = "--mode salvage"
+KAFKA_OPTIONS = ("--mode", "kafka")
+SALVAGE_OPTIONS = ("--mode", "salvage")
+REPAIR_OPTION = "--repair-bits"
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
 
@@ -68,9 +72,9 @@ class WayName(enum.StrEnum):
     """the broker's own start"""
 
 
-def repair_option(proof: Proof) -> str:
-    """The option that turns bits back which are proven at least so well."""
-    return f"--repair-bits {proof.name.lower()}"
+def repair_options(proof: Proof) -> tuple[str, str]:
+    """The arguments that turn bits back which are proven at least so well."""
+    return REPAIR_OPTION, proof.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ class Way:
     way: WayName
     measured: Measured
     needs: tuple[str, ...] = ()
-    """options of `recover`, or what has to be there"""
+    """arguments of `recover`, each by itself; of the ways that are no recovery what has to be there, in words"""
     consequence: str = ""
     """in plain words"""
 

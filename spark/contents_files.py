@@ -24,6 +24,7 @@ from kafkalog.log.files import is_directory, is_file
 from kafkalog.log.partition import read_partition
 from kafkalog.log.side_files import read_side_file
 from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.verify import broker_start
 from kafkalog.recovery.verify_partition import verify_partition
 
@@ -191,7 +192,7 @@ def finding_rows(place: Place) -> Iterator[Row]:
         found: Iterable[Finding] = place.known
         if place.path:
             log_dir = open_log_dir(place.path)
-            found = [*log_dir.findings, *broker_start(log_dir)[1]]
+            found = [*log_dir.findings, *missing_partitions_of(log_dir), *broker_start(log_dir)[1]]
         yield from (finding.as_dict() for finding in found)
         return
     partition = _reopened(place)

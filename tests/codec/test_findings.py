@@ -99,6 +99,7 @@ ELSEWHERE = {
     FindingCode.SEGMENT_MISSING: "recovery/test_missing_segments.py",
     FindingCode.FOREIGN_FILE: "recovery/test_verify.py",
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
+    FindingCode.PARTITION_MISSING: "recovery/test_missing_partitions.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
     FindingCode.NOT_REPLICAS: "recovery/test_compare.py",
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/test_verify.py",

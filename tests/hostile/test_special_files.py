@@ -99,7 +99,8 @@ for root in sys.argv[2:]:
         path = root / PLACES[place]
         assert not stat.S_ISREG(path.lstat().st_mode), root
         if what in ("safe", "salvage") and (place in REFUSED or "/" in PLACES[place]):
-            assert outcome["outcome"].startswith("RecoveryRefused"), (root, outcome)
+            refused, left = outcome["outcome"].startswith("RecoveryRefused"), "left: ['" in outcome["outcome"]
+            assert (refused, left) == (place in REFUSED, place not in REFUSED), (root, outcome)
             assert PLACES[place] in outcome["outcome"]
         done += 1
     measured(f"special files in the place of others, met by {what}", done)

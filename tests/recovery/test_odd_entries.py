@@ -76,7 +76,6 @@ def test_a_link_to_nothing_that_a_broker_does_not_see_is_left_alone(logs: Path, 
         (INDEX, link),
         (f"{EPOCHS}.tmp", link),
         ("recovery-point-offset-checkpoint", pipe),
-        (f"t-0/{3:020d}.snapshot", pipe),
     ],
 )
 def test_recovery_does_not_write_through_a_link_or_wait_at_a_pipe(

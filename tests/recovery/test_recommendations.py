@@ -226,9 +226,8 @@ def said_lost(way: dict[str, Any], moved: int) -> set[int]:
 
 def carried_out(root: Path, way: dict[str, Any], words: list[str], moved: int) -> Records | None:
     """What a way leaves, done in this copy; None where a broker would not start."""
-    options = [word for need in way["needs"] for word in need.split()]
-    mode = ["--mode", "kafka"] if way["way"] == "kafka" else []
-    finished = command("recover", "--yes", *words, *mode, *options, root)
+    mode = ["--mode", "kafka"] if way["records_kept"] is None else []
+    finished = command("recover", "--yes", *words, *mode, *way["needs"], root)
     if way["records_kept"] is None:
         assert finished.code == 3, finished
         return None

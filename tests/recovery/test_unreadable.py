@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,16 @@ WHATS = {
     "a disk error beside the log": ("Input/output error", "the disk may be failing"),
     "vanished": ("No such file or directory", "see why it cannot be read"),
 }
+
+
+def make_socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's name has room for 107 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
 
 
 class Fail:
@@ -156,7 +168,7 @@ def test_the_others_are_planned_for_and_recovered(mode: str, what: str, root: Pa
     assert line["changed"] is False
     assert line["broker"]["outcome"] is None
     (file,) = [each["file"] for each in line["findings"] if each["code"] == "unreadable"]
-    assert file.startswith(str(root / VICTIM))
+    assert file == VICTIM or file.startswith(f"{VICTIM}/")
     assert VICTIM not in {each["name"] for each in line["partitions"]}
     assert fail.look(stamps, root) == before
 
@@ -287,6 +299,52 @@ def test_a_copy_lacks_what_cannot_be_read(what: str, root: Path, fail: Fail, tmp
     assert fail.look(stamps, root) == before
 
 
+SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a FIFO": (os.mkfifo, "a FIFO, not a file"),
+    "a socket": (make_socket, "a socket, not a file"),
+    "a link": (lambda path: path.symlink_to("/dev/null"), "a symbolic link"),
+}
+
+
+@pytest.mark.parametrize("name", ["the log", "partition.metadata", "leader-epoch-checkpoint", "notes.txt"])
+@pytest.mark.parametrize("what", SPECIAL)
+def test_what_is_no_file_keeps_recovery_from_its_own_partition_only(
+    what: str, name: str, root: Path, tmp_path: Path
+) -> None:
+    """Kafka would wait for ever at a FIFO, so what it would do is not known; nothing here opens it."""
+    make, why = SPECIAL[what]
+    alone = without(root, tmp_path / "alone" / "broker")
+    words = ["--full", "--at", "1767225600000"]
+    assert kafkalog("recover", "--yes", "--accept-loss", *words, alone).code == 2
+    path = min((root / VICTIM).glob("*.log")) if name == "the log" else root / VICTIM / name
+    path.unlink(missing_ok=True)
+    make(path)
+    before, damaged = stamps(root), contents(root / DAMAGED)
+
+    planned = kafkalog("plan", "--json", *words, root)
+    assert planned.code == 4
+    (line,) = planned.objects
+    assert line["refusal"] is None
+    assert list(line["declined"]) == [VICTIM]
+    assert line["declined"][VICTIM].startswith(f"{path}: {why}; nothing in this directory is changed")
+    assert "put the file itself in its place" in line["declined"][VICTIM]
+    assert line["broker"]["outcome"] is None
+    assert [each["file"] for each in line["findings"] if each["code"] == "unreadable"] == [f"{VICTIM}/{path.name}"]
+    copied = kafkalog("recover", "--yes", "--json", "--accept-loss", *words, root, "--into", tmp_path / "copy")
+    assert (copied.code, list(copied.objects[0]["declined"])) == (4, [VICTIM])
+    assert partitions(tmp_path / "copy") == partitions(alone)
+    assert stamps(root) == before
+
+    typed = [each for each in kafkalog("plan", *words, root).out.splitlines() if each.startswith("  kafkalog recover ")]
+    assert kafkalog(*shlex.split(typed[0])[1:]).code == 4
+    others = {name: data for name, data in partitions(root).items() if not name.startswith((VICTIM, DAMAGED))}
+    assert others == {name: data for name, data in partitions(alone).items() if not name.startswith(DAMAGED)}
+    assert contents(root / DAMAGED) != damaged
+    assert kafkalog("undo", "--yes", root).code == 2
+    assert stamps(root) == before
+    assert kafkalog("index", "rebuild", "--yes", root / VICTIM).code == 4
+
+
 def test_a_copy_that_cannot_be_written_is_an_error(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what cannot be read of the original is left out."""
 
@@ -305,6 +363,45 @@ def test_undelete_goes_on_as_well(root: Path, fail: Fail) -> None:
     assert kafkalog("undelete", root, "--topic", VICTIM.removesuffix("-0"), "--yes").code == 4
     assert kafkalog("undelete", root, "--topic", "invoices-25", "--yes").code == 2
     assert (root / "invoices-25-0").is_dir()
+
+
+@pytest.mark.parametrize("what", ["a directory not to be listed", "a log not to be opened", "a disk error"])
+def test_what_was_deleted_is_listed_and_taken_out_beside_it(what: str, root: Path, fail: Fail, tmp_path: Path) -> None:
+    gone = [root / f"{name}.{'0' * 32}-delete" for name in ("invoices-25-0", VICTIM)]
+    for path in gone:
+        (root / path.name.partition(".")[0]).rename(path)
+    break_it(what, gone[1], fail)
+    listed = kafkalog("undelete", "--json", root)
+    assert listed.code == 4
+    (line,) = listed.objects
+    assert {each["path"] for each in line["remains"]} == {str(gone[0])}
+    assert [each["path"] for each in line["unreadable"]] == [str(gone[1])]
+    assert WHATS[what][0] in line["unreadable"][0]["reason"]
+    assert str(gone[1]) in listed.err
+    text = kafkalog("undelete", root)
+    assert (text.code, text.err) == (4, listed.err)
+    assert "invoices-25" in text.out
+
+    assert kafkalog("undelete", root, "--topic", "invoices-25", "--into", tmp_path / "taken").code == 2
+    assert (tmp_path / "taken" / "invoices-25-0").is_dir()
+    lost = kafkalog("undelete", root, "--topic", VICTIM.removesuffix("-0"), "--into", tmp_path / "none")
+    assert (lost.code, (tmp_path / "none").exists()) == (4, False)
+
+
+def test_one_unreadable_partition_of_a_topic_is_left_out(root: Path, fail: Fail, tmp_path: Path) -> None:
+    topic = VICTIM.removesuffix("-0")
+    gone = root / f"{VICTIM}.{'0' * 32}-delete"
+    (root / VICTIM).rename(gone)
+    other = root / f"{topic}-9.{'1' * 32}-delete"
+    shutil.copytree(gone, other)
+    break_it("a disk error", gone, fail)
+    finished = kafkalog("undelete", "--json", root, "--topic", topic, "--into", tmp_path / "taken")
+    assert finished.code == 4
+    (line,) = finished.objects
+    assert [each["directory"] for each in line["put_back"]] == [f"{topic}-9"]
+    assert [each["path"] for each in line["unreadable"]] == [str(gone)]
+    assert str(gone) in finished.err
+    assert not (tmp_path / "taken" / VICTIM).exists()
 
 
 def test_what_stands_beside_the_partitions_must_be_read(root: Path, fail: Fail) -> None:

@@ -60,7 +60,8 @@ try:
                 for batch in reader.read(partition):
                     pass
     else:
-        outcome = str(kafkalog.recover(root, mode=what).run_id)
+        result = kafkalog.recover(root, mode=what)
+        outcome = f"{result.run_id}, left: {list(result.declined.values())}"
 except kafkalog.KafkaLogError as error:
     outcome = f"{type(error).__name__}: {error}"
 lines = Path("/proc/self/status").read_text().splitlines()

@@ -60,7 +60,8 @@ def verify_command(paths: tuple[str, ...], as_json: bool) -> int:
 def rebuild_command(path: str, config: tuple[str, ...], at: int | None, yes: bool, as_json: bool) -> int:
     """Make every index, producer snapshot and leader epoch anew, as a broker would that scans all segments.
 
-    Declines if a log is damaged.  What was there is kept, and `kafkalog undo` puts it back.
+    Declines if a log is damaged.  What was there is kept, and `kafkalog undo` puts it back.  Exit code 2 if something
+    was changed, 4 if something could not be read.
     """
     if not yes:
         raise RecoveryRefused("nothing was changed: add --yes to act", reason="confirm")
@@ -75,4 +76,6 @@ def rebuild_command(path: str, config: tuple[str, ...], at: int | None, yes: boo
         with LineWriter() as writer:
             if result.run_id is not None:
                 writer.write(f"what was there is in {escape_controls(result.quarantine or '')}")
+    if result.plan.is_unreadable:
+        return Outcome.IO_ERROR
     return Outcome.CHANGED if result.changed else Outcome.CLEAN

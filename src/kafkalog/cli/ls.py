@@ -23,6 +23,7 @@ from kafkalog.log.deleted import deleted_segments
 from kafkalog.log.files import unreadable
 from kafkalog.log.missing import MissingOffsets
 from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.standing import Standing, standing
 
@@ -289,6 +290,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         standalone = [_summarize(partition, None, progress) for partition in inventory.standalone]
     summaries = [each for _log_dir, found in of_log_dirs for each in found] + standalone
     findings = [*inventory.unreadable, *(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)]
+    findings += [finding for log_dir in inventory.log_dirs for finding in missing_partitions_of(log_dir)]
     findings += [finding for each in summaries for finding in each.findings]
     findings += inventory.duplicate_findings()
     if as_json:

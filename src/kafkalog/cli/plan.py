@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,38 +14,64 @@ from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import Options, command_words, job_count, options_of, planning_options
+from kafkalog.cli.unplanned import Unplanned
+from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.recovery import Plan, plan
-from kafkalog.recovery.run import known_topics
-from kafkalog.recovery.standing import standing
+from kafkalog.recovery.run import known_topics, log_directory_of
+from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command", "make_all", "show"]
 
 
-def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan]:
-    """Make plans, with a progress bar."""
-    topics = known_topics(paths)
+def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan | Unplanned]:
+    """Make plans, with a progress bar; what stands in the way of one is no reason to leave the others out."""
+    failed: dict[str, StorageError | RecoveryRefused] = {}
+    for path in paths:
+        try:
+            log_directory_of(path)
+        except (StorageError, RecoveryRefused) as error:
+            failed[path] = error
+    topics = known_topics([path for path in paths if path not in failed])
+    plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
-        return [plan(path, **options, topics=topics, jobs=jobs, on_progress=progress.update) for path in paths]
+        for path in paths:
+            try:
+                if path in failed:
+                    raise failed[path]
+                plans.append(plan(path, **options, topics=topics, jobs=jobs, on_progress=progress.update))
+            except (StorageError, RecoveryRefused) as error:
+                plans.append(Unplanned(os.path.realpath(path), error))
+    return plans
 
 
 def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
-    """Make plans and print them; 4 if something cannot be read, 1 if one would change something or declines, else 0.
+    """Make plans and print them; the exit code.
 
-    `words` are the options given, for the commands that are recommended.
+    That is 4 if something cannot be read, 3 if a directory is declined as a whole, 1 if something was found, would be
+    changed or waits to be completed, else 0.  `words` are the options given, for the commands that are recommended.
     """
-    plans = make_all(paths, options, jobs)
-    for made in plans:
+    outcome = Outcome.CLEAN
+    for made in make_all(paths, options, jobs):
+        stands = standing(made.root)
         if as_json:
-            found = standing(made.root).as_dict()
-            print_json({**made.as_dict(), "changed": False, "run_id": None, "standing": found})
-        else:
+            print_json({**made.as_dict(), "changed": False, "run_id": None, "standing": stands.as_dict()})
+        elif isinstance(made, Plan):
             with LineWriter() as writer:
-                for sentence in standing(made.root).sentences():
+                for sentence in stands.sentences():
                     writer.write(escape_controls(f"{made.root}: {sentence}"))
             print_plan(made, words)
-    if any(made.is_unreadable for made in plans):
+        if isinstance(made, Unplanned):
+            click.echo(escape_controls(f"kafkalog: {made.sentence}"), err=True)
+        outcome = max(outcome, _outcome(made, stands))
+    return outcome
+
+
+def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
+    if made.is_unreadable:
         return Outcome.IO_ERROR
-    return Outcome.FINDINGS if any(made.is_worth_a_look for made in plans) else Outcome.CLEAN
+    if isinstance(made, Unplanned):
+        return Outcome.REFUSED
+    return Outcome.FINDINGS if made.is_worth_a_look or stands.unfinished else Outcome.CLEAN
 
 
 @click.command(name="plan")
@@ -55,7 +82,7 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
     Where anything is lost, every way there is stands beside the others, with what it keeps, loses and needs, and one is
-    recommended.  What cannot be read is named and left out.  Exit code 0 if there is nothing to do, 4 if something
-    could not be read, else 1.
+    recommended.  What cannot be read is named and left out.  Exit code 0 if nothing is found and there is nothing to
+    do, 4 if something could not be read, 3 if a directory is declined as a whole, else 1.
     """
     return show(paths, options_of(**given), job_count(jobs), as_json, command_words(given))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls, print_table
-from kafkalog.cli.ways_text import print_ways
+from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
+from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
 
 __all__ = ["print_plan"]
@@ -43,6 +44,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
 
     `given` are options that every recommended command repeats.
     """
+    full = "--full" in given or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = [partition for partition in plan.partitions if partition.changes]
     print_table(
         f"plan for {escape_controls(plan.root)} in mode {plan.mode}",
@@ -77,6 +79,12 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
         for name, why in plan.declined.items():
             writer.write(escape_controls(f"{name} is left as it is: {why}"))
+        if plan.deleted is not None:
+            writer.write(escape_controls(f"note: {plan.deleted}"))
+        damage = sentence_of_damage_left(plan.choice.own)
+        if damage is not None:
+            more = "" if full else "; --full looks at segments below the recovery point too"
+            writer.write(f"with this plan {damage}{more}")
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))
         elif not plan.changes:

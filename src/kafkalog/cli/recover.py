@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,9 +19,17 @@ from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
 from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.cli.unplanned import Unplanned
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
-from kafkalog.recovery.run import RecoveryOptions, nothing_done, recover_all, recover_into, refuse_declined
+from kafkalog.recovery.run import (
+    RecoveryOptions,
+    log_directory_of,
+    nothing_done,
+    recover_all,
+    recover_into,
+    refuse_any_declined,
+)
 
 __all__ = ["command"]
 
@@ -83,7 +92,8 @@ def command(
     options, threads = options_of(**given), job_count(jobs)
     words = command_words(given)
     plans: list[Plan] = []
-    with _refusal_printed(plans, as_json), interruptible(paths if into is None else [into], quarantine):
+    acted_on = paths if into is None else (into,)
+    with _refusal_printed(plans, paths if into is None else (), as_json), interruptible(acted_on, quarantine):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json, words)
         rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
@@ -109,11 +119,14 @@ def command(
             return _show([result], as_json)
         expected: list[Plan] | None = None
         if not yes:
-            expected = plan_command.make_all(paths, options, threads)
+            made_all = plan_command.make_all(paths, options, threads)
+            expected = [made for made in made_all if isinstance(made, Plan)]
             for made in expected:
                 show_plan(made)
-            for made in expected:
-                refuse_declined(made, accept_loss=accept_loss)
+            for unplanned in made_all:
+                if isinstance(unplanned, Unplanned) and unplanned.error is not None:
+                    raise unplanned.error
+            refuse_any_declined(expected, accept_loss=accept_loss)
             acting = [made for made in expected if made.changes or mark_clean]
             if acting and not _is_confirmed(acting):
                 raise RecoveryRefused("nothing was changed", reason="confirm")
@@ -131,15 +144,40 @@ def command(
 
 
 @contextmanager
-def _refusal_printed(plans: list[Plan], as_json: bool) -> Iterator[None]:
-    """With --json what was planned is printed before a refusal goes its way, which knows whether all could be read."""
+def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> Iterator[None]:
+    """With --json there is an object for each directory before a refusal or an I/O error goes its way.
+
+    A refusal knows then whether all could be read.
+    """
     try:
         yield
-    except RecoveryRefused as refused:
-        reports = {made.root: nothing_done(made).as_dict() for made in plans}
-        if refused.report is not None:
-            reports[refused.report["path"]] = refused.report
-        for report in reports.values() if as_json else ():
+    except (RecoveryRefused, StorageError) as error:
+        for report in _reports(error, plans, paths) if as_json else ():
             print_json(report)
-        refused.is_unreadable = any(made.is_unreadable for made in plans)
+        if isinstance(error, RecoveryRefused):
+            error.is_unreadable = error.is_unreadable or any(made.is_unreadable for made in plans)
         raise
+
+
+def _reports(error: RecoveryRefused | StorageError, plans: list[Plan], paths: Sequence[str]) -> list[dict[str, Any]]:
+    """Of each directory what was planned, or why it could not be."""
+    reports = {made.root: nothing_done(made).as_dict() for made in plans}
+    why: dict[str, RecoveryRefused | StorageError] = {}
+    if isinstance(error, RecoveryRefused):
+        given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
+        reports |= {report["path"]: report for report in given}
+        why = {each.directory: each for each in (*error.each, error) if each.directory is not None}
+    roots = [_root(path) for path in paths]
+    for root in roots:
+        file = str(getattr(error, "filename", None) or "")
+        is_about = file == root or file.startswith(os.path.join(root, "")) or len(roots) == 1
+        cause = why.get(root, error if is_about else None)
+        reports.setdefault(root, Unplanned(root, cause).as_dict())
+    return list(reports.values())
+
+
+def _root(path: str) -> str:
+    try:
+        return log_directory_of(path)
+    except KafkaLogError:
+        return os.path.realpath(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.ways_text import sentence_of_damage_left
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.choice import ranges_text
@@ -29,6 +30,9 @@ def print_result(result: RecoveryResult) -> None:
             return
         writer.write(f"recovered {root}: run {result.run_id}")
         writer.write(_kept(result))
+        damage = sentence_of_damage_left(result.plan.choice.own)
+        if damage is not None:
+            writer.write(damage)
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
         writer.write(_broker(result))
         writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")

@@ -12,7 +12,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.times import time_text
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Remains, Undeletion, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.taking_out import TakenOut
@@ -23,13 +23,18 @@ __all__ = ["command"]
 
 def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str | None, as_json: bool) -> int:
     root = root_of_runs(path)
-    found = deleted(path, topic=topic, partitions=numbers, quarantine=quarantine)
+    unreadable: dict[str, StorageError] = {}
+    found = deleted(path, topic=topic, partitions=numbers, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
+    reasons = [(place, str(error)) for place, error in sorted(unreadable.items())]
+    outcome = _told_unreadable(reasons)
     if as_json:
-        print_json({"path": root, "remains": [each.as_dict() for each in found], "changed": False})
-        return Outcome.CLEAN
+        line = {"path": root, "remains": [each.as_dict() for each in found], "changed": False}
+        print_json({**line, "unreadable": [{"path": place, "reason": reason} for place, reason in reasons]})
+        return outcome
     if not found:
-        _print(f"{escape_controls(root)}: nothing that was deleted is still there")
-        return Outcome.CLEAN
+        rest = " in what can be read" if reasons else ""
+        _print(f"{escape_controls(root)}: nothing that was deleted is still there{rest}")
+        return outcome
     print_table(
         escape_controls(root),
         ["topic", "partition", "what", "first", "last", "records", "bytes", "deleted", "in"],
@@ -49,7 +54,15 @@ def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str 
         ],
     )
     _print(*(_outcome(each) for each in found))
-    return Outcome.CLEAN
+    return outcome
+
+
+def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:
+    """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
+    for place, reason in reasons:
+        sentence = reason if place in reason else f"{place}: {reason}"
+        click.echo(escape_controls(f"kafkalog: {sentence}; what was deleted of it is not shown or taken"), err=True)
+    return Outcome.IO_ERROR if reasons else Outcome.CLEAN
 
 
 def _outcome(each: Remains) -> str:
@@ -148,7 +161,8 @@ def command(
     A KRaft cluster does not know a deleted topic's id any more.  With the broker stopped, undelete with --hold; start
     it, create the topic again, stop it and undelete: the log takes the place of the empty one.
 
-    Exit code 0 for a list, 2 if something was put back or written, 3 if it declined.
+    Exit code 0 for a list, 2 if something was put back or written, 3 if it declined, 4 if something could not be read;
+    the list and --into go on with the rest then.
     """
     if topic is None or only_list:
         if topic is None and (into is not None or as_topic is not None or source is not None or topic_id is not None):
@@ -164,7 +178,7 @@ def command(
                 config=settings, at=at, quarantine=quarantine,
             )  # fmt: skip
             _show_taken(taken, as_json)
-            return Outcome.CHANGED
+            return max(Outcome.CHANGED, _told_unreadable(taken.unreadable))
         made = None
         if not yes or not as_json:
             made = plan_undelete(

@@ -11,9 +11,9 @@ from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.ways import Measured, Way, WayName, recommended
+from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recommended
 
-__all__ = ["command_for", "print_ways"]
+__all__ = ["command_for", "print_ways", "sentence_of_damage_left"]
 
 _MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
 
@@ -27,9 +27,7 @@ def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
         )
     if way.way not in _MODES and way.way is not WayName.KAFKA:
         return None
-    options = ["--mode kafka"] if way.way is WayName.KAFKA else [each for each in way.needs if each.startswith("--")]
-    words = [word for option in options for word in option.split(" ")]
-    return " ".join(["kafkalog recover", shlex.quote(path), *map(shlex.quote, (*given, *words)), "--yes"])
+    return " ".join(["kafkalog recover", shlex.quote(path), *map(shlex.quote, (*given, *way.needs)), "--yes"])
 
 
 def _path(plan: Plan, given: Sequence[str]) -> str:
@@ -79,15 +77,24 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
                     )
 
 
+def sentence_of_damage_left(found: Measured) -> str | None:
+    """What stays in the log that nobody can read; None if nothing does."""
+    if not found.damage_left:
+        return None
+    places = "1 damaged place stays" if found.damage_left == 1 else f"{found.damage_left} damaged places stay"
+    return f"{places} in the log, and a consumer stops there"
+
+
 def _may_lose(found: Measured) -> bool:
     unknown = found.records_lost is None or not found.is_exact
-    lost = found.records_lost or found.records_hidden or found.lost or found.markers_damaged
+    lost = found.records_lost or found.records_hidden or found.lost or found.markers_damaged or found.damage_left
     return bool(lost or found.epoch_falls or unknown)
 
 
 def _besides(found: Measured) -> list[str]:
     """What a way leaves wrong although no record is lost."""
-    sentences = []
+    damage = sentence_of_damage_left(found)
+    sentences = [] if damage is None else [damage]
     if found.markers_damaged:
         sentences.append(
             f"{counted(found.markers_damaged, 'marker')} of the end of a transaction cannot be read: what it wrote "
@@ -99,10 +106,12 @@ def _besides(found: Measured) -> list[str]:
 
 
 def _table(title: str, ways: Sequence[Way]) -> None:
+    """The places that stay damaged have a column only where there are some."""
+    has_damage = any(way.measured.damage_left for way in ways)
     print_table(
         title,
-        ["way", "records kept", "records lost", "still readable", "bytes cut", "offsets lost", "below high watermark",
-         "needs"],
+        ["way", "records kept", "records lost", "still readable", "bytes cut", "offsets lost",
+         *(["damage left"] if has_damage else []), "below high watermark", "needs"],
         [
             [
                 _label(way),
@@ -111,8 +120,9 @@ def _table(title: str, ways: Sequence[Way]) -> None:
                 way.measured.sound_lost,
                 _count(way.measured.bytes_cut),
                 _offsets(way),
+                *([_damage_left(way)] if has_damage else []),
                 {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
-                ", ".join(way.needs) or "nothing",
+                " ".join(way.needs) or "nothing",
             ]
             for way in ways
         ],
@@ -121,7 +131,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
 
 def _label(way: Way) -> str:
     """Its name; of two that are the same, what one has more."""
-    both = way.way is WayName.SALVAGE and any(each.startswith("--repair-bits") for each in way.needs)
+    both = way.way is WayName.SALVAGE and REPAIR_OPTION in way.needs
     return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
 
 
@@ -145,6 +155,10 @@ def _offsets(way: Way) -> str:
     if way.measured.records_lost is None:
         return "unknown"
     return ranges_text(way.measured.lost) if way.measured.lost else "none"
+
+
+def _damage_left(way: Way) -> object:
+    return "unknown" if way.measured.records_lost is None else way.measured.damage_left
 
 
 def _reason(best: Way, ways: Sequence[Way]) -> str:

@@ -1,0 +1,57 @@
+"""A log directory for which no plan could be made: what is said of it, so that the others get theirs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log.files import unreadable
+
+__all__ = ["Unplanned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unplanned:
+    """A directory, and why nothing is known of it: the operating system did not give it out, or it was declined."""
+
+    root: str
+    error: StorageError | RecoveryRefused | None
+    """None: another directory was in the way before this one was looked at"""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """The operating system is why."""
+        return isinstance(self.error, StorageError)
+
+    @property
+    def sentence(self) -> str:
+        """Why, with the directory's name."""
+        why = "another directory was declined before this one was looked at" if self.error is None else str(self.error)
+        return why if self.root in why else f"{self.root}: {why}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, with the names that a plan has at its top level."""
+        findings: list[Finding] = []
+        if isinstance(self.error, StorageError):
+            found = unreadable(self.error, self.root)
+            relative = os.path.relpath(found.file or self.root, self.root)
+            findings = [found.in_file(relative)]
+        return {
+            "path": self.root,
+            "changes": False,
+            "refusal": self.sentence,
+            "needs_consent": False,
+            "deleted": None,
+            "declined": {},
+            "broker": None,
+            "ways": [],
+            "recommended": None,
+            "recommended_needs": [],
+            "findings": [finding.as_dict() for finding in findings],
+            "partitions": [],
+            "changed": False,
+            "run_id": None,
+        }

@@ -1,0 +1,147 @@
+"""A partition directory that is gone is told by every command alike; what explains it, and what does not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.log import open_all
+from kafkalog.log.directory import open_log_dir
+from kafkalog.recovery import plan, recover
+from kafkalog.recovery.missing_partitions import missing_partitions_of
+from kafkalog.recovery.verify import verify
+from kafkalog.spark.contents_files import finding_places, finding_rows
+from trees import stamps
+
+Found = list[tuple[str, str, str]]
+VICTIM = "orders-23-0"
+POINTS, WATERMARKS = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"
+METADATA = "__cluster_metadata-0"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+
+
+def answers(root: Path) -> dict[str, Found]:
+    """What each command says is missing."""
+
+    def of(rows: list[dict[str, object]]) -> Found:
+        return [(str(each["severity"]), str(root / str(each["file"])), str(each["detail"])) for each in rows
+                if each["code"] == FindingCode.PARTITION_MISSING]  # fmt: skip
+
+    places = finding_places(open_all(root))
+    return {
+        "ls": of(kafkalog("ls", "--json", root).objects[0]["findings"]),
+        "verify": of([each.as_dict() for each in verify(root).findings]),
+        "plan": of([each.as_dict() for each in plan(root).findings]),
+        "spark": of([row for place in places for row in finding_rows(place)]),
+    }
+
+
+def a_file(path: Path) -> None:
+    path.write_text("not a directory")
+
+
+def a_link_to_nothing(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("make", [None, a_file, a_link_to_nothing])
+def test_every_command_says_the_same(make: Callable[[Path], None] | None, root: Path) -> None:
+    shutil.rmtree(root / VICTIM)
+    if make is not None:
+        make(root / VICTIM)
+    found = answers(root)
+    (row,) = found["verify"]
+    severity, file, detail = row
+    assert (severity, file) == (Severity.WARNING, str(root / VICTIM))
+    assert POINTS in detail
+    assert WATERMARKS in detail
+    assert "the cluster metadata" in detail
+    place = "there is no such directory" if make is None else "what stands there is no directory"
+    assert f"name {VICTIM}, and {place}: it is lost, or it was not made yet, or deleted or moved" in detail
+    assert found == {key: [row] for key in found}
+    for command in ("ls", "verify", "plan"):
+        finished = kafkalog(command, root)
+        assert finished.code == 1
+        assert str(FindingCode.PARTITION_MISSING) in finished.out + finished.err
+
+
+@pytest.mark.parametrize("name", [POINTS, WATERMARKS, "log-start-offset-checkpoint", METADATA])
+def test_each_of_them_is_enough(name: str, root: Path) -> None:
+    shutil.rmtree(root / VICTIM)
+    for other in (POINTS, WATERMARKS, "log-start-offset-checkpoint"):
+        (root / other).write_text(f"0\n1\n{VICTIM[:-2]} 0 5\n" if other == name else "0\n0\n")
+    if name != METADATA:
+        shutil.rmtree(root / METADATA)
+    ((_severity, _file, detail),) = answers(root)["plan"]
+    assert ("the cluster metadata" if name == METADATA else name) in detail
+
+
+@pytest.mark.parametrize("suffix", ["delete", "stray", "future"])
+def test_a_directory_of_another_state_explains_it(suffix: str, root: Path) -> None:
+    (root / VICTIM).rename(root / f"{VICTIM}.{'0' * 32}-{suffix}")
+    assert not any(answers(root).values())
+
+
+def test_a_link_to_a_directory_is_one(root: Path, tmp_path: Path) -> None:
+    (root / VICTIM).rename(tmp_path / VICTIM)
+    (root / VICTIM).symlink_to(tmp_path / VICTIM)
+    assert not any(answers(root).values())
+
+
+def test_another_directory_of_the_broker_is_not_missing_what_this_one_holds(root: Path) -> None:
+    """The metadata counts for the log directory that it names."""
+    shutil.rmtree(root / VICTIM)
+    for name in (POINTS, WATERMARKS, "log-start-offset-checkpoint"):
+        (root / name).unlink(missing_ok=True)
+    meta = root / "meta.properties"
+    lines = [line for line in meta.read_text().splitlines() if not line.startswith("directory.id")]
+    meta.write_text("\n".join([*lines, "directory.id=bbbbbbbbbbbbbbbbbbbbbA", ""]))
+    assert not any(answers(root).values())
+
+
+def test_one_partition_is_no_question_of_the_others(root: Path) -> None:
+    recover(root, full=True, accept_loss=True)
+    shutil.rmtree(root / VICTIM)
+    assert kafkalog("plan", root / "stock-41-0").code == 0
+    assert kafkalog("verify", root / "stock-41-0").code == 0
+
+
+def test_a_recovery_keeps_what_names_it(root: Path) -> None:
+    shutil.rmtree(root / VICTIM)
+    before = answers(root)
+    recover(root, full=True, accept_loss=True)
+    assert [row[:2] for row in answers(root)["plan"]] == [row[:2] for row in before["plan"]]
+    assert kafkalog("recover", "--yes", root).code == 0
+    untouched = stamps(root)
+    assert kafkalog("plan", root).code == 1
+    assert stamps(root) == untouched
+
+
+def test_what_brokers_have_written_is_whole(compared: Callable[[str, int], None]) -> None:
+    names = ["2.8.2/segments", "3.9.1/txn", "4.1.1/segments", "4.1.1/compact"]
+    for root in (each for name in names for each in brokers(name)):
+        assert missing_partitions_of(open_log_dir(root)) == []
+        compared("log directories of brokers of which no partition is missing", 1)
+
+
+@pytest.mark.parametrize("topic", ["../../etc", "x" * 300, "a\0b"])
+def test_names_in_a_checkpoint_are_no_paths(topic: str, root: Path) -> None:
+    (root / POINTS).write_text(f"0\n1\n{topic} 7 5\n")
+    assert any(f"{topic}-7" in detail for _severity, _file, detail in answers(root)["plan"])
+    assert kafkalog("verify", root).code == 1
+
+
+def test_a_checkpoint_of_another_place_does_not_fill_the_report(root: Path) -> None:
+    count = 3000
+    (root / POINTS).write_text(f"0\n{count}\n" + "".join(f"t {number} 5\n" for number in range(count)))
+    assert len(answers(root)["verify"]) == 1000

@@ -1,0 +1,112 @@
+"""Several log directories: each has its object and its sentence, whatever is wrong with the others."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import Finished, kafkalog
+from fixture_data import recovery_case
+from kafkalog import RecoveryRefused
+from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.run import RecoveryOptions, recover_all
+from trees import stamps
+
+PLAIN = recovery_case("undamaged/full-scan-plain")
+NAMES = {"path", "broker", "partitions", "run_id", "ways", "recommended", "recommended_needs", "changed", "findings",
+         "refusal"}  # fmt: skip
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> list[Path]:
+    """Three volumes after a crash: sound batches behind damage in the first two, a torn tail in the third."""
+    found = []
+    for name in "abc":
+        root = PLAIN.unpack_before(tmp_path / name)
+        (root / "t-0").rename(root / f"{name}-0")
+        for checkpoint in root.glob("*-checkpoint"):
+            checkpoint.unlink()
+        logs = sorted((root / f"{name}-0").glob("*.log"))
+        data = bytearray(logs[0 if name in "ab" else -1].read_bytes())
+        if name in "ab":
+            data[70] ^= 3
+            data[80] ^= 5
+            logs[0].write_bytes(data)
+        else:
+            logs[-1].write_bytes(data[:-5])
+        found.append(root)
+    return found
+
+
+def objects(finished: Finished, roots: list[Path]) -> list[dict[str, Any]]:
+    """One for each directory, in their order, with the names that each has."""
+    lines = finished.objects
+    assert sorted(line["path"] for line in lines) == sorted(map(str, roots))
+    assert all(line.keys() >= NAMES for line in lines)
+    assert "Traceback" not in finished.err
+    return sorted(lines, key=lambda line: str(line["path"]))
+
+
+@pytest.mark.parametrize("words", [["--yes"], []])
+def test_every_directory_is_planned_for_whichever_is_declined(words: list[str], roots: list[Path]) -> None:
+    before = [stamps(root) for root in roots]
+    finished = kafkalog("recover", "--json", *words, *roots)
+    assert finished.code == 3
+    assert [line["needs_consent"] for line in objects(finished, roots)] == [True, True, False]
+    assert [line["changed"] for line in objects(finished, roots)] == [False] * 3
+    for root in roots[:2]:
+        assert f"{root}: this would drop " in finished.err
+    assert f"{roots[2]}: " not in finished.err
+    assert [stamps(root) for root in roots] == before
+    text = kafkalog("recover", *words, *roots)
+    assert all(f"plan for {root} in mode safe" in text.out for root in roots)
+    assert text.err == finished.err
+
+
+def test_python_names_all_of_them(roots: list[Path]) -> None:
+    with pytest.raises(RecoveryRefused) as refused:
+        recover_all(roots, RecoveryOptions("safe", {}, None, full=False, topic_id=None))
+    assert [each.directory for each in refused.value.each] == list(map(str, roots[:2]))
+    assert [report["path"] for report in refused.value.reports] == list(map(str, roots))
+
+
+def test_a_lock_that_is_held(roots: list[Path]) -> None:
+    with FileSystem(str(roots[1])) as held, BrokerLock(held):
+        finished = kafkalog("recover", "--json", "--yes", "--accept-loss", *roots)
+    assert finished.code == 3
+    lines = objects(finished, roots)
+    assert str(roots[1]) in lines[1]["refusal"]
+    assert lines[0]["refusal"] == f"{roots[0]}: another directory was declined before this one was looked at"
+    assert str(roots[1]) in finished.err
+
+
+@pytest.mark.parametrize("command", [["plan"], ["recover", "--yes", "--accept-loss"], ["recover"]])
+def test_one_that_cannot_be_listed(command: list[str], roots: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [stamps(root) for root in roots]
+    real = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if os.path.realpath(path) == str(roots[0]):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        finished = kafkalog(*command, "--json", *roots)
+        text = kafkalog(*command, *roots)
+    assert (finished.code, text.code) == (4, 4)
+    lines = objects(finished, roots)
+    assert f"{roots[0]}: " in lines[0]["refusal"]
+    assert "Permission denied" in lines[0]["refusal"]
+    assert [(each["code"], each["file"]) for each in lines[0]["findings"]] == [("unreadable", ".")]
+    assert "Permission denied" in finished.err
+    assert f"{roots[0]}" in text.err
+    if command != ["recover", "--yes", "--accept-loss"]:
+        assert [line["needs_consent"] for line in lines[1:]] == [True, False]
+        assert all(f"plan for {root} in mode safe" in text.out for root in roots[1:])
+    assert [stamps(root) for root in roots] == before

@@ -1,0 +1,85 @@
+"""`plan` and `recover` name `undelete` where deleted data stands that nothing else holds; elsewhere they do not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from kafkalog.recovery import plan, recover
+
+GONE = f"orders-23-0.{'0' * 32}-delete"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    recover(root, full=True, accept_loss=True)
+    assert plan(root).deleted is None
+    return root
+
+
+def note(root: Path) -> str | None:
+    """What is said, the same in text and JSON, and without a word about the exit code."""
+    (line,) = kafkalog("plan", "--json", root).objects
+    said = line["deleted"]
+    printed = [each for each in kafkalog("plan", root).out.splitlines() if each.startswith("note: ")]
+    assert printed == ([] if said is None else [f"note: {said}"])
+    assert plan(root).deleted == said
+    return None if said is None else str(said)
+
+
+def delete_segment(directory: Path, number: int) -> None:
+    base = sorted(directory.glob("*.log"))[number].stem
+    for path in directory.glob(f"{base}.*"):
+        path.rename(path.with_name(path.name + ".deleted"))
+
+
+def test_a_deleted_partition(root: Path) -> None:
+    (root / "orders-23-0").rename(root / GONE)
+    said = note(root)
+    assert said is not None
+    assert said.startswith(
+        f"deleted, but still there, and held by nothing else here: {GONE}; `kafkalog undelete {root}`"
+    )
+    assert said in kafkalog("recover", "--yes", root).out
+    assert kafkalog("undelete", root).code == 0
+    assert "orders-23" in kafkalog("undelete", root).out
+
+
+def test_a_topic_that_was_created_again_does_not_hold_it(root: Path) -> None:
+    shutil.copytree(root / "orders-23-0", root / GONE)
+    (root / GONE / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+    said = note(root)
+    assert said is not None
+    assert GONE in said
+
+
+def test_a_partition_that_was_moved_is_held_by_the_live_one(root: Path) -> None:
+    shutil.copytree(root / "orders-23-0", root / GONE)
+    assert note(root) is None
+
+
+def test_one_without_a_record(root: Path) -> None:
+    (root / "orders-23-0").rename(root / GONE)
+    for log in (root / GONE).glob("*.log"):
+        log.write_bytes(b"")
+    assert note(root) is None
+
+
+def test_segments_that_retention_took(root: Path) -> None:
+    delete_segment(root / "orders-23-0", 0)
+    delete_segment(root / "stock-41-0", 0)
+    delete_segment(root / "stock-41-0", 0)
+    said = note(root)
+    assert said is not None
+    assert "1 .deleted segment in orders-23-0, 2 .deleted segments in stock-41-0; " in said
+
+
+def test_a_segment_that_compaction_replaced(root: Path) -> None:
+    log = min((root / "orders-23-0").glob("*.log"))
+    shutil.copy(log, log.with_name(log.name + ".deleted"))
+    assert note(root) is None
