@@ -7,7 +7,7 @@ for the partitions that lose something: for the rest there is nothing to choose.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
@@ -17,7 +17,9 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.census import Census, census
 from kafkalog.recovery.missing_segments import missing_segments
+from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult
 from kafkalog.recovery.soundness import log_segments
 from kafkalog.recovery.topic_facts import TopicFacts
@@ -44,8 +46,8 @@ _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
 
 ACCEPT_LOSS = "--accept-loss"
-Safely = Callable[[Tree, bool, Proof | None], SafeResult]
-"""Recovers a tree: going on behind damage or not, turning bits back with at least this proof or not."""
+Safely = Callable[[Tree, Rules], SafeResult]
+"""Recovers a tree by rules."""
 OtherCopy = Callable[[Unit], Measured | None]
 """What merging with the other copies that were given would keep of a partition, if they hold it."""
 
@@ -255,30 +257,21 @@ def _records_above(before: Tree, unit: Unit, offset: int) -> int:
 
 def compare_ways(
     before: Tree,
+    rules: Rules,
     kafka: BrokerResult,
     own: SafeResult | None,
-    own_way: WayName,
-    own_options: tuple[str, ...],
-    *,
     safely: Safely,
-    topics: TopicFacts,
-    cluster_metadata: bool = False,
-    repair: Proof | None = None,
     other_copy: OtherCopy | None = None,
 ) -> Choice:
-    """Count what each way leaves.
-
-    `own` is the result of the plan itself, None if that is the broker's; `own_way` and `own_options` say which way that
-    is, `repair` is the least proof that the caller accepts for turning a bit back.
-    """
-    units = _units(before, cluster_metadata)
-    comparer = _Comparer(before, kafka, own, topics)
+    """Count what each way leaves.  `own` is the result of the plan itself, None if that is the broker's."""
+    units = _units(before, rules.cluster_metadata)
+    comparer = _Comparer(before, kafka, own, rules.facts)
     comparer.count(units)
     merged = {} if other_copy is None else {unit.name: other_copy(unit) for unit in units}
     hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
-    level = Proof.STRUCTURE if repair is None else min(repair, Proof.STRUCTURE)
+    level = Proof.STRUCTURE if rules.repair_bits is None else min(rules.repair_bits, Proof.STRUCTURE)
     part = before.part(*_directories(before, hurt))
-    bits = repair_options(level)
+    own_way, own_options = _own_way(rules)
     plain = own is not None and own_way is not WayName.KAFKA and not own_options
     outcomes = [_Outcome(WayName.KAFKA, (), comparer.of_kafka)]
     if plain or not hurt:
@@ -287,21 +280,35 @@ def compare_ways(
     elif own_options:
         outcomes.append(_Outcome(own_way, own_options, comparer.of_own))
 
-    def carry_out(way: WayName, options: tuple[str, ...], resume: bool, proof: Proof | None) -> SafeResult | None:
+    def carry_out(mode: Mode, proof: Proof | None) -> SafeResult | None:
+        other = replace(rules, mode=mode, repair_bits=proof)
+        way, options = _own_way(other)
         if any((each.way, each.options) == (way, options) for each in outcomes):
             return None
-        result = safely(part.copy(), resume, proof)
+        result = safely(part.copy(), other)
         if proof is None or result.repairs:
             outcomes.append(_Outcome(way, options, _Result.of_safe(result)))
         return result
 
     if hurt:
-        carry_out(WayName.SAFE, (), False, None)
-        repaired = carry_out(WayName.REPAIR_BITS, bits, False, level)
+        carry_out(Mode.SAFE, None)
+        repaired = carry_out(Mode.SAFE, level)
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
-            carry_out(WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits), True, level)
-        carry_out(WayName.SALVAGE, SALVAGE_OPTIONS, True, None)
+            carry_out(Mode.SALVAGE, level)
+        carry_out(Mode.SALVAGE, None)
     return _compared(comparer, units, hurt, outcomes, merged)
+
+
+def _own_way(rules: Rules) -> tuple[WayName, tuple[str, ...]]:
+    """Which of the ways recovery by these rules is, and the arguments that make it so."""
+    bits = () if rules.repair_bits is None else repair_options(rules.repair_bits)
+    match rules.mode:
+        case Mode.KAFKA:
+            return WayName.KAFKA, ()
+        case Mode.SALVAGE:
+            return WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits)
+        case _:
+            return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
 
 
 def _directories(tree: Tree, units: Sequence[Unit]) -> list[str]:

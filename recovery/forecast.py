@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.manager import (
     load_log_directory,
     read_checkpoints,
 )
-from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["load_directory"]
@@ -35,15 +35,7 @@ class _Part:
     files: dict[str, Content]
 
 
-def load_directory(
-    tree: Tree,
-    *,
-    settings: Callable[[str], LogSettings],
-    now_ms: int,
-    unique: Callable[[str], str],
-    cluster_metadata: bool,
-    workers: Workers,
-) -> BrokerResult:
+def load_directory(tree: Tree, rules: Rules, workers: Workers) -> BrokerResult:
     """As `load_log_directory`, with the same result."""
     checkpoints = read_checkpoints(tree)
 
@@ -51,14 +43,14 @@ def load_directory(
         return load_log_directory(
             part,
             checkpoints=checkpoints,
-            settings=settings,
-            now_ms=now_ms,
-            unique=unique,
-            cluster_metadata=cluster_metadata,
+            settings=rules.settings,
+            now_ms=rules.now_ms,
+            unique=rules.unique,
+            cluster_metadata=rules.cluster_metadata,
             on_partition=on_partition,
         )
 
-    left_alone = {REMOTE_INDEX_CACHE} if cluster_metadata else {REMOTE_INDEX_CACHE, CLUSTER_METADATA_DIRECTORY}
+    left_alone = {REMOTE_INDEX_CACHE} if rules.cluster_metadata else {REMOTE_INDEX_CACHE, CLUSTER_METADATA_DIRECTORY}
     directories = [name for name in tree.subdirectories() if name not in left_alone]
     groups = groups_of(directories)
     if not workers.is_worthwhile(groups) or any(parse_partition_directory(name) is None for name in directories):

@@ -1,8 +1,8 @@
 """Several copies of a partition, or several brokers' volumes, made into one healthy log, or one log directory.
 
-Each copy is read past its damage.  What belongs into a log is chosen by the lineage of leader epochs (`merge_choice`);
-what no copy has is a gap, and is reported.  Segments begin where those of the copies do; indexes, snapshots and epochs
-are what a broker makes of the merged log when it loads it.
+Each copy is read past its damage.  What belongs into a log is chosen by the lineage of leader epochs
+(`merged_stretches`); what no copy has is a gap, and is reported.  Segments begin where those of the copies do; indexes,
+snapshots and epochs are what a broker makes of the merged log when it loads it.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from kafkalog.log.partition import Partition
 from kafkalog.recovery.copies import Copy, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.lineage import Lineage
-from kafkalog.recovery.merge_choice import Choice, Lineages
 from kafkalog.recovery.merge_result import CopyShare, MergedRange, MergeResult
 from kafkalog.recovery.merge_segments import Piece, Rolling
+from kafkalog.recovery.merged_stretches import Lineages, MergedStretches
 
 __all__ = ["MergeCopies", "MergedLog", "MergedSegment"]
 
@@ -169,11 +169,11 @@ class MergeCopies:
         is_damaged = each.share.damage is not None
         return CopyWalk(each.partition.segments, check_crc=is_damaged, resumes=each.resumes, limits=self._limits)
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> MergedStretches:
         walks = [self._walk(each) for each in self._reads]
         cleaned = [each.cleaned_until for each in self._reads]
         begin = [each.start for each in self._reads]
-        return Choice(
+        return MergedStretches(
             walks, self._lineages, start=self._start, best=self._best, cleaned=cleaned, begin=begin, limits=self._limits
         )
 
@@ -210,7 +210,7 @@ class MergeCopies:
         log.metadata = next((metadata for metadata in known if metadata is not None), None)
         return result, log
 
-    def _note_tallies(self, result: MergeResult, choice: Choice) -> None:
+    def _note_tallies(self, result: MergeResult, choice: MergedStretches) -> None:
         result.gaps, result.gap_count, result.offsets_missing = choice.gaps, choice.gap_count, choice.offsets_missing
         for each, tally in zip(self._reads, choice.tallies, strict=True):
             share = each.share

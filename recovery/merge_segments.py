@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.segment import Segment
-from kafkalog.recovery.merge_choice import Taken
+from kafkalog.recovery.merged_stretches import Taken
 
 __all__ = ["Piece", "Rolling"]
 

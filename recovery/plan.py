@@ -6,7 +6,7 @@ Pure but for reading: a plan changes nothing, and is bound to the survey it was 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -26,9 +26,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
-from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.missing_partitions import missing_partitions
@@ -36,12 +34,13 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
 from kafkalog.recovery.other_copies import other_copies
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
-from kafkalog.recovery.ways import SALVAGE_OPTIONS, WayName, recommended, repair_options
+from kafkalog.recovery.ways import WayName, recommended
 from kafkalog.recovery.workers import Workers
 
 _CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
@@ -166,38 +165,23 @@ class Plan:
 
 def make_plan(
     found: Survey,
-    mode: Mode,
+    rules: Rules,
     *,
-    settings: Callable[[str], LogSettings],
-    now_ms: int,
-    unique: Callable[[str], str],
-    topics: TopicFacts = NO_FACTS,
-    full: bool = False,
-    topic_id: str | None = None,
     mark_clean: bool = False,
-    repair: Proof | None = None,
-    rebuild: bool = False,
-    cluster_metadata: bool = False,
     workers: Workers | None = None,
     compare: bool = True,
     copies: Sequence[str] = (),
 ) -> Plan:
-    """Let the mode's rules run over a virtual copy, and take the difference to what is there.
+    """Let the rules, which are settled, run over a virtual copy, and take the difference to what is there.
 
     `compare`: count too what this and every other way would keep; `copies` are directories that hold other copies.
     """
     workers = workers or Workers()
-    unread: str | tuple[()] = () if cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
+    mode, topics = rules.mode, rules.facts
+    unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
     workers.begin("what Kafka would do", sizes)
-    result = load_directory(
-        found.tree(),
-        settings=settings,
-        now_ms=now_ms,
-        unique=unique,
-        cluster_metadata=cluster_metadata,
-        workers=workers,
-    )
+    result = load_directory(found.tree(), rules, workers)
     forecast = BrokerForecast(
         result.outcome,
         result.exception,
@@ -211,44 +195,28 @@ def make_plan(
 
     donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
 
-    def safely(tree: Tree, resume: bool, proof: Proof | None, counted: Workers | None = None) -> SafeResult:
+    def safely(tree: Tree, rules: Rules, counted: Workers | None = None) -> SafeResult:
         return recover_safely(
             tree,
-            settings=settings,
-            now_ms=now_ms,
-            unique=unique,
-            full=full or resume,
-            topic_id=lambda topic: topics.topic_ids.get(topic) or donors().get(topic, topic_id),
-            repair=proof,
-            resume=resume,
-            rebuild=rebuild,
-            cluster_metadata=cluster_metadata,
+            rules,
+            topic_id=lambda topic: topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id),
             workers=counted,
         )
 
     own: SafeResult | None = None
     if mode is not Mode.KAFKA:
         workers.begin("what recovery would do", sizes)
-        own = safely(found.tree(), mode is Mode.SALVAGE, repair, workers)
+        own = safely(found.tree(), rules, workers)
         _take_over(plan, own, result)
-        if rebuild and plan.declined:
+        if rules.rebuild_indexes and plan.declined:
             plan.refusal = next(iter(plan.declined.values()))
     elif result.outcome == Outcome.LOADED:
         plan.actions = difference(found, result.tree)
         plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
     if compare:
-        plan.choice = compare_ways(
-            found.tree(),
-            result,
-            own,
-            *_own_way(mode, repair),
-            safely=safely,
-            topics=topics,
-            cluster_metadata=cluster_metadata,
-            repair=repair,
-            other_copy=other_copies(found.root, copies) if copies else None,
-        )
+        merged = other_copies(found.root, copies) if copies else None
+        plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
         plan.deleted = note_of_deleted(found)
         plan.findings = [*plan.findings, *plan.choice.missing, *_missing_partitions(found, topics)]
     if result.outcome == Outcome.LOADED:
@@ -280,18 +248,6 @@ def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
     names |= {path: what == LINKED_DIRECTORY for path, what in found.special.items() if "/" not in path}
     names |= dict.fromkeys([*(path for path in found.directories if "/" not in path), *found.unreadable], True)
     return missing_partitions(found.root, names, checkpoints, topics)
-
-
-def _own_way(mode: Mode, repair: Proof | None) -> tuple[WayName, tuple[str, ...]]:
-    """Which of the ways a plan is, and the options that make it so."""
-    bits = () if repair is None else repair_options(repair)
-    match mode:
-        case Mode.KAFKA:
-            return WayName.KAFKA, ()
-        case Mode.SALVAGE:
-            return WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits)
-        case _:
-            return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
 
 
 def _mark_clean(plan: Plan) -> None:

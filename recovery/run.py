@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +16,6 @@ from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_dire
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.fs import FileSystem
@@ -26,6 +23,7 @@ from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import Runs, log_directory_around
+from kafkalog.recovery.rules import Rules, mode_named
 from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
@@ -40,6 +38,7 @@ __all__ = [
     "log_directory_of",
     "nothing_done",
     "plan",
+    "plan_one",
     "rebuild_indexes",
     "recover",
     "recover_all",
@@ -53,29 +52,21 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOptions:
-    """What decides a plan besides the directory."""
+    """What is asked for besides the directory."""
 
-    mode: Mode | str
-    config: Mapping[str, str]
-    at: int | None
-    full: bool
-    topic_id: str | None
-    repair_bits: Proof | None = None
-    mark_clean: bool = False
-    rebuild_indexes: bool = False
-    cluster_metadata: bool = False
-    topics: TopicFacts | None = None
-    """what the cluster knew of the topics; None: read it from the log directories themselves"""
-    complete: str | None = None
-    """a run that another machine began and that is to be completed all the same"""
-    accept_loss: bool = False
-    """go on where records that can still be read would be dropped"""
+    rules: Rules = field(default_factory=Rules)
     select: Chosen = ALL
     """the partitions that are meant"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies of them"""
+    mark_clean: bool = False
+    """end with a clean-shutdown marker"""
+    accept_loss: bool = False
+    """go on where records that can still be read would be dropped"""
+    complete: str | None = None
+    """a run that another machine began and that is to be completed all the same"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
     """directories that are not in a copy, because they could not be read, and why"""
 
@@ -221,37 +212,19 @@ def _selected(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | Non
 
 
 def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
-    LogSettings.from_names(options.config)  # refused before anything is read, topics or none
-    topics = read_topic_facts([found.root]) if options.topics is None else options.topics
-    now_ms = time.time_ns() // 1_000_000 if options.at is None else options.at
+    """By rules that are settled."""
 
     def make(readable: Survey, at_work: Workers) -> Plan:
         return make_plan(
             readable,
-            _mode(options.mode),
-            settings=cache(lambda topic: topics.settings(topic, options.config)),
-            topics=topics,
-            now_ms=now_ms,
-            unique=lambda directory: uuid.uuid4().hex,
-            full=options.full,
-            topic_id=options.topic_id,
+            options.rules,
             mark_clean=options.mark_clean,
-            repair=options.repair_bits,
-            rebuild=options.rebuild_indexes,
-            cluster_metadata=options.cluster_metadata,
             workers=at_work,
             compare=compare,
             copies=options.copies,
         )
 
     return around_unreadable(found.without(options.lacking), make, workers)
-
-
-def _mode(mode: Mode | str) -> Mode:
-    try:
-        return Mode(mode)
-    except ValueError:
-        raise UsageError(f"unknown mode {mode!r}: there is {', '.join(Mode)}") from None
 
 
 def known_topics(paths: Sequence[PathLike]) -> TopicFacts:
@@ -288,24 +261,31 @@ def plan(
     cannot be read is left out and named in the plan's `declined`.  Raises `UsageError` for a path that is no log
     directory, `StorageError` for I/O beside the partitions.
     """
-    root, only = _selected(path, select)
+    rules = Rules(
+        mode=mode_named(mode),
+        config=config or {},
+        at=at,
+        full=full,
+        topic_id=topic_id,
+        repair_bits=repair_bits,
+        cluster_metadata=cluster_metadata,
+        topics=topics,
+    )
+    options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
+    return plan_one(path, options, jobs=jobs, on_progress=on_progress)
+
+
+def plan_one(path: PathLike, options: RecoveryOptions, *, jobs: int = 1, on_progress: OnProgress | None = None) -> Plan:
+    """As `plan`, with everything that is asked for in one object."""
+    root, only = _selected(path, options.select)
     workers = Workers(jobs, on_progress)
+    options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
-        return _plan(
-            found,
-            workers,
-            RecoveryOptions(
-                mode,
-                config or {},
-                at,
-                full,
-                topic_id,
-                repair_bits,
-                cluster_metadata=cluster_metadata,
-                topics=topics,
-                copies=tuple(os.fspath(each) for each in copies),
-            ),
-        )
+        return _plan(found, workers, options)
+
+
+def _paths(given: Sequence[PathLike]) -> tuple[str, ...]:
+    return tuple(os.fspath(each) for each in given)
 
 
 @checked
@@ -341,24 +321,26 @@ def recover(
     `RecoveryRefused` if nothing can be done, if sound records would go, or if the directory is locked or has changed;
     then nothing was changed.
     """
-    options = RecoveryOptions(
-        mode,
-        config or {},
-        at,
-        full,
-        topic_id,
-        repair_bits,
-        mark_clean,
+    rules = Rules(
+        mode=mode_named(mode),
+        config=config or {},
+        at=at,
+        full=full,
+        topic_id=topic_id,
+        repair_bits=repair_bits,
         cluster_metadata=cluster_metadata,
         topics=topics,
-        complete=complete,
-        accept_loss=accept_loss,
-        select=select,
-        copies=tuple(os.fspath(each) for each in copies),
     )
-    return recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)[
-        0
-    ]
+    options = RecoveryOptions(
+        rules=rules,
+        select=select,
+        copies=_paths(copies),
+        mark_clean=mark_clean,
+        accept_loss=accept_loss,
+        complete=complete,
+    )
+    done = recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)
+    return done[0]
 
 
 def recover_all(
@@ -398,8 +380,7 @@ def recover_all(
                 refuse_foreign(kept, options.complete)
             runs.append((fs, only, kept))
         _refuse_duplicates([root for root, _only in places])
-        if options.topics is None:
-            options = replace(options, topics=read_topic_facts(root for root, _only in places))
+        options = replace(options, rules=options.rules.settled(root for root, _only in places))
         directories: list[_Directory] = []
         refused: list[RecoveryRefused] = []
         for (fs, only, kept), before in zip(runs, wanted, strict=True):
@@ -506,7 +487,8 @@ class _Directory:
     def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
         """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
         with survey(self._fs.root, only=only, on_read=self._workers.read, tolerant=True) as found:
-            made = _plan(found, self._workers, replace(self._options, full=True, mark_clean=False), compare=False)
+            again = replace(self._options, rules=replace(self._options.rules, full=True), mark_clean=False)
+            made = _plan(found, self._workers, again, compare=False)
             if made.refusal is not None:
                 return f"the second verification declined: {made.refusal}"
             if made.declined:
@@ -526,7 +508,7 @@ def rebuild_indexes(
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
     """Make every index, snapshot and leader epoch of sound logs anew; `RecoveryRefused` if a log is damaged."""
-    options = RecoveryOptions(Mode.SAFE, config or {}, at, full=True, topic_id=None, rebuild_indexes=True)
+    options = RecoveryOptions(rules=Rules(config=config or {}, at=at, rebuild_indexes=True))
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 

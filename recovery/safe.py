@@ -8,7 +8,7 @@ the broker again until that changes nothing any more.  A batch that stops the br
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -26,7 +26,6 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.log.storage.content import Content, Slice, join
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
     Outcome,
@@ -34,7 +33,6 @@ from kafkalog.recovery.broker.manager import (
     load_log_directory,
     read_topic_id,
 )
-from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
@@ -44,6 +42,7 @@ from kafkalog.recovery.normalize import (
     partitions_of,
     topic_ids,
 )
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.salvage import salvage
 from kafkalog.recovery.soundness import (
     Cut,
@@ -53,6 +52,7 @@ from kafkalog.recovery.soundness import (
     log_segments,
     sound_prefix,
 )
+from kafkalog.recovery.topic_facts import NO_FACTS
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["SafeResult", "recover_safely"]
@@ -112,26 +112,10 @@ class _CannotSettleError(Exception):
     """A partition that no cut brings into order; the message is the refusal."""
 
 
-@dataclass(slots=True)
-class _Rules:
-    settings: Callable[[str], LogSettings]
-    now_ms: int
-    unique: Callable[[str], str]
-    full: bool
-    repair: Proof | None = None
-    """least proof for turning a bit over; None: never"""
-    resume: bool = False
-    """go on behind damage"""
-    cluster_metadata: bool = False
-    """the metadata log too"""
-    rebuild: bool = False
-    """rebuild every index of logs that are sound; do nothing else"""
-
-
 class _PartitionRun:
     """One partition directory on its way to a state that the broker leaves alone."""
 
-    def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: _Rules) -> None:
+    def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
         self.original = tree
         self.directory = directory
         self.name = name
@@ -153,7 +137,7 @@ class _PartitionRun:
     def _first_scanned(self) -> int:
         """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
         bases = [base for base, _ in log_segments(self.original, self.directory)]
-        if self.rules.full or not bases:
+        if self.rules.examines_all or not bases:
             return 0
         return max((base for base in bases if base <= self.recovery_point), default=0)
 
@@ -208,7 +192,7 @@ class _PartitionRun:
 
     def run(self, clean: bool, untouched: Tree) -> BrokerResult:
         """The broker's own result on the untouched directory where that will do, else ours."""
-        if self.rules.rebuild:
+        if self.rules.rebuild_indexes:
             return self.rebuilt()
         theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
         if theirs.outcome == Outcome.LOADED:
@@ -241,9 +225,9 @@ class _PartitionRun:
         read is given to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
-        if sound.cut is None or self.rules.resume or not ends_below:
+        if sound.cut is None or self.rules.resumes or not ends_below:
             return sound
-        found = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair)
+        found = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits)
         if found.end_offset is None or found.end_offset <= self.log_start:
             return sound  # nothing there tells that the log reached so far: its records may be all there is
         if all(each is not None and each <= self.log_start for each in found.resumed):
@@ -264,16 +248,16 @@ class _PartitionRun:
     def keepable(self, sound: SoundLog) -> SoundLog:
         """The sound part, and what may be salvaged behind it."""
         rules = self.rules
-        if rules.repair is None and (sound.cut is None or not rules.resume):
+        if rules.repair_bits is None and (sound.cut is None or not rules.resumes):
             return sound
         if sound.cut is None:
-            found = salvage(self.original, self.directory, start=self.start, repair=rules.repair, resume=False)
+            found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=False)
             if not found.repairs or sum(found.sizes.values()) < sum(sound.sizes.values()):
                 return sound
             self.lost, self.repairs = found.lost, found.repairs
             return found
-        found = salvage(self.original, self.directory, start=self.start, repair=rules.repair, resume=rules.resume)
-        if not rules.resume and sum(found.sizes.values()) < sum(sound.sizes.values()):
+        found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes)
+        if not rules.resumes and sum(found.sizes.values()) < sum(sound.sizes.values()):
             return sound  # it stopped at an older offset, which later ones go on behind
         self.lost, self.repairs = found.lost, found.repairs
         return found
@@ -458,13 +442,8 @@ class _PartitionRun:
 
     def loads_with(self, tree: Tree, size: int) -> bool:
         given = self.rules.settings(self.name.topic)
-        settings = LogSettings(
-            segment_bytes=given.segment_bytes,
-            segment_index_bytes=size,
-            index_interval_bytes=given.index_interval_bytes,
-            producer_id_expiration_ms=given.producer_id_expiration_ms,
-        )
-        rules = _Rules(lambda topic: settings, self.rules.now_ms, self.rules.unique, self.rules.full)
+        tried = replace(given, segment_index_bytes=size)
+        rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         run = _PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         first = run.load(tree, recovery_point=0, log_start=self.log_start)
         return first.outcome == Outcome.LOADED and run.is_stable(first, self.log_start)
@@ -628,31 +607,23 @@ class _Outcome:
 
 def recover_safely(
     tree: Tree,
+    rules: Rules,
     *,
-    settings: Callable[[str], LogSettings],
-    now_ms: int,
-    unique: Callable[[str], str],
-    full: bool = False,
     topic_id: Callable[[str], str | None] = lambda topic: None,
-    repair: Proof | None = None,
-    resume: bool = False,
-    rebuild: bool = False,
-    cluster_metadata: bool = False,
     workers: Workers | None = None,
 ) -> SafeResult:
-    """The tree that safe recovery leaves of a log directory.
+    """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
-    `topic_id` tells the id of a topic whose partitions have lost it; with `repair` single bits are turned back if
-    proven so well, with `resume` the log goes on behind damage.  `rebuild` makes all indexes of sound logs anew and
-    cuts nothing.
+    With their `repair_bits` single bits are turned back if proven so well, in mode `salvage` a log goes on after
+    damage, and `rebuild_indexes` makes all indexes of sound logs anew and cuts nothing.  `topic_id` tells the id of a
+    topic whose partitions have lost it.
     """
     result = SafeResult(tree.copy())
     clean = CLEAN_SHUTDOWN_FILE in tree.files
     result.changes += normalize_root(result.tree)
     points = Checkpoints.read(result.tree)
     donors = topic_ids(result.tree)
-    rules = _Rules(settings, now_ms, unique, full or rebuild, repair, resume, cluster_metadata, rebuild)
-    names = dict(partitions_of(result.tree, cluster_metadata))
+    names = dict(partitions_of(result.tree, rules.cluster_metadata))
 
     def recover_group(group: Group) -> list[_Outcome]:
         own = result.tree.part(*group)
@@ -680,7 +651,7 @@ def _recover_partition(
     name: PartitionName,
     clean: bool,
     points: Checkpoints,
-    rules: _Rules,
+    rules: Rules,
     donor: str | None,
 ) -> _Outcome:
     """One directory, in a tree of its own with those of the same topic-partition."""

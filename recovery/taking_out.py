@@ -7,8 +7,6 @@ and for what a recovery has taken and `undo` can no longer put back.  What is so
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,12 +25,14 @@ from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
 from kafkalog.log.storage.content import ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.fs import PIECE, FileSystem
+from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.quarantine import log_directory_around
 from kafkalog.recovery.remains import Remains, each_place, remains_in
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.topic_facts import NO_FACTS
 from kafkalog.recovery.undeletion import PutBack, check_topic_id, check_topic_name
 
 __all__ = ["TakenOut", "undelete_into"]
@@ -87,7 +87,7 @@ def undelete_into(
     check_topic_id(topic_id)
     check_topic_name(as_topic)
     destination = _destination(path, target)
-    settings = LogSettings.from_names(config or {})
+    rules = Rules(mode=Mode.SALVAGE, config=config or {}, at=at, topics=NO_FACTS).settled(())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
         places = list(each_place(stack, path, quarantine, unreadable.__setitem__))
@@ -97,11 +97,7 @@ def undelete_into(
             assembled.take(found, remains)
         result = recover_safely(
             assembled.tree(),
-            settings=lambda topic: settings,
-            now_ms=time.time_ns() // 1_000_000 if at is None else at,
-            unique=lambda directory: uuid.uuid4().hex,
-            full=True,
-            resume=True,
+            rules,
         )
         if result.refusals:
             raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")

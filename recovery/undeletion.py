@@ -11,8 +11,6 @@ import base64
 import binascii
 import os
 import re
-import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -51,6 +49,7 @@ from kafkalog.recovery.remains import (
     remains_in,
     why_not_fitting,
 )
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.run import tool_version
 from kafkalog.recovery.runner import act, refuse_place
 from kafkalog.recovery.safe import SafeResult, recover_safely
@@ -449,13 +448,10 @@ class _Making:
     def finish(self) -> Undeletion:
         """In the order that `safe` leaves; refused where that would take anything away."""
         self.points.write(self.tree)
-        now_ms = time.time_ns() // 1_000_000 if self.wanted.at is None else self.wanted.at
+        rules = Rules(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
         result = recover_safely(
             self.tree,
-            settings=lambda topic: self.facts.settings(topic, self.wanted.config),
-            now_ms=now_ms,
-            unique=lambda directory: uuid.uuid4().hex,
-            full=True,
+            rules.settled(()),
             topic_id=lambda topic: self.wanted.topic_id or self.facts.topic_ids.get(topic),
         )
         if result.refusals:

@@ -68,9 +68,11 @@ def _verify(path: str, *, deep: bool) -> list[Row]:
 def _recover(
     group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None, accept_loss: bool
 ) -> list[Row]:
+    from kafkalog.recovery.rules import Rules, mode_named
     from kafkalog.recovery.run import RecoveryOptions, recover_all
 
-    options = RecoveryOptions(mode, config, at=None, full=full, topic_id=None, accept_loss=accept_loss)
+    rules = Rules(mode=mode_named(mode), config=config, full=full)
+    options = RecoveryOptions(rules=rules, accept_loss=accept_loss)
     try:
         results = recover_all(group, options, quarantine=quarantine)
     except RecoveryRefused as refused:
@@ -132,10 +134,9 @@ def recover_many(
     `kafkalog.recover`.  A task that Spark runs again completes what the first one began: the lock and the journal in
     the directory see to that.  Raises `UsageError` for paths named twice.
     """
-    from kafkalog.recovery.modes import Mode
+    from kafkalog.recovery.rules import mode_named
 
-    if mode not in [str(each) for each in Mode]:
-        raise UsageError(f"mode is one of {', '.join(str(each) for each in Mode)}, not {mode}")
+    mode_named(mode)  # refused before anything starts
     groups = [[each] if isinstance(each, (str, os.PathLike)) else list(each) for each in paths]
     names = iter(_distinct(path for group in groups for path in group))
     items = [tuple(next(names) for _ in group) for group in groups]

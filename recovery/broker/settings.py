@@ -84,3 +84,7 @@ class LogSettings:
                 raise UsageError(f"setting {name} needs a number, not {text!r}")
             numbers[known[name]] = number
         return cls(**numbers)
+
+    def as_names(self) -> dict[str, str]:
+        """What `from_names` takes, under the topic's names."""
+        return {field.name.replace("_", "."): str(getattr(self, field.name)) for field in fields(self)}

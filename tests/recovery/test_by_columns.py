@@ -33,6 +33,7 @@ from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import recover_safely
 from kafkalog.recovery.soundness import sound_prefix
 
@@ -181,9 +182,10 @@ def loaded(files: Mapping[str, bytes], config: LogSettings) -> object:
 
 
 def recovered(files: Mapping[str, bytes], config: LogSettings, *, full: bool) -> object:
-    result = recover_safely(
-        tree_of(files), settings=lambda topic: config, now_ms=NOW_MS, unique=lambda name: "0" * 32, full=full
-    )
+    rules = Rules(config=config.as_names(), at=NOW_MS, full=full)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rules, "unique", staticmethod(lambda directory: "0" * 32))
+        result = recover_safely(tree_of(files), rules)
     return result.refusals, result.partitions, result.findings(), bytes_of(result.tree)
 
 

@@ -15,6 +15,7 @@ from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_into
 from recovery_settings import given
 from trees import first_difference, stamps
@@ -80,7 +81,7 @@ def test_a_copy_has_owners_modes_and_attributes(tmp_path: Path) -> None:
     root = CASES[1].unpack_before(tmp_path / "logs")
     dress(root)
     before = everything(root)
-    options = RecoveryOptions("safe", given(CASES[1])["config"], given(CASES[1])["at"], full=False, topic_id=None)
+    options = RecoveryOptions(rules=Rules(config=given(CASES[1])["config"], at=given(CASES[1])["at"]))
     result = recover_into(root, tmp_path / "copy", options)
     assert result.changed
     undo(tmp_path / "copy")
@@ -109,7 +110,7 @@ def test_a_copy_that_would_lack_something_is_not_made(kind: str, tmp_path: Path)
                 bound.bind("t-5")
             finally:
                 os.chdir(here)
-    options = RecoveryOptions("safe", {}, None, full=False, topic_id=None)
+    options = RecoveryOptions()
     with pytest.raises(RecoveryRefused, match="t-5"):
         recover_into(root, tmp_path / "copy", options)
     assert not (tmp_path / "copy").exists()

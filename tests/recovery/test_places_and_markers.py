@@ -15,7 +15,9 @@ from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, UsageError
 from kafkalog.recovery import apply, plan, recover, runner, undo
-from kafkalog.recovery.run import recover_all
+from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.run import RecoveryOptions, recover_all
 from recovery_settings import given
 from stopping import Stopped, failing_at
 from trees import first_difference, stamps
@@ -251,13 +253,11 @@ def test_a_marker_stands_for_all(two: Path) -> None:
 
 def test_a_refusal_of_one_directory_changes_none(tmp_path: Path) -> None:
     """Several directories of a broker: all are planned for before the first is changed."""
-    from kafkalog.recovery.run import RecoveryOptions
-
     first = CASE.unpack_before(tmp_path / "one")
     second = recovery_case("bit_flip/length").unpack_before(tmp_path / "two")
     (second / "t-0").rename(second / "u-0")
     before = stamps(tmp_path)
-    options = RecoveryOptions("strict", given(CASE)["config"], given(CASE)["at"], full=False, topic_id=None)
+    options = RecoveryOptions(rules=Rules(mode=Mode.STRICT, config=given(CASE)["config"], at=given(CASE)["at"]))
     with pytest.raises(RecoveryRefused):
         recover_all([first, second], options)
     assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""

@@ -70,7 +70,7 @@ def test_every_directory_is_planned_for_whichever_is_declined(words: list[str], 
 
 def test_python_names_all_of_them(roots: list[Path]) -> None:
     with pytest.raises(RecoveryRefused) as refused:
-        recover_all(roots, RecoveryOptions("safe", {}, None, full=False, topic_id=None))
+        recover_all(roots, RecoveryOptions())
     assert [each.directory for each in refused.value.each] == list(map(str, roots[:2]))
     assert [report["path"] for report in refused.value.reports] == list(map(str, roots))
 

@@ -19,6 +19,7 @@ from command import kafkalog
 from kafkalog import RecoveryRefused
 from kafkalog.codec.errors import StorageError
 from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 from kafkalog.spark.fleet import _recover
 from trees import contents, stamps
@@ -256,9 +257,7 @@ def test_python_goes_on_too(root: Path, fail: Fail, tmp_path: Path) -> None:
     break_it("a log not to be opened", root / VICTIM, fail)
     made = plan(root, full=True)
     assert made.is_unreadable
-    first, second = recover_all(
-        [root, other], RecoveryOptions("safe", {}, None, full=True, topic_id=None, accept_loss=True)
-    )
+    first, second = recover_all([root, other], RecoveryOptions(rules=Rules(full=True), accept_loss=True))
     assert list(first.declined) == [VICTIM]
     assert not second.declined
     assert first.run_id is not None
@@ -353,7 +352,7 @@ def test_a_copy_that_cannot_be_written_is_an_error(root: Path, tmp_path: Path, m
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(StorageError):
-        recover_into(root, tmp_path / "copy", RecoveryOptions("safe", {}, None, full=True, topic_id=None))
+        recover_into(root, tmp_path / "copy", RecoveryOptions(rules=Rules(full=True)))
     assert not (tmp_path / "copy").exists()
 
 

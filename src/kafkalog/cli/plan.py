@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -13,17 +14,17 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import Options, command_words, job_count, options_of, planning_options
+from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.recovery import Plan, plan
-from kafkalog.recovery.run import known_topics, log_directory_of
+from kafkalog.recovery import Plan
+from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
 from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command", "make_all", "show"]
 
 
-def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan | Unplanned]:
+def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[Plan | Unplanned]:
     """Make plans, with a progress bar; what stands in the way of one is no reason to leave the others out."""
     failed: dict[str, StorageError | RecoveryRefused] = {}
     for path in paths:
@@ -32,19 +33,20 @@ def make_all(paths: Sequence[str], options: Options, jobs: int) -> list[Plan | U
         except (StorageError, RecoveryRefused) as error:
             failed[path] = error
     topics = known_topics([path for path in paths if path not in failed])
+    options = replace(options, rules=replace(options.rules, topics=topics))
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
         for path in paths:
             try:
                 if path in failed:
                     raise failed[path]
-                plans.append(plan(path, **options, topics=topics, jobs=jobs, on_progress=progress.update))
+                plans.append(plan_one(path, options, jobs=jobs, on_progress=progress.update))
             except (StorageError, RecoveryRefused) as error:
                 plans.append(Unplanned(os.path.realpath(path), error))
     return plans
 
 
-def show(paths: Sequence[str], options: Options, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
+def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
     """Make plans and print them; the exit code.
 
     That is 4 if something cannot be read, 3 if a directory is declined as a whole, 1 if something was found, would be
@@ -85,4 +87,4 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
     recommended.  What cannot be read is named and left out.  Exit code 0 if nothing is found and there is nothing to
     do, 4 if something could not be read, 3 if a directory is declined as a whole, else 1.
     """
-    return show(paths, options_of(**given), job_count(jobs), as_json, command_words(given))
+    return show(paths, options_of(given), job_count(jobs), as_json, command_words(given))

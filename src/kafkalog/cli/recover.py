@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -23,7 +24,6 @@ from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.run import (
-    RecoveryOptions,
     log_directory_of,
     nothing_done,
     recover_all,
@@ -89,14 +89,14 @@ def command(
     salvage goes on behind the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
     byte for byte, what the broker's own recovery would.
     """
-    options, threads = options_of(**given), job_count(jobs)
+    options, threads = options_of(given), job_count(jobs)
     words = command_words(given)
     plans: list[Plan] = []
     acted_on = paths if into is None else (into,)
     with _refusal_printed(plans, paths if into is None else (), as_json), interruptible(acted_on, quarantine):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json, words)
-        rules = RecoveryOptions(**options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
+        wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
 
         def show_plan(made: Plan) -> None:
             plans.append(made)
@@ -110,7 +110,7 @@ def command(
                 result = recover_into(
                     paths[0],
                     into,
-                    rules,
+                    wanted,
                     quarantine=quarantine,
                     jobs=threads,
                     on_progress=progress.update,
@@ -133,7 +133,7 @@ def command(
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,
-                rules,
+                wanted,
                 quarantine=quarantine,
                 expected=expected,
                 jobs=threads,

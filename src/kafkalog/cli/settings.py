@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -16,8 +16,10 @@ from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.chosen import Chosen
+from kafkalog.recovery.rules import Rules, mode_named
+from kafkalog.recovery.run import RecoveryOptions
 
-__all__ = ["Options", "job_count", "options_of", "parse_settings", "planning_options", "total_bytes"]
+__all__ = ["job_count", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,50 +73,24 @@ def planning_options(function: Function) -> Function:
     return function
 
 
-class Options(TypedDict):
-    """What `plan` and `recover` of the library take."""
-
-    mode: str
-    config: dict[str, str]
-    at: int | None
-    full: bool
-    topic_id: str | None
-    repair_bits: Proof | None
-    cluster_metadata: bool
-    select: Chosen
-    copies: tuple[str, ...]
-
-
-def options_of(
-    mode: str,
-    config: tuple[str, ...],
-    at: int | None,
-    full: bool,
-    topic_id: str | None,
-    server_properties: str | None,
-    repair_bits: str | None,
-    cluster_metadata: bool,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
-    copies: tuple[str, ...],
-) -> Options:
-    """The options as the library takes them."""
+def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
+    """What the options of `planning_options` ask for."""
     settings: dict[str, str] = {}
-    if server_properties is not None:
-        data = read_small(server_properties, DEFAULT_LIMITS.checkpoint_bytes)
+    if given["server_properties"] is not None:
+        data = read_small(given["server_properties"], DEFAULT_LIMITS.checkpoint_bytes)
         settings = LogSettings.from_server_properties(decode_properties(data))
-    return Options(
-        mode=mode,
-        config={**settings, **parse_settings(config)},
-        at=at,
-        full=full,
-        topic_id=topic_id,
-        repair_bits=None if repair_bits is None else Proof[repair_bits.upper()],
-        cluster_metadata=cluster_metadata,
-        select=Chosen.of(topics, numbers, excluded),
-        copies=copies,
+    proof = given["repair_bits"]
+    rules = Rules(
+        mode=mode_named(given["mode"]),
+        config={**settings, **parse_settings(given["config"])},
+        at=given["at"],
+        full=given["full"],
+        repair_bits=None if proof is None else Proof[proof.upper()],
+        topic_id=given["topic_id"],
+        cluster_metadata=given["cluster_metadata"],
     )
+    chosen = Chosen.of(given["topics"], given["numbers"], given["excluded"])
+    return RecoveryOptions(rules=rules, select=chosen, copies=given["copies"])
 
 
 _REPEATED = {"config": "--config", "topics": "--topic", "numbers": "--partition", "excluded": "--exclude"}

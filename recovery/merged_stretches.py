@@ -15,7 +15,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.recovery.cursor import Cursor, Place
 from kafkalog.recovery.stretches import Row, Stretch
 
-__all__ = ["Choice", "Lineages", "Taken", "Tally"]
+__all__ = ["Lineages", "MergedStretches", "Taken", "Tally"]
 
 
 class Taken:
@@ -91,7 +91,7 @@ class _Cursor(Cursor):
         self.copy = copy
 
 
-class Choice:
+class MergedStretches:
     """Iterates over what belongs into the merged log, in order of offsets; `tallies` tell what became of each copy.
 
     `start` is the log start offset: what ends below it is passed over.  `best` is the copy that gives what several
