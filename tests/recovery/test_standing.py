@@ -140,3 +140,18 @@ def test_what_cannot_be_read_is_a_sentence(torn: Path) -> None:
     (torn / ".kafkalog-quarantine").write_text("not ours\n")
     assert ".kafkalog-quarantine" in (standing(torn).problem or "")
     assert kafkalog("ls", torn).code in (0, 1)
+
+
+def test_a_run_that_waits_to_be_completed_is_something_to_do(torn: Path) -> None:
+    """Also where the directory is already as the run would leave it, and only the run's end is not written."""
+    (torn / "replication-offset-checkpoint").unlink()  # else the log ends below the high watermark, which is a finding
+    run_id = recover(torn).run_id
+    assert run_id is not None
+    assert kafkalog("plan", torn).code == 0
+    directory = Path(f"{torn}.recovery") / run_id
+    (directory / MANIFEST).rename(directory / JOURNAL)
+    planned = kafkalog("plan", "--json", torn)
+    (line,) = planned.objects
+    assert (line["changes"], len(line["standing"]["unfinished_runs"]), planned.code) == (False, 1, 1)
+    assert kafkalog("recover", "--yes", torn).code == 2
+    assert kafkalog("plan", torn).code == 0
