@@ -19,6 +19,7 @@ from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import ControlType
 from kafkalog.log.files import read_small
 from kafkalog.log.partition import Partition, open_segment
 
@@ -26,7 +27,6 @@ __all__ = ["ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
 
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
 _QUORUM_STATE = "quorum-state"
-_FOOTER = "SnapshotFooter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ class MetadataEvent:
     epoch: int
     record: FramedRecord
     is_control: bool
+
+    def says(self, kind: ControlType) -> dict[str, Any] | None:
+        """The fields of a control record of that type; None for any other record, and where it was not understood."""
+        decoded = self.record.decoded if self.is_control and self.record.type == kind else None
+        return None if decoded is None else decoded.fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class MetadataLog:
             found: list[Finding] = []
             events = self.snapshot_events(path, found)
             findings.extend(found)
-            if events and events[-1].record.name == _FOOTER:
+            if events and events[-1].says(ControlType.SNAPSHOT_FOOTER) is not None:
                 return end, path, events
             detail = "the snapshot has no footer: it is not whole"
             findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
@@ -136,15 +141,15 @@ class MetadataLog:
         """Every election that the log still has a record of, in order."""
         found: list[ControllerTerm] = []
         for event in self.events(findings):
-            decoded = event.record.decoded
-            if decoded is None or event.record.name != "LeaderChange":
+            fields = event.says(ControlType.LEADER_CHANGE)
+            if fields is None:
                 continue
             if found:
                 found[-1] = replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
             voters, granting = (
-                tuple(each["voter_id"] for each in decoded.fields[name]) for name in ("voters", "granting_voters")
+                tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
             )
-            leader = decoded.fields["leader_id"]
+            leader = fields["leader_id"]
             found.append(ControllerTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
         return found
 
@@ -188,9 +193,7 @@ def _apply(state: MetadataState, event: MetadataEvent) -> None:
     state.epoch, state.timestamp = event.epoch, event.timestamp
     if not event.is_control:
         state.image.apply(event.record)
-    elif event.record.decoded is not None:
-        fields = event.record.decoded.fields
-        if event.record.name == "KRaftVersion":
-            state.kraft_version = fields["k_raft_version"]
-        elif event.record.name == "KRaftVoters":
-            state.voters = fields["voters"]
+    elif (version := event.says(ControlType.KRAFT_VERSION)) is not None:
+        state.kraft_version = version["k_raft_version"]
+    elif (voters := event.says(ControlType.KRAFT_VOTERS)) is not None:
+        state.voters = voters["voters"]
