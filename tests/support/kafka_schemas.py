@@ -87,6 +87,9 @@ def in_artifact(source: str) -> dict[str, Published]:
     _, artifact, version = source.split(":")
     folder = kafka_jars.cache_directory() / "schemas"
     jar = folder / f"{artifact}-{version}.jar"
+    of_a_release = kafka_jars.version_directory(version) / "lib" / jar.name
+    if of_a_release.is_file():
+        jar = of_a_release
     if not jar.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as made:
@@ -99,35 +102,54 @@ def in_artifact(source: str) -> dict[str, Published]:
     return {each.name: each for each in in_jar(jar)}
 
 
-def contradictions(ours: Message, theirs: Message, version: int) -> list[str]:
-    """Where one version means different bytes; a tagged field that is added later changes nothing."""
-    if ours.encoding(version) is not theirs.encoding(version):
-        return [f"{theirs.name} version {version}: {ours.encoding(version)} and {theirs.encoding(version)}"]
-    return _differences(f"{theirs.name} version {version}", ours.fields, theirs.fields, version)
+def contradictions(ours: Message, theirs: Message, our_version: int, their_version: int) -> list[str]:
+    """Where two versions mean different bytes; a tagged field that is added later changes nothing."""
+    where = f"{theirs.name} version {their_version}"
+    if ours.encoding(our_version) is not theirs.encoding(their_version):
+        return [f"{where}: {ours.encoding(our_version)} and {theirs.encoding(their_version)}"]
+    return _differences(where, _Fields(ours.fields, our_version), _Fields(theirs.fields, their_version))
 
 
-def _differences(where: str, ours: tuple[Field, ...], theirs: tuple[Field, ...], version: int) -> list[str]:
-    left, left_tagged = _present(ours, version)
-    right, right_tagged = _present(theirs, version)
-    if [field.name for field in left] != [field.name for field in right]:
-        return [f"{where}: {[field.name for field in left]} and {[field.name for field in right]}"]
-    missing = sorted(set(right_tagged) - set(left_tagged))
-    found = [f"{where}: tag {tag} is missing" for tag in missing]
-    pairs = list(zip(left, right, strict=True))
-    pairs += [(left_tagged[tag], right_tagged[tag]) for tag in sorted(set(left_tagged) & set(right_tagged))]
+@dataclass(frozen=True)
+class _Fields:
+    """The fields of one version."""
+
+    fields: tuple[Field, ...]
+    version: int
+
+    def ordinary(self) -> list[Field]:
+        return [field for field in self.fields if field.in_version(self.version) and self.version not in field.tagged]
+
+    def tagged(self) -> dict[int, Field]:
+        return {field.tag: field for field in self.fields if field.tag is not None and self.version in field.tagged}
+
+    def of(self, field: Field) -> _Fields:
+        return _Fields(field.fields, self.version)
+
+    def kind(self, field: Field) -> tuple[object, ...]:
+        return field.name, field.type, field.array, self.version in field.nullable
+
+
+def _differences(where: str, ours: _Fields, theirs: _Fields) -> list[str]:
+    names = [[field.name for field in each.ordinary()] for each in (ours, theirs)]
+    if names[0] != names[1]:
+        return [f"{where}: {names[0]} and {names[1]}"]
+    found = [f"{where}: tag {tag} is missing" for tag in sorted(set(theirs.tagged()) - set(ours.tagged()))]
+    pairs = list(zip(ours.ordinary(), theirs.ordinary(), strict=True))
+    pairs += [(ours.tagged()[tag], field) for tag, field in theirs.tagged().items() if tag in ours.tagged()]
     for one, other in pairs:
-        path = f"{where}.{other.name}"
-        kinds = [(each.name, each.type, each.array, version in each.nullable) for each in (one, other)]
-        if kinds[0] != kinds[1]:
-            found.append(f"{path}: {kinds[0]} and {kinds[1]}")
-        found += _differences(path, one.fields, other.fields, version)
+        if ours.kind(one) != theirs.kind(other):
+            found.append(f"{where}: {ours.kind(one)} and {theirs.kind(other)}")
+        found += _differences(f"{where}.{other.name}", ours.of(one), theirs.of(other))
     return found
 
 
-def _present(fields: tuple[Field, ...], version: int) -> tuple[list[Field], dict[int, Field]]:
-    present = [field for field in fields if field.in_version(version)]
-    tagged = {field.tag: field for field in present if field.tag is not None and version in field.tagged}
-    return [field for field in present if version not in field.tagged], tagged
+def is_read(schema: Published) -> bool:
+    """Whether the package reads messages of that schema; before 4.1 those of coordinators had no type of their own."""
+    if schema.name in OTHERS or schema.json["type"] in RECORDS:
+        return True
+    holds_records = schema.artifact in TOPICS or schema.artifact.startswith("kafka_")
+    return holds_records and re.search("(Group|Offset|Transaction|Share).*(Key|Value)$", schema.name) is not None
 
 
 def record_types(schemas: tuple[Published, ...]) -> dict[str, dict[str, str]]:
@@ -150,11 +172,7 @@ def wanted(schemas: tuple[Published, ...]) -> dict[str, Published]:
         if kind in types and types[kind] != name
         for end in ("Key", "Value")
     }
-    return {
-        each.name: each
-        for each in schemas
-        if each.name not in replaced and (each.json["type"] in RECORDS or each.name in OTHERS)
-    }
+    return {each.name: each for each in schemas if each.name not in replaced and is_read(each)}
 
 
 def update(version: str) -> list[str]:
@@ -167,7 +185,7 @@ def update(version: str) -> list[str]:
             continue
         before, after = (message_of(parse_schema(text)) for text in (path.read_text(), each.text))
         for number in before.versions:
-            problems += contradictions(after, before, number) if number in after.versions else []
+            problems += contradictions(after, before, number, number) if number in after.versions else []
     if problems:
         return problems
     index = parse_schema(INDEX.read_text()) if INDEX.is_file() else {"record_types": {}, "taken_from": {}}
