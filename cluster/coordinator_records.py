@@ -15,6 +15,12 @@ from kafkalog.cluster.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.messages.message import Message
+from kafkalog.codec.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    COORDINATOR_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 
 __all__ = [
     "CONSUMER_OFFSETS_TOPIC",
@@ -26,13 +32,7 @@ __all__ = [
     "encode_record",
 ]
 
-CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-
-TOPICS: dict[str, KeyedTypes] = {
-    topic: keyed_types(topic) for topic in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC)
-}
+TOPICS: dict[str, KeyedTypes] = {topic: keyed_types(topic) for topic in COORDINATOR_TOPICS}
 """Topic -> key type -> name, key layout, value layouts from the newest to the oldest."""
 
 _SHORT = Struct(">h")

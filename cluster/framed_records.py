@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
-from kafkalog.cluster.layout.remote_log_metadata import REMOTE_LOG_METADATA_TOPIC
 from kafkalog.cluster.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.layout.primitives import LayoutError, UnsignedVarint
 from kafkalog.codec.messages.leaves import Input
 from kafkalog.codec.messages.message import Message
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 
 __all__ = [
     "REMOTE_LOG_METADATA_TOPIC",

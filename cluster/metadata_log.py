@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,13 +19,11 @@ from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import ControlType
+from kafkalog.codec.names import QUORUM_STATE, kraft_snapshot_file, parse_kraft_snapshot_file
 from kafkalog.log.files import read_small
 from kafkalog.log.partition import Partition, open_segment
 
 __all__ = ["ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
-
-_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
-_QUORUM_STATE = "quorum-state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +77,14 @@ class MetadataLog:
     def __init__(self, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> None:
         self.partition = partition
         self.limits = limits
-        named = [(_SNAPSHOT.match(os.path.basename(path)), path) for path in partition.kraft_snapshots]
-        self.snapshots = tuple(sorted((int(match[1]), int(match[2]), path) for match, path in named if match))
+        named = [(parse_kraft_snapshot_file(os.path.basename(path)), path) for path in partition.kraft_snapshots]
+        self.snapshots = tuple(
+            sorted(
+                (name.end_offset, name.epoch, path)
+                for name, path in named
+                if name is not None and kraft_snapshot_file(name.end_offset, name.epoch) == os.path.basename(path)
+            )
+        )
         """(end offset, epoch, path), ordered"""
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
@@ -155,7 +158,7 @@ class MetadataLog:
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
         """What `quorum-state` says of the latest election; None if there is none."""
-        path = os.path.join(self.partition.path, _QUORUM_STATE)
+        path = os.path.join(self.partition.path, QUORUM_STATE)
         try:
             found = json.loads(read_small(path, self.limits.checkpoint_bytes))
         except FileNotFoundError:

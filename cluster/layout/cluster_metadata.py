@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kafkalog.cluster.layout.record_types import framed_types
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 
 __all__ = ["FRAME_VERSION", "VALUES"]
 
 FRAME_VERSION = 1
 """The only frame that Kafka reads; 0 was the preview's of 2.8."""
 
-VALUES = framed_types("__cluster_metadata")
+VALUES = framed_types(CLUSTER_METADATA_TOPIC)
 """Record type -> layouts from the newest to the oldest."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kafkalog.cluster.layout.record_types import framed_types
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 
-__all__ = ["REMOTE_LOG_METADATA_TOPIC", "VALUES"]
-
-REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+__all__ = ["VALUES"]
 
 VALUES = framed_types(REMOTE_LOG_METADATA_TOPIC)
 """Record type -> layouts from the newest to the oldest."""
