@@ -59,9 +59,8 @@ def newest(name: str) -> Message:
 
 
 def _layout(name: str, written_by: str) -> Message:
-    more = _additions()["unreleased"].get(name, {})
-    schema = more if "name" in more else _read(schema_file(name, written_by))
-    if more is not schema:
-        schema["fields"] += more.get("fields", [])
-    schema["validVersions"] = _additions()["valid_versions"].get(name, schema["validVersions"])
-    return message_of(schema, written_by=written_by)
+    additions = _additions()
+    schema = additions["unreleased"].get(name) or _read(schema_file(name, written_by))
+    fields = [*schema["fields"], *additions["unreleased_fields"].get(name, ())]
+    versions = additions["valid_versions"].get(name, schema["validVersions"])
+    return message_of({**schema, "fields": fields, "validVersions": versions}, written_by=written_by)

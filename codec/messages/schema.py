@@ -45,11 +45,11 @@ def snake_case(name: str) -> str:
     return _WORD.sub("_", name).lower()
 
 
-def message_of(schema: Json, *, written_by: str = "", name: str = "") -> Message:
-    """The message that a schema describes; `name` in place of the schema's own.  Raises `ValueError`."""
+def message_of(schema: Json, *, written_by: str = "") -> Message:
+    """The message that a schema describes; raises `ValueError`."""
     common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
     return Message(
-        name or schema["name"],
+        schema["name"],
         _fields(schema["fields"], common),
         versions_of(schema["validVersions"]),
         versions_of(schema.get("flexibleVersions")),
