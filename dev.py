@@ -228,12 +228,12 @@ def _wheel() -> None:
 
 
 def package_sources(root: Path) -> dict[str, Path]:
-    """Return the path inside the package -> file, for every Python file that an installation must hold."""
+    """Return the path inside the package -> file, for every file that an installation must hold."""
     sources = {"kafkalog/py.typed": root / "src" / "kafkalog" / "py.typed"}
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
     folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
     for name, folder in folders:
-        for path in folder.rglob("*.py"):
+        for path in (*folder.rglob("*.py"), *folder.rglob("schemas/*")):
             sources[f"{name}/{path.relative_to(folder).as_posix()}"] = path
     return sources
 
@@ -242,7 +242,7 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
     """Return what is wrong with a wheel: a source file missing or different, or anything else at its top."""
     with zipfile.ZipFile(archive) as stored:
         names = set(stored.namelist())
-        contents = {name: stored.read(name) for name in names if name.endswith(".py")}
+        contents = {name: stored.read(name) for name in names if name.endswith((".py", ".json"))}
     problems = _source_problems("the wheel", contents, names, root, prefix="")
     tops = {name.partition("/")[0] for name in names}
     wanted = {name.partition("/")[0] for name in package_sources(root)}

@@ -2,7 +2,8 @@
 
 `offsets`, `groups`, `producers` and `transactions` read the coordinators' topics; `metadata_log`, `metadata_image` and
 `metadata_history` KRaft; `zookeeper` a ZooKeeper server's directory; `assignors` and `rederive` say what a group's
-assignment should be, `cross_check` whether metadata and log directories agree.  Layouts are declared in `layout`.
+assignment should be, `cross_check` whether metadata and log directories agree.  `layout` says which record types
+there are.
 """
 
 if __name__ != "kafkalog.cluster":

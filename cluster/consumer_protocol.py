@@ -11,14 +11,14 @@ from struct import Struct
 from typing import Any
 
 from kafkalog.cluster.layout.consumer_protocol import (
-    ASSIGNMENT,
     COOPERATIVE_STICKY_USER_DATA,
     STICKY_USER_DATA,
-    SUBSCRIPTION,
+    assignment_layout,
+    subscription_layout,
 )
-from kafkalog.cluster.layout.message import Message
 from kafkalog.cluster.messages import Decoded, decode
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.messages.message import Message
 
 __all__ = [
     "CONSUMER_PROTOCOL",
@@ -63,12 +63,12 @@ def _versioned(layout: Message, data: bytes) -> Decoded:
 
 def decode_subscription(data: bytes) -> Decoded:
     """`ConsumerProtocolSubscription`; raises `FormatError`."""
-    return _versioned(SUBSCRIPTION, data)
+    return _versioned(subscription_layout(), data)
 
 
 def decode_assignment(data: bytes) -> Decoded:
     """`ConsumerProtocolAssignment`; raises `FormatError`."""
-    return _versioned(ASSIGNMENT, data)
+    return _versioned(assignment_layout(), data)
 
 
 def _pairs(topics: list[dict[str, Any]]) -> tuple[TopicPartition, ...]:

@@ -10,11 +10,17 @@ from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
-from kafkalog.cluster.layout import consumer_offsets, share_groups, streams_groups, transaction_state
-from kafkalog.cluster.layout.message import Message
+from kafkalog.cluster.layout.record_types import KeyedTypes, keyed_types
 from kafkalog.cluster.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    COORDINATOR_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 
 __all__ = [
     "CONSUMER_OFFSETS_TOPIC",
@@ -26,18 +32,8 @@ __all__ = [
     "encode_record",
 ]
 
-CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-
-Layouts = dict[int, tuple[str, Message, tuple[Message, ...]]]
-
-TOPICS: dict[str, Layouts] = {
-    CONSUMER_OFFSETS_TOPIC: {**consumer_offsets.VALUES, **share_groups.VALUES, **streams_groups.VALUES},
-    TRANSACTION_STATE_TOPIC: transaction_state.VALUES,
-    SHARE_GROUP_STATE_TOPIC: share_groups.STATE_VALUES,
-}
-"""Topic -> key type -> name, key layout, value layouts."""
+TOPICS: dict[str, KeyedTypes] = {topic: keyed_types(topic) for topic in COORDINATOR_TOPICS}
+"""Topic -> key type -> name, key layout, value layouts from the newest to the oldest."""
 
 _SHORT = Struct(">h")
 _REMOVED_TYPE = 18
@@ -98,7 +94,7 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Coordin
         return CoordinatorRecord(kind, "UNKNOWN", key, value, findings=(found,))
     name, key_layout, value_layouts = layouts[kind]
     try:
-        decoded_key = decode(key_layout, 0, key, position=_SHORT.size)
+        decoded_key = decode(key_layout, key_layout.versions[-1], key, position=_SHORT.size)
     except FormatError as error:
         return CoordinatorRecord(kind, name, key, value, findings=(_invalid(error),))
     record = CoordinatorRecord(kind, name, key, value, decoded_key, key_tail=key[_SHORT.size + decoded_key.size :])
@@ -141,7 +137,11 @@ def encode_record(record: CoordinatorRecord) -> tuple[bytes | None, bytes | None
     """Key and value as bytes; what was not understood as it was."""
     key, value = record.raw_key, record.raw_value
     if record.key is not None and record.type is not None:
-        key = _SHORT.pack(record.type) + encode(record.key.message, 0, record.key.fields) + record.key_tail
+        key = (
+            _SHORT.pack(record.type)
+            + encode(record.key.message, record.key.version, record.key.fields)
+            + record.key_tail
+        )
     if record.value is not None:
         found = record.value
         value = _SHORT.pack(found.version) + encode(found.message, found.version, found.fields) + record.value_tail

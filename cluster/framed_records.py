@@ -7,15 +7,17 @@ null.  Decided by `AbstractApiMessageSerde`.  Control records of KRaft have no f
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
-from kafkalog.cluster.layout.leaves import Input
-from kafkalog.cluster.layout.message import Message
 from kafkalog.cluster.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.layout.primitives import LayoutError, UnsignedVarint
+from kafkalog.codec.messages.leaves import Input
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 
 __all__ = [
     "REMOTE_LOG_METADATA_TOPIC",
@@ -27,7 +29,6 @@ __all__ = [
     "record_type_name",
 ]
 
-REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 _LARGEST = 0x7FFF
 
 
@@ -56,7 +57,7 @@ def _bad(code: FindingCode, detail: str) -> tuple[Finding, ...]:
     return (Finding(code, Severity.ERROR, None, None, detail),)
 
 
-def _decode(layouts: dict[int, tuple[Message, ...]], value: bytes | None) -> FramedRecord:
+def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> FramedRecord:
     if not value:
         return FramedRecord(None, None, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, "there is no value"))
     stream = Input(value)

@@ -13,11 +13,11 @@ from typing import Any
 
 from construct import ConstructError
 
-from kafkalog.cluster.layout.leaves import ELEMENTS, Input
-from kafkalog.cluster.layout.message import UNKNOWN_TAGS, Message
-from kafkalog.cluster.layout.table import Field
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError
+from kafkalog.codec.messages.field import Field
+from kafkalog.codec.messages.leaves import ELEMENTS, Input
+from kafkalog.codec.messages.message import UNKNOWN_TAGS, Message
 
 __all__ = ["Decoded", "camel", "choose", "decode", "encode", "json_of", "read"]
 
@@ -114,7 +114,7 @@ def _json(fields: Iterable[Field], version: int, values: Mapping[str, Any], hook
         if field.name not in values:
             continue
         value = values[field.name]
-        if field.tag is not None and value == field.default(version):
+        if version in field.tagged and value == field.default(version):
             continue
         if hook is not None:
             replaced = hook(field, value)
@@ -123,7 +123,7 @@ def _json(fields: Iterable[Field], version: int, values: Mapping[str, Any], hook
                 continue
         result[camel(field.name)] = _value(field, version, value, hook)
     if values.get(UNKNOWN_TAGS):
-        result["unknownTags"] = {str(tag): _base64(data) for tag, data in values[UNKNOWN_TAGS].items()}
+        result["unknownTags"] = {str(tag): _base64(data) for tag, data in values[UNKNOWN_TAGS]}
     return result
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,14 +18,12 @@ from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import ControlType
+from kafkalog.codec.names import QUORUM_STATE, kraft_snapshot_file, parse_kraft_snapshot_file
 from kafkalog.log.files import read_small
 from kafkalog.log.partition import Partition, open_segment
 
 __all__ = ["ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
-
-_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
-_QUORUM_STATE = "quorum-state"
-_FOOTER = "SnapshotFooter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +35,11 @@ class MetadataEvent:
     epoch: int
     record: FramedRecord
     is_control: bool
+
+    def says(self, kind: ControlType) -> dict[str, Any] | None:
+        """The fields of a control record of that type; None for any other record, and where it was not understood."""
+        decoded = self.record.decoded if self.is_control and self.record.type == kind else None
+        return None if decoded is None else decoded.fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,14 @@ class MetadataLog:
     def __init__(self, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> None:
         self.partition = partition
         self.limits = limits
-        named = [(_SNAPSHOT.match(os.path.basename(path)), path) for path in partition.kraft_snapshots]
-        self.snapshots = tuple(sorted((int(match[1]), int(match[2]), path) for match, path in named if match))
+        named = [(parse_kraft_snapshot_file(os.path.basename(path)), path) for path in partition.kraft_snapshots]
+        self.snapshots = tuple(
+            sorted(
+                (name.end_offset, name.epoch, path)
+                for name, path in named
+                if name is not None and kraft_snapshot_file(name.end_offset, name.epoch) == os.path.basename(path)
+            )
+        )
         """(end offset, epoch, path), ordered"""
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
@@ -97,7 +105,7 @@ class MetadataLog:
             found: list[Finding] = []
             events = self.snapshot_events(path, found)
             findings.extend(found)
-            if events and events[-1].record.name == _FOOTER:
+            if events and events[-1].says(ControlType.SNAPSHOT_FOOTER) is not None:
                 return end, path, events
             detail = "the snapshot has no footer: it is not whole"
             findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
@@ -136,21 +144,21 @@ class MetadataLog:
         """Every election that the log still has a record of, in order."""
         found: list[ControllerTerm] = []
         for event in self.events(findings):
-            decoded = event.record.decoded
-            if decoded is None or event.record.name != "LeaderChange":
+            fields = event.says(ControlType.LEADER_CHANGE)
+            if fields is None:
                 continue
             if found:
                 found[-1] = replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
             voters, granting = (
-                tuple(each["voter_id"] for each in decoded.fields[name]) for name in ("voters", "granting_voters")
+                tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
             )
-            leader = decoded.fields["leader_id"]
+            leader = fields["leader_id"]
             found.append(ControllerTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
         return found
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
         """What `quorum-state` says of the latest election; None if there is none."""
-        path = os.path.join(self.partition.path, _QUORUM_STATE)
+        path = os.path.join(self.partition.path, QUORUM_STATE)
         try:
             found = json.loads(read_small(path, self.limits.checkpoint_bytes))
         except FileNotFoundError:
@@ -188,9 +196,7 @@ def _apply(state: MetadataState, event: MetadataEvent) -> None:
     state.epoch, state.timestamp = event.epoch, event.timestamp
     if not event.is_control:
         state.image.apply(event.record)
-    elif event.record.decoded is not None:
-        fields = event.record.decoded.fields
-        if event.record.name == "KRaftVersion":
-            state.kraft_version = fields["k_raft_version"]
-        elif event.record.name == "KRaftVoters":
-            state.voters = fields["voters"]
+    elif (version := event.says(ControlType.KRAFT_VERSION)) is not None:
+        state.kraft_version = version["k_raft_version"]
+    elif (voters := event.says(ControlType.KRAFT_VOTERS)) is not None:
+        state.voters = voters["voters"]

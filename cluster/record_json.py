@@ -8,10 +8,10 @@ from typing import Any
 from kafkalog.cluster.consumer_protocol import CONSUMER_PROTOCOL, decode_assignment, decode_subscription
 from kafkalog.cluster.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.framed_records import FramedRecord, record_type_name
-from kafkalog.cluster.layout.table import Field
 from kafkalog.cluster.messages import Hook, json_of
 from kafkalog.cluster.secrets import HIDDEN, hide_fields, is_secret_config
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.messages.field import Field
 
 __all__ = ["control_json", "coordinator_json", "framed_json"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kafkalog.cluster.layout.table import Field
+from kafkalog.codec.messages.field import Field
 
 __all__ = ["HIDDEN", "hide_fields", "is_secret_config"]
 

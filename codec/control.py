@@ -8,19 +8,19 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.model import ControlRecordType, ControlType, EndTransactionMarker, Record
 
-__all__ = ["end_transaction_marker", "parse_control_key", "parse_end_transaction_marker"]
+__all__ = ["CONTROL_KEY", "END_MARKER", "end_transaction_marker", "parse_control_key", "parse_end_transaction_marker"]
 
-_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY)
-_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
+CONTROL_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY)
+END_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
 _MARKERS = frozenset({ControlType.ABORT, ControlType.COMMIT})
 
 
 @checked
 def parse_control_key(key: bytes | None) -> ControlRecordType:
     """Version and type from a control record's key; longer keys are tolerated, negative versions are not."""
-    if key is None or len(key) < _KEY.size:
+    if key is None or len(key) < CONTROL_KEY.size:
         raise FormatError("a control record's key is too short", field="key", code="control_record_invalid")
-    version, kind = _KEY.struct.unpack_from(key)
+    version, kind = CONTROL_KEY.struct.unpack_from(key)
     if version < 0:
         raise FormatError(f"control record version {version}", field="key.version", code="control_record_invalid")
     return ControlRecordType(version, kind)
@@ -29,9 +29,9 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
 @checked
 def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
     """The marker in a COMMIT or ABORT record's value; longer values are tolerated."""
-    if value is None or len(value) < _MARKER.size:
+    if value is None or len(value) < END_MARKER.size:
         raise FormatError("a transaction marker's value is too short", field="value", code="control_record_invalid")
-    version, coordinator_epoch = _MARKER.struct.unpack_from(value)
+    version, coordinator_epoch = END_MARKER.struct.unpack_from(value)
     if version < 0:
         raise FormatError(f"transaction marker version {version}", field="value", code="control_record_invalid")
     return EndTransactionMarker(ControlType(kind.type), coordinator_epoch)

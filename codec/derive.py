@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from construct import Bytes, Construct, FormatField, Renamed, Struct
+from construct import Construct, FormatField, Renamed, Struct
 
 from kafkalog.codec.layout import primitives
 
@@ -199,9 +199,6 @@ _LEAF_NAMES = {
     id(primitives.UnsignedVarint): "unsigned varint",
     id(primitives.VarintBytes): "varint length, bytes or null",
     id(primitives.VarintString): "varint length, bytes",
-    id(primitives.CompactString): "compact string",
-    id(primitives.TaggedFields): "tagged fields",
-    id(primitives.Uuid): "uuid",
 }
 
 
@@ -212,7 +209,7 @@ def fields_of(tree: Construct) -> list[tuple[str, str, Construct]]:
 
 def element_of(leaf: Construct) -> Construct | None:
     """What an array of ours holds; None for anything else."""
-    return leaf.element if isinstance(leaf, primitives.VarintArray | primitives.CompactArray) else None
+    return leaf.element if isinstance(leaf, primitives.VarintArray) else None
 
 
 def _type_name(leaf: Construct) -> str:
@@ -220,15 +217,13 @@ def _type_name(leaf: Construct) -> str:
         return _TYPE_NAMES[leaf.fmtstr]
     if isinstance(leaf, primitives.VarintArray):
         return "varint count, array"
-    if isinstance(leaf, primitives.CompactArray):
-        return "compact array"
     if id(leaf) in _LEAF_NAMES:
         return _LEAF_NAMES[id(leaf)]
     raise DerivationError(f"a page cannot name {leaf!r}")
 
 
 def _size(leaf: Construct) -> int | None:
-    return leaf.sizeof() if type(leaf) in (FormatField, Bytes) else None
+    return leaf.sizeof() if type(leaf) is FormatField else None
 
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:

@@ -1,22 +1,23 @@
 """KRaft's control records: who leads, who votes, where a snapshot begins and ends (`ControlRecordUtils`).
 
-They are read and written by running their declarations; there are a handful in a log.
+Their layouts are Kafka's published schemas (`messages.control`).  They are read and written by running those; there are
+a handful in a log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from construct import Construct, Container
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.layout import kraft_control as layout
+from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout
+from kafkalog.codec.messages.message import UNKNOWN_TAGS
 from kafkalog.codec.model import ControlType, Record
 from kafkalog.codec.reference import build, parse
+from kafkalog.codec.text import decode_uuid, encode_uuid
 
 __all__ = [
     "Endpoint",
@@ -118,50 +119,46 @@ KRaftRecord = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | KR
 _VERSION_SIZE = 2
 
 
-def _tags(fields: Container) -> Tags:
-    return tuple(fields.tagged_fields)
+Fields = Mapping[str, Any]
 
 
-def _voters(found: list[Container]) -> tuple[Voter, ...]:
-    return tuple(Voter(each.voter_id, each.get("voter_directory_id"), _tags(each)) for each in found)
+def _tags(fields: Fields) -> Tags:
+    return tuple(fields.get(UNKNOWN_TAGS, ()))
 
 
-def _leader_change(fields: Container) -> KRaftRecord:
-    return LeaderChange(
-        fields.version, fields.leader_id, _voters(fields.voters), _voters(fields.granting_voters), _tags(fields)
-    )
+def _voters(found: Iterable[Fields]) -> tuple[Voter, ...]:
+    return tuple(_voter(each) for each in found)
 
 
-def _voter_node(fields: Container) -> VoterNode:
-    feature = fields.kraft_version_feature
+def _voter(fields: Fields) -> Voter:
+    directory = fields.get("voter_directory_id")
+    return Voter(fields["voter_id"], None if directory is None else decode_uuid(directory), _tags(fields))
+
+
+def _voter_node(fields: Fields) -> VoterNode:
+    feature = fields["k_raft_version_feature"]
     return VoterNode(
-        fields.voter_id,
-        fields.voter_directory_id,
-        tuple(Endpoint(each.name, each.host, each.port, _tags(each)) for each in fields.endpoints),
-        feature.min_supported_version,
-        feature.max_supported_version,
+        fields["voter_id"],
+        decode_uuid(fields["voter_directory_id"]),
+        tuple(Endpoint(each["name"], each["host"], each["port"], _tags(each)) for each in fields["endpoints"]),
+        feature["min_supported_version"],
+        feature["max_supported_version"],
         _tags(fields),
         _tags(feature),
     )
 
 
-_READERS: dict[ControlType, tuple[dict[int, Construct], Callable[[Container], KRaftRecord]]] = {
-    ControlType.LEADER_CHANGE: ({0: layout.LEADER_CHANGE_V0, 1: layout.LEADER_CHANGE_V1}, _leader_change),
-    ControlType.SNAPSHOT_HEADER: (
-        {0: layout.SNAPSHOT_HEADER},
-        lambda fields: SnapshotHeader(fields.version, fields.last_contained_log_timestamp, _tags(fields)),
+_READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
+    ControlType.LEADER_CHANGE: lambda fields, version, tags: LeaderChange(
+        version, fields["leader_id"], _voters(fields["voters"]), _voters(fields["granting_voters"]), tags
     ),
-    ControlType.SNAPSHOT_FOOTER: (
-        {0: layout.SNAPSHOT_FOOTER},
-        lambda fields: SnapshotFooter(fields.version, _tags(fields)),
+    ControlType.SNAPSHOT_HEADER: lambda fields, version, tags: SnapshotHeader(
+        version, fields["last_contained_log_timestamp"], tags
     ),
-    ControlType.KRAFT_VERSION: (
-        {0: layout.KRAFT_VERSION},
-        lambda fields: KRaftVersion(fields.version, fields.kraft_version, _tags(fields)),
-    ),
-    ControlType.KRAFT_VOTERS: (
-        {0: layout.KRAFT_VOTERS},
-        lambda fields: KRaftVoters(fields.version, tuple(_voter_node(each) for each in fields.voters), _tags(fields)),
+    ControlType.SNAPSHOT_FOOTER: lambda _, version, tags: SnapshotFooter(version, tags),
+    ControlType.KRAFT_VERSION: lambda fields, version, tags: KRaftVersion(version, fields["k_raft_version"], tags),
+    ControlType.KRAFT_VOTERS: lambda fields, version, tags: KRaftVoters(
+        version, tuple(_voter_node(each) for each in fields["voters"]), tags
     ),
 }
 
@@ -169,58 +166,55 @@ _READERS: dict[ControlType, tuple[dict[int, Construct], Callable[[Container], KR
 @checked
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
     """The value of a KRaft control record; an unknown version is `FormatError`, longer values are tolerated."""
-    if kind not in _READERS:
+    if kind not in CONTROL_SCHEMAS:
         raise UsageError(f"control type {kind} is not one of KRaft's")
-    layouts, reader = _READERS[ControlType(kind)]
+    layout = control_layout(ControlType(kind))
     if value is None or len(value) < _VERSION_SIZE:
         raise FormatError("a KRaft control record's value is too short", field="value", code="control_record_invalid")
     version = int.from_bytes(value[:_VERSION_SIZE], "big", signed=True)
-    if version not in layouts:
+    if version not in layout.versions:
         raise FormatError(
             f"version {version} of {ControlType(kind).name}", field="version", code="control_record_invalid"
         )
     try:
-        fields = parse(layouts[version], value)
+        fields = parse(layout.construct(version), value)
     except FormatError as error:
         raise FormatError(
             error.message, position=error.position, field=error.field, code="control_record_invalid"
         ) from None
-    return reader(fields)
+    return _READERS[ControlType(kind)](fields, version, _tags(fields))
 
 
 @checked
 def kraft_record(record: Record) -> KRaftRecord | None:
     """What a KRaft control record says, or None for a marker or an unknown type."""
     kind = parse_control_key(record.key)
-    return parse_kraft_value(kind.type, record.value) if kind.type in _READERS else None
+    return parse_kraft_value(kind.type, record.value) if kind.type in CONTROL_SCHEMAS else None
 
 
-def _voter_fields(voter: Voter) -> dict[str, Any]:
-    return {
-        "voter_id": voter.voter_id,
-        "voter_directory_id": voter.directory_id,
-        "tagged_fields": voter.tagged_fields,
-    }
+def _voter_fields(voter: Voter) -> Fields:
+    directory = None if voter.directory_id is None else encode_uuid(voter.directory_id)
+    return {"voter_id": voter.voter_id, "voter_directory_id": directory, UNKNOWN_TAGS: voter.tagged_fields}
 
 
-def _node_fields(node: VoterNode) -> dict[str, Any]:
+def _node_fields(node: VoterNode) -> Fields:
     return {
         "voter_id": node.voter_id,
-        "voter_directory_id": node.directory_id,
+        "voter_directory_id": encode_uuid(node.directory_id),
         "endpoints": [
-            {"name": each.name, "host": each.host, "port": each.port, "tagged_fields": each.tagged_fields}
+            {"name": each.name, "host": each.host, "port": each.port, UNKNOWN_TAGS: each.tagged_fields}
             for each in node.endpoints
         ],
-        "kraft_version_feature": {
+        "k_raft_version_feature": {
             "min_supported_version": node.min_supported_version,
             "max_supported_version": node.max_supported_version,
-            "tagged_fields": node.version_tagged_fields,
+            UNKNOWN_TAGS: node.version_tagged_fields,
         },
-        "tagged_fields": node.tagged_fields,
+        UNKNOWN_TAGS: node.tagged_fields,
     }
 
 
-def _fields(record: KRaftRecord) -> tuple[ControlType, dict[str, Any]]:
+def _fields(record: KRaftRecord) -> tuple[ControlType, Fields]:
     match record:
         case LeaderChange():
             return ControlType.LEADER_CHANGE, {
@@ -233,7 +227,7 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, dict[str, Any]]:
         case SnapshotFooter():
             return ControlType.SNAPSHOT_FOOTER, {}
         case KRaftVersion():
-            return ControlType.KRAFT_VERSION, {"kraft_version": record.kraft_version}
+            return ControlType.KRAFT_VERSION, {"k_raft_version": record.kraft_version}
         case KRaftVoters():
             return ControlType.KRAFT_VOTERS, {"voters": [_node_fields(node) for node in record.voters]}
 
@@ -242,9 +236,8 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, dict[str, Any]]:
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
     """Type and value of a control record, as `build_control_batch` takes them."""
     kind, fields = _fields(record)
-    layouts, _ = _READERS[kind]
-    if record.version not in layouts:
+    layout = control_layout(kind)
+    if record.version not in layout.versions:
         raise UsageError(f"version {record.version} of {kind.name}")
-    return kind, build(
-        layouts[record.version], fields | {"version": record.version, "tagged_fields": record.tagged_fields}
-    )
+    values = {**fields, "version": record.version, UNKNOWN_TAGS: record.tagged_fields}
+    return kind, build(layout.construct(record.version), values)

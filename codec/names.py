@@ -17,6 +17,8 @@ __all__ = [
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_DIRECTORY",
     "CLUSTER_METADATA_TOPIC",
+    "CONSUMER_OFFSETS_TOPIC",
+    "COORDINATOR_TOPICS",
     "INDEX_KINDS",
     "LEADER_EPOCH_CHECKPOINT",
     "LOCK_FILE",
@@ -26,9 +28,12 @@ __all__ = [
     "QUORUM_STATE",
     "RECOVERY_POINT_CHECKPOINT",
     "REMOTE_INDEX_CACHE",
+    "REMOTE_LOG_METADATA_TOPIC",
     "REPLICATION_OFFSET_CHECKPOINT",
+    "SHARE_GROUP_STATE_TOPIC",
     "SWAP",
     "TEMPORARY",
+    "TRANSACTION_STATE_TOPIC",
     "DirectoryState",
     "FileKind",
     "KRaftSnapshotName",
@@ -56,6 +61,12 @@ QUORUM_STATE = "quorum-state"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+COORDINATOR_TOPICS = (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC)
+"""Topics that a coordinator of the brokers writes; compacted."""
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 TEMPORARY = ".tmp"

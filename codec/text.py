@@ -21,6 +21,8 @@ from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout.text_files import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCH_LINE,
+    META_PROPERTIES_V0,
+    META_PROPERTIES_V1,
     OFFSET_CHECKPOINT_LINE,
     PARTITION_METADATA,
     TextField,
@@ -58,6 +60,8 @@ _WHITE_SPACE = re.compile(r"[ \t\n\x0b\f\r]+")
 _NAME_END = re.compile(r":[ \t\n\x0b\f\r]+")
 _BITS = {"int32": 32, "int64": 64}
 _ZERO_UUID = bytes(16)
+_VERSION, _BROKER_ID, _CLUSTER_ID, _DIRECTORY_ID = (field.name for field in META_PROPERTIES_V0)
+_NODE_ID = META_PROPERTIES_V1[2].name
 
 
 class OffsetCheckpointEntry(NamedTuple):
@@ -232,7 +236,8 @@ def decode_partition_metadata(data: bytes, *, source: str | None = None) -> Part
 @checked
 def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
     """The bytes of a `partition.metadata`; there is no final newline."""
-    return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
+    values = (metadata.version, metadata.topic_id)
+    return "\n".join(f"{field.name}: {value}" for field, value in zip(PARTITION_METADATA, values, strict=True)).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +269,15 @@ def decode_meta_properties(
             raise FormatError(f"{name} is {properties[name][:40]!r}", source=source, code="meta_properties_invalid")
         return value
 
-    version = integer("version") or 0
+    version = integer(_VERSION) or 0
     if version not in (0, 1):
         raise FormatError(f"version {version}", source=source, code="meta_properties_invalid")
-    node = integer("node.id" if version else "broker.id")
-    if version and (node is None or "cluster.id" not in properties):
-        raise FormatError("cluster.id or node.id is missing", source=source, code="meta_properties_invalid")
+    node = integer(_NODE_ID if version else _BROKER_ID)
+    if version and (node is None or _CLUSTER_ID not in properties):
+        raise FormatError(f"{_CLUSTER_ID} or {_NODE_ID} is missing", source=source, code="meta_properties_invalid")
     comments = tuple(line[1:] for line in _lines(text) if line.startswith("#"))
     return MetaProperties(
-        version, properties.get("cluster.id"), node, properties.get("directory.id"), properties, comments
+        version, properties.get(_CLUSTER_ID), node, properties.get(_DIRECTORY_ID), properties, comments
     )
 
 
@@ -287,10 +292,10 @@ def meta_properties(
 ) -> MetaProperties:
     """A new `meta.properties` of either version; `comment` is the second line, where Kafka writes the date."""
     named = {
-        "node.id" if version else "broker.id": None if node_id is None else str(node_id),
-        "directory.id": directory_id,
-        "version": str(version),
-        "cluster.id": cluster_id,
+        _NODE_ID if version else _BROKER_ID: None if node_id is None else str(node_id),
+        _DIRECTORY_ID: directory_id,
+        _VERSION: str(version),
+        _CLUSTER_ID: cluster_id,
     }
     properties = {name: value for name, value in named.items() if value is not None}
     return decode_meta_properties(encode_properties(properties, ("", comment)))
@@ -309,7 +314,7 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     """Empty up to Kafka 3.6, JSON since; unreadable content loses the epoch only."""
     try:
         value = json.loads(data)
-        return CleanShutdown(int(value["version"]), int(value["brokerEpoch"]))
+        return CleanShutdown(*(int(value[field.name]) for field in CLEAN_SHUTDOWN))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return CleanShutdown(None, None)
 

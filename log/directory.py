@@ -16,6 +16,7 @@ from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
+    BOOTSTRAP_CHECKPOINT,
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -61,7 +62,7 @@ OFFSET_CHECKPOINTS = (
     CLEANER_OFFSET_CHECKPOINT,
 )
 _OF_A_LOG_DIR = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN_FILE, *OFFSET_CHECKPOINTS})
-_TOLERATED = frozenset({*_OF_A_LOG_DIR, LOCK_FILE, "bootstrap.checkpoint", REMOTE_INDEX_CACHE})
+_TOLERATED = frozenset({*_OF_A_LOG_DIR, LOCK_FILE, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
 
 Offsets = Mapping[tuple[str, int], int]
 _T = TypeVar("_T")

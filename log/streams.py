@@ -16,16 +16,14 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
 from kafkalog.log.directory import LogDir
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
 
 __all__ = ["INTERNAL_TOPICS", "MessageAndMetadata", "Stream", "open_streams"]
 
-INTERNAL_TOPICS = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", CLUSTER_METADATA_TOPIC}
-)
+INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC})
 
 
 class MessageAndMetadata(NamedTuple):

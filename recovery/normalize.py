@@ -35,7 +35,12 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
+from kafkalog.codec.text import (
+    OffsetCheckpointEntry,
+    PartitionMetadata,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+)
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
@@ -286,7 +291,7 @@ class _Partition:
                 return
             if path in self.tree.directories:
                 self.tree.remove_directory(path)
-            self.tree.write(path, f"version: 0\ntopic_id: {donor}".encode())
+            self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, donor)))
             self.changes.append(
                 Change(path, f"a broker cannot read it ({error}); the topic id is known from elsewhere")
             )

@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
 )
+from kafkalog.codec.text import CleanShutdown, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
@@ -43,7 +44,7 @@ from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_un
 from kafkalog.recovery.ways import WayName, recommended
 from kafkalog.recovery.workers import Workers
 
-_CLEAN_MARKER = b'{"version":0,"brokerEpoch":-1}'
+_CLEAN_MARKER = encode_clean_shutdown(CleanShutdown(0, -1))
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 _CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
 _WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)

@@ -17,6 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
+    COORDINATOR_TOPICS,
     META_PROPERTIES,
     DirectoryState,
     parse_partition_directory,
@@ -32,7 +33,7 @@ __all__ = ["COMPACT", "COMPACTED_BY_KAFKA", "NO_FACTS", "TopicFacts", "directory
 
 COMPACT = "compact"
 """in a topic's `cleanup.policy`"""
-COMPACTED_BY_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+COMPACTED_BY_KAFKA = frozenset(COORDINATOR_TOPICS)
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 

@@ -1,39 +1,41 @@
-"""What consumers put into a group's subscriptions and assignments (`ConsumerProtocolSubscription`, `…Assignment`).
+"""What consumers put into a group's subscriptions and assignments.
 
-Behind a version that is written first; never flexible.  A later version than 3 is read as 3.  The user data of the
-sticky assignors is declared here too (`StickyAssignor`, `CooperativeStickyAssignor`).
+Behind a version that is written first; never flexible.  A later version than the newest known one is read as that one.
+Of the user data of `StickyAssignor` and `CooperativeStickyAssignor` there is no published schema: they declare it in
+code, and it is declared here in the notation of the others.
 """
 
 from __future__ import annotations
 
-from kafkalog.cluster.layout.message import NEVER, message
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.messages.published import newest
+from kafkalog.codec.messages.schema import message_of
 
-__all__ = ["ASSIGNMENT", "COOPERATIVE_STICKY_USER_DATA", "STICKY_USER_DATA", "SUBSCRIPTION"]
+__all__ = ["COOPERATIVE_STICKY_USER_DATA", "STICKY_USER_DATA", "assignment_layout", "subscription_layout"]
 
-SUBSCRIPTION = message("ConsumerProtocolSubscription", """
-    topics            []string
-    user_data         bytes?
-    owned_partitions  []struct  1+
-        topic         string
-        partitions    []int32
-    generation_id     int32     2+  = -1
-    rack_id           string?   3+  = None
-    """, versions=3, flexible=NEVER)  # fmt: skip
 
-ASSIGNMENT = message("ConsumerProtocolAssignment", """
-    assigned_partitions  []struct
-        topic            string
-        partitions       []int32
-    user_data            bytes?
-    """, versions=3, flexible=NEVER)  # fmt: skip
+def subscription_layout() -> Message:
+    """Kafka's schema `ConsumerProtocolSubscription`."""
+    return newest("ConsumerProtocolSubscription")
 
-STICKY_USER_DATA = message("StickyAssignorUserData", """
-    previous_assignment  []struct
-        topic            string
-        partitions       []int32
-    generation           int32     1+
-    """, versions=1, flexible=NEVER)  # fmt: skip
 
-COOPERATIVE_STICKY_USER_DATA = message("CooperativeStickyAssignorUserData", """
-    generation  int32
-    """, flexible=NEVER)  # fmt: skip
+def assignment_layout() -> Message:
+    """Kafka's schema `ConsumerProtocolAssignment`."""
+    return newest("ConsumerProtocolAssignment")
+
+
+STICKY_USER_DATA = message_of({
+    "name": "StickyAssignorUserData", "validVersions": "0-1", "flexibleVersions": "none", "fields": [
+        {"name": "PreviousAssignment", "type": "[]TopicAssignment", "versions": "0+", "fields": [
+            {"name": "Topic", "type": "string", "versions": "0+"},
+            {"name": "Partitions", "type": "[]int32", "versions": "0+"},
+        ]},
+        {"name": "Generation", "type": "int32", "versions": "1+"},
+    ],
+})  # fmt: skip
+
+COOPERATIVE_STICKY_USER_DATA = message_of({
+    "name": "CooperativeStickyAssignorUserData", "validVersions": "0", "flexibleVersions": "none", "fields": [
+        {"name": "Generation", "type": "int32", "versions": "0+"},
+    ],
+})  # fmt: skip

@@ -6,7 +6,7 @@ counts without a null form, and seals of a checksum and the string "/".
 
 from __future__ import annotations
 
-from kafkalog.cluster.layout.message import Message, jute
+from kafkalog.codec.messages.message import Message, jute
 
 __all__ = [
     "ACL_ENTRY",
@@ -28,85 +28,55 @@ __all__ = [
 LOG_MAGIC = int.from_bytes(b"ZKLG", "big")
 SNAPSHOT_MAGIC = int.from_bytes(b"ZKSN", "big")
 
-FILE_HEADER = jute("FileHeader", """
-    magic    int32
-    version  int32
-    dbid     int64
-    """)  # fmt: skip
+FILE_HEADER = jute("FileHeader", {"magic": "int32", "version": "int32", "dbid": "int64"})
+TXN_FRAME = jute("TxnFrame", {"checksum": "int64", "length": "int32"})
+TXN_HEADER = jute(
+    "TxnHeader", {"client_id": "int64", "cxid": "int32", "zxid": "int64", "time": "int64", "type": "int32"}
+)
+DIGEST = jute("TxnDigest", {"version": "int32", "tree_digest": "int64"})
 
-TXN_FRAME = jute("TxnFrame", """
-    checksum  int64
-    length    int32
-    """)  # fmt: skip
+_PATH = {"path": "string"}
+_ACL = {"acl": [{"perms": "int32", "scheme": "string", "id": "string"}]}
+_CREATED = {**_PATH, "data": "bytes", **_ACL}
+_DATA = {**_PATH, "data": "bytes", "version": "int32"}
 
-TXN_HEADER = jute("TxnHeader", """
-    client_id  int64
-    cxid       int32
-    zxid       int64
-    time       int64
-    type       int32
-    """)  # fmt: skip
-
-DIGEST = jute("TxnDigest", """
-    version      int32
-    tree_digest  int64
-    """)  # fmt: skip
-
-_ACL = """
-    acl         []struct
-        perms   int32
-        scheme  string
-        id      string
-"""
-_CREATED = "    path  string\n    data  bytes" + _ACL
-_DATA = """
-    path     string
-    data     bytes
-    version  int32
-"""
-
-_CREATE = jute("CreateTxn", _CREATED + "    ephemeral  bool\n    parent_c_version  int32")
-CREATE_V0 = jute("CreateTxnV0", _CREATED + "    ephemeral  bool")
+_CREATE = jute("CreateTxn", {**_CREATED, "ephemeral": "bool", "parent_c_version": "int32"})
+CREATE_V0 = jute("CreateTxnV0", {**_CREATED, "ephemeral": "bool"})
 """3.3 and older: no parent_c_version"""
-_PATH = "    path  string"
 
 BODIES: dict[int, Message] = {
     1: _CREATE,
     15: _CREATE,
-    19: jute("CreateContainerTxn", _CREATED + "    parent_c_version  int32"),
-    21: jute("CreateTTLTxn", _CREATED + "    parent_c_version  int32\n    ttl  int64"),
+    19: jute("CreateContainerTxn", {**_CREATED, "parent_c_version": "int32"}),
+    21: jute("CreateTTLTxn", {**_CREATED, "parent_c_version": "int32", "ttl": "int64"}),
     2: jute("DeleteTxn", _PATH),
     20: jute("DeleteTxn", _PATH),
     5: jute("SetDataTxn", _DATA),
     16: jute("SetDataTxn", _DATA),
-    7: jute("SetACLTxn", "    path  string" + _ACL + "    version  int32"),
-    13: jute("CheckVersionTxn", "    path  string\n    version  int32"),
-    14: jute("MultiTxn", """
-    txns      []struct
-        type  int32
-        data  bytes
-    """),
-    -10: jute("CreateSessionTxn", "    time_out  int32"),
-    -11: jute("CloseSessionTxn", "    paths_to_delete  []string"),
-    -1: jute("ErrorTxn", "    err  int32"),
-}  # fmt: skip
+    7: jute("SetACLTxn", {**_PATH, **_ACL, "version": "int32"}),
+    13: jute("CheckVersionTxn", {**_PATH, "version": "int32"}),
+    14: jute("MultiTxn", {"txns": [{"type": "int32", "data": "bytes"}]}),
+    -10: jute("CreateSessionTxn", {"time_out": "int32"}),
+    -11: jute("CloseSessionTxn", {"paths_to_delete": ["string"]}),
+    -1: jute("ErrorTxn", {"err": "int32"}),
+}
 """Type of a transaction (`ZooDefs.OpCode`) -> its body."""
 
-SESSION = jute("Session", "    id  int64\n    timeout  int32")
-ACL_ENTRY = jute("AclEntry", "    index  int64" + _ACL)
+SESSION = jute("Session", {"id": "int64", "timeout": "int32"})
+ACL_ENTRY = jute("AclEntry", {"index": "int64", **_ACL})
 PATH = jute("Path", _PATH)
-NODE = jute("DataNode", """
-    data             bytes
-    acl              int64
-    czxid            int64
-    mzxid            int64
-    ctime            int64
-    mtime            int64
-    version          int32
-    cversion         int32
-    aversion         int32
-    ephemeral_owner  int64
-    pzxid            int64
-    """)  # fmt: skip
-SEAL = jute("Seal", "    checksum  int64\n    mark  string")
-SNAPSHOT_DIGEST = jute("ZxidDigest", "    zxid  int64\n    version  int32\n    digest  int64")
+NODE = jute("DataNode", {
+    "data": "bytes",
+    "acl": "int64",
+    "czxid": "int64",
+    "mzxid": "int64",
+    "ctime": "int64",
+    "mtime": "int64",
+    "version": "int32",
+    "cversion": "int32",
+    "aversion": "int32",
+    "ephemeral_owner": "int64",
+    "pzxid": "int64",
+})  # fmt: skip
+SEAL = jute("Seal", {"checksum": "int64", "mark": "string"})
+SNAPSHOT_DIGEST = jute("ZxidDigest", {"zxid": "int64", "version": "int32", "digest": "int64"})

@@ -10,13 +10,14 @@ import zlib
 from dataclasses import dataclass, replace
 
 from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.layout.leaves import Input, bytes_left
-from kafkalog.cluster.layout.message import Message
 from kafkalog.cluster.messages import read
 from kafkalog.cluster.zookeeper.tree import OPEN_ACL, Acl, Node, Tree
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.layout.primitives import bytes_left
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.messages.leaves import Input
+from kafkalog.codec.messages.message import Message
 from kafkalog.codec.model import Codec
 from kafkalog.log.files import read_small
 

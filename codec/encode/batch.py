@@ -10,15 +10,14 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec import derive
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
+from kafkalog.codec.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode.given import check_record, header_bytes
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.layout import record_batch
 from kafkalog.codec.model import (
     BATCH,
     CONTROL_FLAG,
@@ -55,8 +54,6 @@ __all__ = [
 MAGIC = 2
 CONTROL_VERSION = 0
 MAX_DELTA = 2**31 - 1
-_CONTROL_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY)
-_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
 _UNSIGNED = struct.Struct(">I")
 
 
@@ -228,7 +225,7 @@ def empty_batch(
 
 def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
     """The key of a control record."""
-    return _CONTROL_KEY.struct.pack(version, kind)
+    return CONTROL_KEY.struct.pack(version, kind)
 
 
 @checked
@@ -276,7 +273,7 @@ def build_end_transaction_marker(
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")
     return build_control_batch(
-        [(marker.type, _MARKER.struct.pack(CONTROL_VERSION, marker.coordinator_epoch))],
+        [(marker.type, END_MARKER.struct.pack(CONTROL_VERSION, marker.coordinator_epoch))],
         base_offset=base_offset,
         timestamp=timestamp,
         partition_leader_epoch=partition_leader_epoch,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from io import SEEK_END, SEEK_SET
 from typing import Any, BinaryIO
 
-from construct import Bytes, Construct, ConstructError, Container, ListContainer
+from construct import Construct, ConstructError, Container, ListContainer
 
 __all__ = [
     "COUNT_INVALID",
@@ -22,17 +22,14 @@ __all__ = [
     "NULL_NOT_ALLOWED",
     "TRUNCATED",
     "VARINT_TOO_LONG",
-    "CompactArray",
-    "CompactString",
     "LayoutError",
-    "TaggedFields",
     "UnsignedVarint",
-    "Uuid",
     "Varint",
     "VarintArray",
     "VarintBytes",
     "VarintString",
     "Varlong",
+    "bytes_left",
 ]
 
 TRUNCATED = "truncated"
@@ -56,7 +53,8 @@ class LayoutError(ConstructError):  # type: ignore[misc]
         return LayoutError, self._arguments
 
 
-def _bytes_left(stream: BinaryIO) -> int:
+def bytes_left(stream: BinaryIO) -> int:
+    """Bytes behind the current position."""
     here = stream.tell()
     end = stream.seek(0, SEEK_END)
     stream.seek(here, SEEK_SET)
@@ -136,7 +134,7 @@ class _VarintBytes(Construct):  # type: ignore[misc]
             if self.nullable:
                 return None
             raise LayoutError(NULL_NOT_ALLOWED, start, f"a length of {length} where null is not allowed", path)
-        if length > _bytes_left(stream):
+        if length > bytes_left(stream):
             raise LayoutError(LENGTH_INVALID, start, f"a length of {length} runs past the end", path)
         return stream.read(length)
 
@@ -175,7 +173,7 @@ class VarintArray(Construct):  # type: ignore[misc]
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
         start = stream.tell()
         count = Varint._parse(stream, context, path)
-        if not 0 <= count <= _bytes_left(stream) // self.smallest:
+        if not 0 <= count <= bytes_left(stream) // self.smallest:
             raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
         if count > getattr(context._params, "max_count", count):
             raise LayoutError(COUNT_LIMIT, start, f"a count of {count} is above the limit", path)
@@ -186,87 +184,3 @@ class VarintArray(Construct):  # type: ignore[misc]
         for element in obj:
             self.element._build(element, stream, context, path)
         return obj
-
-
-Uuid = Bytes(16)
-"""16 raw bytes, most significant first."""
-
-
-class CompactArray(Construct):  # type: ignore[misc]
-    """Of the flexible encoding: an unsigned varint of count + 1, and the elements; 0 would be null and is refused.
-
-    Each element takes at least `smallest` bytes.
-    """
-
-    def __init__(self, element: Construct, smallest: int) -> None:
-        super().__init__()
-        self.element = element
-        self.smallest = smallest
-
-    def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
-        start = stream.tell()
-        count = UnsignedVarint._parse(stream, context, path) - 1
-        if count < 0:
-            raise LayoutError(NULL_NOT_ALLOWED, start, "a null array where none is allowed", path)
-        if count > _bytes_left(stream) // self.smallest:
-            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
-        return ListContainer(self.element._parsereport(stream, context, path) for _ in range(count))
-
-    def _build(self, obj: list[Any], stream: BinaryIO, context: Container, path: str) -> list[Any]:
-        _write_unsigned(stream, len(obj) + 1)
-        for element in obj:
-            self.element._build(element, stream, context, path)
-        return obj
-
-
-def _read_sized(stream: BinaryIO, length: int, start: int, path: str) -> bytes:
-    if length > _bytes_left(stream):
-        raise LayoutError(LENGTH_INVALID, start, f"a length of {length} runs past the end", path)
-    return stream.read(length)
-
-
-class _CompactString(Construct):  # type: ignore[misc]
-    """Of the flexible encoding: an unsigned varint of length + 1, and UTF-8; 0 would be null and is refused."""
-
-    def _parse(self, stream: BinaryIO, context: Container, path: str) -> str:
-        start = stream.tell()
-        length = UnsignedVarint._parse(stream, context, path) - 1
-        if length < 0:
-            raise LayoutError(NULL_NOT_ALLOWED, start, "a null string where none is allowed", path)
-        return _read_sized(stream, length, start, path).decode("utf-8", "surrogateescape")
-
-    def _build(self, obj: str, stream: BinaryIO, context: Container, path: str) -> str:
-        data = obj.encode("utf-8", "surrogateescape")
-        _write_unsigned(stream, len(data) + 1)
-        stream.write(data)
-        return obj
-
-
-class _TaggedFields(Construct):  # type: ignore[misc]
-    """Of the flexible encoding: an unsigned varint count, then tag, size and bytes of each; kept as (tag, bytes)."""
-
-    SMALLEST = 2
-
-    def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
-        start = stream.tell()
-        count = UnsignedVarint._parse(stream, context, path)
-        if count > _bytes_left(stream) // self.SMALLEST:
-            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
-        fields = ListContainer()
-        for _ in range(count):
-            tag = UnsignedVarint._parse(stream, context, path)
-            start = stream.tell()
-            fields.append((tag, _read_sized(stream, UnsignedVarint._parse(stream, context, path), start, path)))
-        return fields
-
-    def _build(self, obj: list[tuple[int, bytes]], stream: BinaryIO, context: Container, path: str) -> Any:
-        _write_unsigned(stream, len(obj))
-        for tag, data in obj:
-            UnsignedVarint._build(tag, stream, context, path)
-            _write_unsigned(stream, len(data))
-            stream.write(data)
-        return obj
-
-
-CompactString = _CompactString()
-TaggedFields = _TaggedFields()

@@ -24,13 +24,13 @@ from kafkalog.cluster.framed_records import (
     encode_framed,
 )
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
-from kafkalog.cluster.layout.message import Message
-from kafkalog.cluster.layout.table import Field
 from kafkalog.cluster.messages import decode, encode
 from kafkalog.cluster.record_json import control_json, coordinator_json, framed_json
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.messages.field import Field
+from kafkalog.codec.messages.message import Message
 from kafkalog.codec.model import Record
 from kafkalog.log import Partition, open_all, open_segment
 

@@ -22,7 +22,6 @@ from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findi
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.layout import (
     fetch_result,
-    kraft_control,
     legacy_message,
     offset_index,
     primitives,
@@ -32,14 +31,17 @@ from kafkalog.codec.layout import (
     time_index,
     transaction_index,
 )
+from kafkalog.codec.messages.control import control_layout
+from kafkalog.codec.messages.leaves import Array
+from kafkalog.codec.messages.message import MessageStruct
+from kafkalog.codec.messages.published import newest
 from kafkalog.codec.model import ControlType
-from kafkalog.codec.text import encode_uuid
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md")
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
-    fetch_result, kraft_control, legacy_message, offset_index, producer_snapshot, record_batch, text_files, time_index,
+    fetch_result, legacy_message, offset_index, producer_snapshot, record_batch, text_files, time_index,
     transaction_index,
 )  # fmt: skip
 SHOWN_BYTES = 24
@@ -111,29 +113,64 @@ def annotate(tree: Construct, data: bytes, position: int = 0, prefix: str = "") 
             lines += inner
             continue
         element = derive.element_of(leaf)
-        read = leaf
-        if element is not None:
-            read = primitives.Varint if isinstance(leaf, primitives.VarintArray) else primitives.UnsignedVarint
+        read = leaf if element is None else primitives.Varint
         stream = io.BytesIO(data)
         stream.seek(position)
         value = read._parsereport(stream, Container(_params=Container()), path)
         end = stream.tell()
         if element is None:
-            shown = _shown(value)
-            if read is primitives.TaggedFields and not value:
-                shown = "none"
-            elif read is primitives.Uuid:
-                shown = encode_uuid(value)
-            lines += _line(position, data[position:end], f"{path} = {shown}")
+            lines += _line(position, data[position:end], f"{path} = {_shown(value)}")
             position = end
             continue
-        count = value if isinstance(leaf, primitives.VarintArray) else value - 1
-        lines += _line(position, data[position:end], f"{path}: {count}")
+        lines += _line(position, data[position:end], f"{path}: {value}")
         position = end
-        for number in range(count):
+        for number in range(value):
             inner, position = annotate(element, data, position, f"{path}[{number}].")
             lines += inner
     return lines, position
+
+
+def message_table(name: str, version: str) -> Iterator[str]:
+    """The table of one version of a message of Kafka's."""
+    yield "| field | type | meaning, in Kafka's words |"
+    yield "|---|---|---|"
+    yield from _message_rows(newest(name).construct(int(version)), "")
+
+
+def _message_rows(layout: MessageStruct, prefix: str) -> Iterator[str]:
+    for field, kind in (*layout.ordinary, *layout.tagged.values()):
+        type_name = "array" if field.array else field.type
+        if field.type != "struct" or field.array:
+            yield f"| `{prefix}{field.name}` | {type_name} | {field.about.removesuffix('.')} |"
+        inner = kind.element if isinstance(kind, Array) else kind
+        if isinstance(inner, MessageStruct):
+            yield from _message_rows(inner, f"{prefix}{field.name}[]." if field.array else f"{prefix}{field.name}.")
+    where = f"`{prefix}` " if prefix else ""
+    yield f"| {where}tagged fields | tagged fields | fields of later versions; normally none |"
+
+
+def annotate_message(layout: MessageStruct, data: bytes, position: int = 0, prefix: str = "") -> tuple[list[str], int]:
+    """As `annotate`, for a flexible message of Kafka's without tagged fields."""
+    lines: list[str] = []
+    for field, kind in layout.ordinary:
+        path = prefix + field.name
+        if isinstance(kind, MessageStruct):
+            inner, position = annotate_message(kind, data, position, path + ".")
+            lines += inner
+            continue
+        stream = io.BytesIO(data)
+        stream.seek(position)
+        read = primitives.UnsignedVarint if isinstance(kind, Array) else kind
+        value = read._parsereport(stream, Container(), path)
+        shown = f"{path}: {value - 1}" if isinstance(kind, Array) else f"{path} = {_shown(value)}"
+        lines += _line(position, data[position : stream.tell()], shown)
+        position = stream.tell()
+        for number in range(value - 1 if isinstance(kind, Array) else 0):
+            inner, position = annotate_message(kind.element, data, position, f"{path}[{number}].")
+            lines += inner
+    assert data[position] == 0
+    lines += _line(position, data[position : position + 1], f"{prefix}tagged fields: 0")
+    return lines, position + 1
 
 
 def _whole(trees: list[Construct], data: bytes) -> Iterator[str]:
@@ -213,8 +250,8 @@ def control_value(case: str, pattern: str, wanted: str) -> Iterator[str]:
         for record in decode_batch(batch).records if batch.header.is_control else ():
             if parse_control_key(record.key).type == ControlType[wanted] and record.value is not None:
                 version = int.from_bytes(record.value[:2], "big")
-                name = wanted if wanted != "LEADER_CHANGE" else f"{wanted}_V{version}"
-                lines, _ = annotate(getattr(kraft_control, name), record.value)
+                layout = control_layout(ControlType[wanted]).construct(version)
+                lines, _ = annotate_message(layout, record.value)
                 yield from _fence(_place(case, path, batch.position).replace(":", ", its value:"), lines)
                 return
     raise LookupError(f"{case} {pattern} has no {wanted}")
@@ -280,6 +317,7 @@ def enum(name: str) -> Iterator[str]:
 
 KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "table": table,
+    "message": message_table,
     "batch": batch_example,
     "control": control_value,
     "entries": entries_example,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
+from kafkalog.codec.names import parse_kraft_snapshot_file
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
@@ -32,8 +32,6 @@ from kafkalog.log.side_files import is_side_file, read_side_file
 from kafkalog.log.walk import BatchReader
 
 __all__ = ["command"]
-
-_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
 
 
 class _OfBatches(NamedTuple):
@@ -84,9 +82,9 @@ class _Dump:
             return
         self._heading = segment.path
         self.writer.write(f"Dumping {escape_controls(segment.path)}")
-        snapshot = _SNAPSHOT_NAME.search(segment.path)
-        if snapshot is not None:
-            self.writer.write(f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}")
+        snapshot = parse_kraft_snapshot_file(os.path.basename(segment.path))
+        if snapshot is not None and not snapshot.pending:
+            self.writer.write(f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}")
         elif segment.path.endswith(".checkpoint"):
             self.writer.write("KRaft bootstrap snapshot")
         else:

@@ -1,7 +1,7 @@
-"""From a field table to a Construct tree for one version, as Kafka's `MessageGenerator` makes classes of its schemas.
+"""From fields to a Construct tree for one version, as Kafka's `MessageGenerator` makes classes of its schemas.
 
-A message knows from which version on it is flexible; a struct of a flexible version ends with its tag section, where
-tags that are not declared are kept as bytes under `UNKNOWN_TAGS`.
+A message knows in which versions it is flexible; a struct of a flexible version ends with its tag section, where tags
+that are not declared are kept as bytes under `UNKNOWN_TAGS`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any, BinaryIO
 
 from construct import Construct, Container
 
-from kafkalog.cluster.layout.leaves import SCALARS, Array, Bytes, Encoding, Input, Optional, Text, read_exactly
-from kafkalog.cluster.layout.table import Field, parse_table
 from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, LayoutError, UnsignedVarint
+from kafkalog.codec.messages.field import NO_VERSION, Field
+from kafkalog.codec.messages.leaves import SCALARS, Array, Bytes, Encoding, Input, Optional, Text, read_exactly
 
-__all__ = ["UNKNOWN_TAGS", "Message", "jute", "message"]
+__all__ = ["UNKNOWN_TAGS", "Message", "MessageStruct", "jute"]
 
 UNKNOWN_TAGS = "_unknown_tags"
-"""Key under which a decoded struct keeps tag -> bytes of what its table does not declare."""
-NEVER = 1 << 15
+"""Key under which a decoded struct keeps what it does not declare: pairs of tag and bytes, as they came."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class Message:
     name: str
     fields: tuple[Field, ...]
     versions: range
-    flexible_since: int
+    flexible: range = NO_VERSION
     written_by: str = ""
     is_jute: bool = False
 
@@ -39,39 +38,52 @@ class Message:
         """How lengths are written in that version."""
         if self.is_jute:
             return Encoding.JUTE
-        return Encoding.FLEXIBLE if version >= self.flexible_since else Encoding.CLASSIC
+        return Encoding.FLEXIBLE if version in self.flexible else Encoding.CLASSIC
 
-    @cache  # noqa: B019 - messages are module constants
-    def construct(self, version: int) -> Construct:
+    @cache  # noqa: B019 - messages are kept as long as the program runs
+    def construct(self, version: int) -> MessageStruct:
         """The tree that reads and writes that version."""
         if version not in self.versions:
             raise ValueError(f"{self.name} has no version {version}")
-        return _struct(self.fields, version, self.encoding(version))
+        return MessageStruct(self.fields, version, self.encoding(version))
 
 
-def message(name: str, table: str, *, versions: int = 0, flexible: int = 0, written_by: str = "") -> Message:
-    """Declare a message; `versions` is the last one, `flexible` the first flexible one (`NEVER` if none is)."""
-    return Message(name, parse_table(table), range(versions + 1), flexible, written_by)
+def jute(name: str, fields: Mapping[str, Any]) -> Message:
+    """Declare a record of ZooKeeper's `zookeeper.jute`: name -> type; an array is a list of its element's type."""
+    return Message(name, _jute_fields(fields), range(1), is_jute=True)
 
 
-def jute(name: str, table: str) -> Message:
-    """Declare a record of ZooKeeper's `zookeeper.jute`."""
-    return Message(name, parse_table(table), range(1), NEVER, is_jute=True)
+def _jute_fields(fields: Mapping[str, Any]) -> tuple[Field, ...]:
+    return tuple(_jute_field(name, kind) for name, kind in fields.items())
 
 
-class _Struct(Construct):  # type: ignore[misc]
+def _jute_field(name: str, kind: Any) -> Field:
+    array = isinstance(kind, list)
+    (element,) = kind if array else (kind,)
+    if isinstance(element, str):
+        return Field(name, element, array)
+    return Field(name, "struct", array, fields=_jute_fields(element))
+
+
+class MessageStruct(Construct):  # type: ignore[misc]
+    """The fields of one version in the order of their bytes, and where it is flexible their tag section.
+
+    `ordinary` are pairs of field and Construct, `tagged` the same by tag.
+    """
+
     def __init__(self, fields: tuple[Field, ...], version: int, encoding: Encoding) -> None:
         super().__init__()
         present = [field for field in fields if field.in_version(version)]
-        if encoding is not Encoding.FLEXIBLE and any(field.tag is not None for field in present):
+        if encoding is not Encoding.FLEXIBLE and any(version in field.tagged for field in present):
             raise ValueError("a tagged field in a version without tag sections")
         self.version = version
         self.flexible = encoding is Encoding.FLEXIBLE
-        self.ordinary = [(field, _type(field, version, encoding)) for field in present if field.tag is None]
+        self.ordinary = [(field, _type(field, version, encoding)) for field in present
+                         if version not in field.tagged]  # fmt: skip
         self.tagged = {
             field.tag: (field, _type(field, version, encoding))
             for field in sorted(present, key=lambda field: field.tag or 0)
-            if field.tag is not None
+            if field.tag is not None and version in field.tagged
         }
         self.smallest = max(1, sum(kind.smallest for _, kind in self.ordinary) + self.flexible)
 
@@ -84,7 +96,7 @@ class _Struct(Construct):  # type: ignore[misc]
             result[field.name] = field.default(self.version)
         start = stream.tell()
         count = UnsignedVarint._parse(stream, context, path)
-        unknown: dict[int, bytes] = {}
+        unknown: list[tuple[int, bytes]] = []
         for _ in range(count):
             if stream.tell() - start > 1 << 20 or count > 1 << 15:
                 raise LayoutError(COUNT_INVALID, start, f"a tag section of {count} tags", path)
@@ -93,7 +105,7 @@ class _Struct(Construct):  # type: ignore[misc]
             size = UnsignedVarint._parse(stream, context, path)
             data = read_exactly(stream, size, path)
             if tag not in self.tagged:
-                unknown[tag] = data
+                unknown.append((tag, data))
                 continue
             field, kind = self.tagged[tag]
             inner = Input(data)
@@ -104,7 +116,7 @@ class _Struct(Construct):  # type: ignore[misc]
             if isinstance(stream, Input):
                 stream.elements_left = inner.elements_left
         if unknown:
-            result[UNKNOWN_TAGS] = unknown
+            result[UNKNOWN_TAGS] = tuple(unknown)
         return result
 
     def _build(self, obj: Mapping[str, Any], stream: BinaryIO, context: Container, path: str) -> Any:
@@ -113,7 +125,8 @@ class _Struct(Construct):  # type: ignore[misc]
             kind._build(value, stream, context, f"{path}.{field.name}")
         if not self.flexible:
             return obj
-        tags: dict[int, bytes] = dict(obj.get(UNKNOWN_TAGS, {}))
+        tags: list[tuple[int, bytes]] = list(obj.get(UNKNOWN_TAGS, ()))
+        unknown = len(tags)
         for tag, (field, kind) in self.tagged.items():
             default = field.default(self.version)
             value = obj.get(field.name, default)
@@ -121,29 +134,30 @@ class _Struct(Construct):  # type: ignore[misc]
                 continue
             inner = Input()
             kind._build(value, inner, context, f"{path}.{field.name}")
-            tags[tag] = inner.getvalue()
+            tags.append((tag, inner.getvalue()))
+        if len(tags) > unknown:
+            tags.sort(key=lambda pair: pair[0])
         UnsignedVarint._build(len(tags), stream, context, path)
-        for tag in sorted(tags):
+        for tag, data in tags:
             UnsignedVarint._build(tag, stream, context, path)
-            UnsignedVarint._build(len(tags[tag]), stream, context, path)
-            stream.write(tags[tag])
+            UnsignedVarint._build(len(data), stream, context, path)
+            stream.write(data)
         return obj
 
 
-def _struct(fields: tuple[Field, ...], version: int, encoding: Encoding) -> _Struct:
-    return _Struct(fields, version, encoding)
-
-
 def _type(field: Field, version: int, encoding: Encoding) -> Construct:
+    if field.flexible is not None and encoding is Encoding.FLEXIBLE and version not in field.flexible:
+        encoding = Encoding.CLASSIC
+    nullable = version in field.nullable
     if field.array:
-        return Array(_element(field, version, encoding, nullable=False), encoding, field.nullable)
-    return _element(field, version, encoding, nullable=field.nullable)
+        return Array(_element(field, version, encoding, nullable=False), encoding, nullable)
+    return _element(field, version, encoding, nullable=nullable)
 
 
 def _element(field: Field, version: int, encoding: Encoding, *, nullable: bool) -> Construct:
     if field.type == "struct":
-        struct = _struct(field.fields, version, encoding)
-        return Optional(struct, field.tag is not None) if nullable else struct
+        struct = MessageStruct(field.fields, version, encoding)
+        return Optional(struct, version in field.tagged) if nullable else struct
     if field.type == "string":
         return Text(encoding, nullable)
     if field.type == "bytes":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import enum
-from io import SEEK_END, SEEK_SET, BytesIO
+from io import BytesIO
 from struct import Struct, error
 from typing import Any, BinaryIO
 
@@ -25,9 +25,10 @@ from kafkalog.codec.layout.primitives import (
     TRUNCATED,
     LayoutError,
     UnsignedVarint,
+    bytes_left,
 )
 
-__all__ = ["ELEMENTS", "SCALARS", "Array", "Bytes", "Encoding", "Input", "Optional", "Scalar", "Text", "bytes_left"]
+__all__ = ["ELEMENTS", "SCALARS", "Array", "Bytes", "Encoding", "Input", "Optional", "Scalar", "Text"]
 
 ELEMENTS = 1 << 20
 """Array elements that one message may hold, all arrays together."""
@@ -47,14 +48,6 @@ class Input(BytesIO):
     """Bytes to parse, and how many array elements may still be made of them."""
 
     elements_left = ELEMENTS
-
-
-def bytes_left(stream: BinaryIO) -> int:
-    """Bytes behind the current position."""
-    here = stream.tell()
-    end = stream.seek(0, SEEK_END)
-    stream.seek(here, SEEK_SET)
-    return end - here
 
 
 def read_exactly(stream: BinaryIO, size: int, path: str) -> bytes:
@@ -97,7 +90,7 @@ class _Uuid(Scalar):
     def _build(self, obj: str, stream: BinaryIO, context: Container, path: str) -> str:
         try:
             data = base64.urlsafe_b64decode(obj + "==")
-        except (binascii.Error, ValueError):
+        except (binascii.Error, ValueError, TypeError):
             data = b""
         if len(data) != 16:
             raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} is no uuid", path)

@@ -1,0 +1,49 @@
+"""The record types of a topic with their layouts, which are read when a type is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.messages.published import layouts, newest, record_types
+
+__all__ = ["KeyedTypes", "RecordTypes", "framed_types", "keyed_types"]
+
+Layouts = TypeVar("Layouts")
+
+
+class RecordTypes(Mapping[int, Layouts]):
+    """Record type -> its layouts, made of the type's name when they are first asked for."""
+
+    def __init__(self, names: Callable[[], Mapping[int, str]], layouts_of: Callable[[str], Layouts]) -> None:
+        self._names = names
+        self._layouts_of = layouts_of
+        self._made: dict[int, Layouts] = {}
+
+    def __getitem__(self, kind: int) -> Layouts:
+        if kind not in self._made:
+            self._made[kind] = self._layouts_of(self._names()[kind])
+        return self._made[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._names()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+
+KeyedTypes = RecordTypes[tuple[str, Message, tuple[Message, ...]]]
+
+
+def framed_types(topic: str) -> RecordTypes[tuple[Message, ...]]:
+    """Of a topic without keys: the layouts of a value, from the newest to the oldest."""
+    return RecordTypes(lambda: record_types(topic), layouts)
+
+
+def keyed_types(topic: str) -> KeyedTypes:
+    """Of a coordinator's topic: a type's name, the layout of its key, and those of its value from the newest on."""
+    return RecordTypes(lambda: record_types(topic), lambda name: (name, newest(f"{name}Key"), layouts(f"{name}Value")))

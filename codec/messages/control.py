@@ -1,0 +1,23 @@
+"""The values of KRaft's control records: they have no version in front, their first field is their version."""
+
+from __future__ import annotations
+
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.messages.published import newest
+from kafkalog.codec.model import ControlType
+
+__all__ = ["CONTROL_SCHEMAS", "control_layout"]
+
+CONTROL_SCHEMAS = {
+    ControlType.LEADER_CHANGE: "LeaderChangeMessage",
+    ControlType.SNAPSHOT_HEADER: "SnapshotHeaderRecord",
+    ControlType.SNAPSHOT_FOOTER: "SnapshotFooterRecord",
+    ControlType.KRAFT_VERSION: "KRaftVersionRecord",
+    ControlType.KRAFT_VOTERS: "VotersRecord",
+}
+"""Control record type -> Kafka's schema of its value (`ControlRecordUtils`)."""
+
+
+def control_layout(kind: ControlType) -> Message:
+    """The layout of a control record's value; `kind` is one of `CONTROL_SCHEMAS`."""
+    return newest(CONTROL_SCHEMAS[kind])

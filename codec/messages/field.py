@@ -1,0 +1,46 @@
+"""One field of a message: its type, and the versions in which it is there, may be null, or is tagged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ALL_VERSIONS", "NO_DEFAULT", "NO_VERSION", "Field"]
+
+NO_VERSION = range(0)
+ALL_VERSIONS = range(1 << 15)
+NO_DEFAULT = object()
+"""In place of a default that a schema does not give."""
+_ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": "A" * 22}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field; `type` is a scalar's name, `string`, `bytes` or `struct`, and with `array` that of an element."""
+
+    name: str
+    type: str
+    array: bool = False
+    versions: range = ALL_VERSIONS
+    nullable: range = NO_VERSION
+    tagged: range = NO_VERSION
+    tag: int | None = None
+    explicit_default: object = NO_DEFAULT
+    fields: tuple[Field, ...] = ()
+    flexible: range | None = None
+    """versions with flexible lengths, where they are not those of the message"""
+    about: str = ""
+
+    def in_version(self, version: int) -> bool:
+        """Whether messages of that version have it."""
+        return version in self.versions
+
+    def default(self, version: int) -> Any:
+        """What a reader gives for it when it is absent."""
+        if self.explicit_default is not NO_DEFAULT:
+            return self.explicit_default
+        if self.array:
+            return []
+        if self.type == "struct":
+            return {each.name: each.default(version) for each in self.fields if each.in_version(version)}
+        return _ZERO.get(self.type, 0)

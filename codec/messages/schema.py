@@ -1,0 +1,105 @@
+"""From a message schema of Kafka's, JSON with comments, to a `Message` (`MessageSpec`, `StructSpec`, `FieldSpec`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkalog.codec.messages.field import NO_DEFAULT, NO_VERSION, Field
+from kafkalog.codec.messages.leaves import SCALARS
+from kafkalog.codec.messages.message import Message
+
+__all__ = ["message_of", "parse_schema", "snake_case", "versions_of"]
+
+_LAST_VERSION = 0x7FFF
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PLAIN = {"string": "string", "bytes": "bytes", "records": "bytes", **{name: name for name in SCALARS}}
+
+Json = Mapping[str, Any]
+
+
+def parse_schema(text: str) -> dict[str, Any]:
+    """The JSON object of a schema file, as Kafka reads it: without comments, and what follows it is left."""
+    found: dict[str, Any]
+    found, _ = json.JSONDecoder().raw_decode(_COMMENT.sub(lambda match: match[1] or "", text).lstrip())
+    return found
+
+
+def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
+    """`3`, `1-3`, `2+` or `none` as a range."""
+    if text is None:
+        return otherwise
+    if text == "none":
+        return NO_VERSION
+    first, separator, last = text.removesuffix("+").partition("-")
+    if text.endswith("+"):
+        return range(int(first), _LAST_VERSION + 1)
+    return range(int(first), int(last if separator else first) + 1)
+
+
+def snake_case(name: str) -> str:
+    """`LeaderEpoch` -> `leader_epoch`."""
+    return _WORD.sub("_", name).lower()
+
+
+def message_of(schema: Json, *, written_by: str = "") -> Message:
+    """The message that a schema describes; raises `ValueError`."""
+    common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
+    return Message(
+        schema["name"],
+        _fields(schema["fields"], common),
+        versions_of(schema["validVersions"]),
+        versions_of(schema.get("flexibleVersions")),
+        written_by,
+    )
+
+
+def _fields(fields: Iterable[Json], common: Mapping[str, Any]) -> tuple[Field, ...]:
+    """In the order of the bytes: those that are always tagged come after the others, by their tags."""
+    found = [_field(each, common) for each in fields]
+    return tuple(sorted(found, key=_place))
+
+
+def _place(field: Field) -> int:
+    return -1 if field.tag is None or field.versions != field.tagged else field.tag
+
+
+def _field(field: Json, common: Mapping[str, Any]) -> Field:
+    kind = str(field["type"])
+    array = kind.startswith("[]")
+    kind = kind.removeprefix("[]")
+    inner = field.get("fields") or common.get(kind, ())
+    if kind not in _PLAIN and not inner:
+        raise ValueError(f"{field['name']} is of type {kind}, which is not known")
+    tagged = versions_of(field.get("taggedVersions"))
+    return Field(
+        snake_case(field["name"]),
+        _PLAIN.get(kind, "struct"),
+        array,
+        versions_of(field.get("versions"), tagged),
+        versions_of(field.get("nullableVersions")),
+        tagged,
+        int(field["tag"]) if "tag" in field else None,
+        _default(kind, array, field.get("default")),
+        _fields(inner, common),
+        versions_of(field["flexibleVersions"]) if "flexibleVersions" in field else None,
+        str(field.get("about", "")),
+    )
+
+
+def _default(kind: str, array: bool, given: Any) -> object:
+    """What a schema gives as text or as a value; only the text "null" is null, null itself is the same as nothing."""
+    if given is None:
+        return NO_DEFAULT
+    if given == "null":
+        return None
+    if array or kind not in _PLAIN:
+        raise ValueError(f"a default of {given!r} for an array or a struct")
+    if kind == "bool":
+        return str(given).lower() == "true"
+    if kind == "float64":
+        return float(given)
+    return int(str(given), 0) if "int" in kind else str(given)
