@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
+from kafkalog.codec.errors import LimitExceeded, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scan import Scanner, scan
+from kafkalog.log.consumer_view import raised
 from kafkalog.log.readable import ReadablePartition
-from kafkalog.log.segment import Segment
+from kafkalog.log.segment import Segment, index_of
 
 __all__ = ["Chunk", "OffsetOutOfRangeError", "fetch"]
 
@@ -80,8 +81,9 @@ def fetch(
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
     start = partition.log_start_offset
     if offset >= start and (end_offset is None or offset < end_offset):
-        first = max((n for n, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
-        for segment in partition.segments[first:]:
+        segments = partition.segments
+        for number in range(index_of(segments, offset), len(segments)):
+            segment = segments[number]
             chunk = _read(segment, offset, max_bytes, max_chunk_bytes, limits)
             if chunk is not None:
                 return chunk
@@ -118,5 +120,5 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
             return Chunk(offset, bytes(taken), size, epoch)
         for finding in scanner.findings:
             if finding.severity is Severity.ERROR:
-                raise FormatError(finding.detail, position=finding.position, source=segment.path, code=finding.code)
+                raise raised(finding.in_file(segment.path))
     return None

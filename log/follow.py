@@ -17,7 +17,7 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
-from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource, PathLike
 from kafkalog.log.inventory import Inventory, open_all
@@ -193,8 +193,8 @@ class Follower:
 
     def _take(self, batch: RecordBatch, segment: Segment) -> None:
         header = batch.header
-        if batch.magic not in MAGICS or batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            return  # what no consumer reads past; the reader says so when there is more behind it
+        if ends_reading(header, segment.base_offset):
+            return  # the reader says so when there is more behind it
         if self._follows_transactions:
             self._tracker.feed(batch, segment.path)
         self._end = max(self._end, header.next_offset)

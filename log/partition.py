@@ -41,6 +41,7 @@ from kafkalog.codec.text import (
     decode_partition_metadata,
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
+from kafkalog.log.consumer_view import READ_UNCOMMITTED
 from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import (
     Entry,
@@ -56,7 +57,7 @@ from kafkalog.log.files import (
 )
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.readable import OffsetAndTimestamp
-from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
+from kafkalog.log.records import RecordReader
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import Transactions, TransactionTracker
 from kafkalog.log.walk import BatchReader

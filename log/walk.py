@@ -19,7 +19,7 @@ from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
-from kafkalog.log.segment import Segment
+from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.time_lookup import position_for_timestamp
 
 if TYPE_CHECKING:
@@ -56,11 +56,7 @@ class BatchReader:
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
-        first = 0
-        if start_offset is not None:
-            at_or_below = [number for number, found in enumerate(segments) if found.base_offset <= start_offset]
-            first = at_or_below[-1] if at_or_below else 0
-        self._segments = tuple(segments[first:])
+        self._segments = tuple(segments[0 if start_offset is None else index_of(segments, start_offset) :])
         self._start_offset = start_offset
         self._start_timestamp = start_timestamp
         self._through_damage = through_damage
