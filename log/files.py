@@ -32,6 +32,7 @@ __all__ = [
     "exists",
     "is_directory",
     "is_file",
+    "open_regular",
     "read_small",
     "real",
     "scan_directory",
@@ -70,7 +71,8 @@ def what_it_is(mode: int) -> str:
     return "a device, not a file"
 
 
-def _open(path: str) -> tuple[int, os.stat_result]:
+def open_regular(path: str) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file, for reading, and its status; raises `StorageError`."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
@@ -88,23 +90,42 @@ def _open(path: str) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
+def _open_again(held: int, path: str) -> tuple[int, bool]:
+    """Another descriptor of an open file, whatever became of its name, and whether it is opened by itself.
+
+    What a lease is taken of is the opening: two descriptors of one opening would give up each other's.
+    """
+    try:
+        return os.open(f"/proc/self/fd/{held}", _FLAGS & ~os.O_NOFOLLOW), True
+    except OSError:
+        try:
+            return os.dup(held), False
+        except OSError as error:
+            raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
+
+
 class FileSource:
     """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
 
-    A context manager; raises `StorageError` when opening or reading fails.
+    A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file, it
+    is opened through that: `path` is its name in errors then, and may be gone.
     """
 
-    def __init__(self, path: PathLike) -> None:
+    def __init__(self, path: PathLike, *, held: int | None = None) -> None:
         self.path = os.fspath(path)
         self._descriptor = -1
         self._process = OwnProcess(self.path)
+        self._may_lend = True
         self._remote: RemoteFile | None = None
         storage = storage_of(self.path)
         if storage is not None:
             self._remote = storage.open(self.path)
             self._size = self._remote.size
+        elif held is not None:
+            self._descriptor, self._may_lend = _open_again(held, self.path)
+            self._size = os.fstat(self._descriptor).st_size
         else:
-            self._descriptor, status = _open(self.path)
+            self._descriptor, status = open_regular(self.path)
             self._size = status.st_size
 
     @property
@@ -162,7 +183,8 @@ class FileSource:
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""
-        if self._remote is not None or not self._process.is_here:  # a lease is given back for parent and child at once
+        # a lease is given back for parent and child at once
+        if self._remote is not None or not self._may_lend or not self._process.is_here:
             return nullcontext()
         return lent(self._descriptor, position, length)
 

@@ -53,7 +53,7 @@ class RecordReader:
 
     `start_offset` is inclusive, `end_offset` exclusive.  `all_records` gives everything in the files: control records,
     what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.  What
-    `batches` does not accept is not opened.
+    `batches` does not accept is not opened.  The files are held open from here on, see `HeldFiles`.
     """
 
     def __init__(
@@ -74,13 +74,17 @@ class RecordReader:
         self._limits = limits
         self._control = include_control
         self._all = all_records
-        self._isolation_level = isolation_level
-        self._start_offset, self._end_offset = start_offset, end_offset
-        self._filter = batches
+        if all_records:
+            low = _LOWEST if start_offset is None else start_offset
+            self._view = ConsumerView(low, _HIGHEST if end_offset is None else end_offset, batches=batches)
+        else:
+            self._view = consumer_view(
+                partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches, limits=limits
+            )
         self._is_damaged = False
         self._batches = BatchReader(
             partition.segments,
-            start_offset=start_offset if all_records else max(partition.log_start_offset, start_offset or 0),
+            start_offset=start_offset if all_records else self._view.start_offset,
             through_damage=all_records,
             limits=limits,
             on_bytes=on_bytes,
@@ -124,7 +128,8 @@ class RecordReader:
         if self._all:
             yield from self._everything()
             return
-        selection = Selection(self._view(), include_control=self._control)
+        self.findings.extend(self._view.findings)
+        selection = Selection(self._view, include_control=self._control)
         self._is_damaged = met = False
         for found in self._batches if take is None else self._batches.by_run():
             met = True
@@ -138,18 +143,6 @@ class RecordReader:
                 return
         if not met:
             self._nothing_met()
-
-    def _view(self) -> ConsumerView:
-        view = consumer_view(
-            self._partition,
-            self._start_offset,
-            self._end_offset,
-            isolation_level=self._isolation_level,
-            batches=self._filter,
-            limits=self._limits,
-        )
-        self.findings.extend(view.findings)
-        return view
 
     def _run(self, run: BatchRun, selection: Selection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
         high = selection.end_offset
@@ -187,11 +180,10 @@ class RecordReader:
             self._is_damaged = True
 
     def _everything(self) -> Iterator[OfBatch]:
-        low = _LOWEST if self._start_offset is None else self._start_offset
-        high = _HIGHEST if self._end_offset is None else self._end_offset
+        view = self._view
         for batch in self._batches:
-            if self._filter is None or self._filter.accepts(batch.header):
-                yield from self._one(batch, low, high)
+            if view.batches is None or view.batches.accepts(batch.header):
+                yield from self._one(batch, view.start_offset, view.end_offset)
 
     def _nothing_met(self) -> None:
         """Say so where a log start offset beyond the end hides everything that is in the files."""

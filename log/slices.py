@@ -20,6 +20,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, Selection
 from kafkalog.log.files import FileSource
+from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
 from kafkalog.log.walk import STOPPING
 
@@ -70,7 +71,7 @@ class SliceReader:
     """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
 
     With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.  Of
-    batches that `batches` does not accept, only the checksums are looked at.
+    batches that `batches` does not accept, only the checksums are looked at.  The file is one of `files`, if given.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -83,10 +84,12 @@ class SliceReader:
         tolerant: bool = False,
         batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        files: HeldFiles | None = None,
     ) -> None:
         self._slice = wanted
         view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
         self._selection = Selection(view)
+        self._open = FileSource if files is None else files.open
         self._assembler = assembler
         self._tolerant = tolerant
         self._limits = limits
@@ -108,7 +111,7 @@ class SliceReader:
     def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
         wanted = self._slice
         position = wanted.start
-        with FileSource(wanted.path) as source:
+        with self._open(wanted.path) as source:
             resync = Resync(source, self._limits)
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)

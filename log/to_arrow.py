@@ -18,6 +18,7 @@ from kafkalog.codec.model import NO_END
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
+from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment, index_of
@@ -63,6 +64,7 @@ def partition_to_arrow(
     high = _end(partition, end_offset, end_timestamp, limits)
     view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)
     wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
+    files = HeldFiles([segment.path for segment in wanted])
     work_bytes = sum(segment.size for segment in wanted)
 
     in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
@@ -79,12 +81,12 @@ def partition_to_arrow(
             work_bytes=work_bytes,
         )
 
-    reading = _Reading(assembler, view, limits)
+    reading = _Reading(assembler, view, files, limits)
     if in_threads:
         every = min(_PART_BYTES, share)
-        pieces = reading.in_threads(_parts(_slices(wanted, view, limits), every, limits), threads, every)
+        pieces = reading.in_threads(_parts(_slices(wanted, view, files, limits), every, limits), threads, every)
     else:
-        pieces = reading.one_by_one(part for _, part in _slices(wanted, view, limits))
+        pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
     return pa.RecordBatchReader.from_batches(schema, _undamaged(pieces, findings))
 
 
@@ -100,13 +102,15 @@ def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding
         return
 
 
-def _slices(wanted: Sequence[Segment], view: ConsumerView, limits: Limits) -> Iterator[tuple[Segment, Slice]]:
+def _slices(
+    wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
+) -> Iterator[tuple[Segment, Slice]]:
     """One for each segment."""
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
         start = 0
         if number == 0:
-            with segment.open() as source:
+            with files.open(segment.path) as source:
                 start = segment.position_of(low, source, limits=limits)
         last = number == len(wanted) - 1
         yield segment, Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last)
@@ -145,17 +149,21 @@ class _Reading:
         self,
         assembler: Callable[[], ArrowAssembler],
         view: ConsumerView,
+        files: HeldFiles,
         limits: Limits,
     ) -> None:
         self._assembler = assembler
         self._view = view
+        self._files = files
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
 
     def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
         part = replace(part, start_offset=max(part.start_offset, next_offset))
         view = self._view
-        return SliceReader(part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits)
+        return SliceReader(
+            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
+        )
 
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
@@ -187,6 +195,7 @@ class _Reading:
             reader = self._reader(part, next_offset, assembler)
             yield from reader
             next_offset = reader.next_offset
+            self._files.passed(part.path)
 
     def in_threads(self, slices: Sequence[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
         """The same rows; a slice that repeats offsets of those before it is read again without them.
@@ -212,6 +221,8 @@ class _Reading:
                     else:
                         yield piece
                     del piece
+                if number + 1 < len(slices) and slices[number + 1].path != part.path:
+                    self._files.passed(part.path)
 
     def _in_thread(
         self, part: Slice, is_large: bool, await_turn: Callable[[], None]

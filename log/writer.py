@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import Self
@@ -21,10 +22,11 @@ from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Severity
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import (
     MAX_SEQUENCE,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     BatchHeader,
     Codec,
     ControlType,
@@ -39,8 +41,10 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
     DirectoryState,
+    FileKind,
     PartitionName,
     parse_partition_directory,
+    segment_file,
 )
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
@@ -48,7 +52,7 @@ from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
 from kafkalog.log.fetch import Chunk, fetch
-from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.files import MissingFileError, PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
 from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
@@ -56,6 +60,7 @@ from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
+from kafkalog.log.segment import Segment
 from kafkalog.log.session import leave
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
@@ -72,6 +77,10 @@ _LARGEST_END = 2**63 - 1
 _MAGIC = 2
 _TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_TOPIC = 249
+
+
+def _base_offset(segment: SealedSegment) -> int:
+    return segment.base_offset
 
 
 def _now_ms() -> int:
@@ -348,9 +357,38 @@ class Log:
 
         `OffsetOutOfRangeError` below the log's start and behind its end; at the end the chunk is empty.
         """
+        live = _LiveLog(self, self._segment_at, self._segment_behind)
+        while True:
+            try:
+                return fetch(live, offset, max_bytes, end_offset=self.end_offset, max_chunk_bytes=max_chunk_bytes)
+            except MissingFileError as error:
+                if any(segment.path == error.filename for segment in live.segments_from(offset)):
+                    raise
+                # it was deleted between its look-up and its opening: what the log holds now decides
+
+    def _segment_at(self, offset: int) -> Segment | None:
         with self._guard:
-            partition, end = self.partition(), self._end
-        return fetch(partition, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
+            if offset < self._log_start:
+                return None
+            if offset >= self._active.base_offset:
+                return self._listed(self._active.base_offset, self._active.log.size)
+            sealed = self._sealed[max(bisect_right(self._sealed, offset, key=_base_offset) - 1, 0)]
+            return self._listed(sealed.base_offset, sealed.size)
+
+    def _segment_behind(self, base_offset: int) -> Segment | None:
+        with self._guard:
+            number = bisect_right(self._sealed, base_offset, key=_base_offset)
+            if number < len(self._sealed):
+                return self._listed(self._sealed[number].base_offset, self._sealed[number].size)
+            if self._active.base_offset > base_offset:
+                return self._listed(self._active.base_offset, self._active.log.size)
+            return None
+
+    def _listed(self, base_offset: int, size: int) -> Segment:
+        """A segment for reading by offset, from memory; when it was changed is not known."""
+        kinds = (FileKind.LOG, FileKind.OFFSET_INDEX)
+        files = {kind: f"{self.path}/{segment_file(base_offset, kind)}" for kind in kinds}
+        return Segment(base_offset, files[FileKind.LOG], size, NO_TIMESTAMP, files, {FileKind.LOG: size})
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
@@ -764,6 +802,33 @@ class Log:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _LiveLog:
+    """A log that is written, as `fetch` reads it: every segment is looked up when it is asked for."""
+
+    def __init__(
+        self, log: Log, segment_at: Callable[[int], Segment | None], behind: Callable[[int], Segment | None]
+    ) -> None:
+        self._log = log
+        self._segment_at = segment_at
+        self._behind = behind
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._log.log_start_offset
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record gets; nothing needs to be read for it."""
+        return self._log.end_offset
+
+    def segments_from(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, if any does, and those behind it."""
+        segment = self._segment_at(offset)
+        while segment is not None:
+            yield segment
+            segment = self._behind(segment.base_offset)
 
 
 class _Failing:
