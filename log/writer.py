@@ -155,6 +155,10 @@ class Log:
         self._closed = False
         self._root = os.path.dirname(path)
         self._deleted: list[tuple[int, list[str]]] = []
+        self._changes = 0
+        """how many segments came or went"""
+        self._listing: tuple[tuple[int, int], Partition] | None = None
+        """what the log held after so many changes, with which start"""
         self._disk = DirectoryDisk()
         self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
@@ -400,7 +404,18 @@ class Log:
     @checked
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
         """The first record with at least this timestamp (ms); None if there is none."""
-        return self.partition().offset_for_timestamp(timestamp)
+        while True:
+            with self._guard:
+                listed = self._changes, self._log_start
+                if self._listing is None or self._listing[0] != listed:
+                    self._listing = listed, self.partition()
+                partition = self._listing[1]
+            try:
+                return partition.offset_for_timestamp(timestamp)
+            except MissingFileError:
+                if listed == (self._changes, self.log_start_offset):
+                    raise
+                # deleted meanwhile: what the log holds now decides
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -560,6 +575,7 @@ class Log:
         self._active = open_segment(self._disk, self.path, base_offset, self.config, now_ms, create=True)
         fs.sync_directory(self.path)
         self._sealed.append(seal(old))
+        self._changes += 1
         old.close_handlers()
         self._recovery_point = base_offset
         if now_ms - self._checkpointed_ms >= self.config.offset_checkpoint_interval_ms:
@@ -725,6 +741,7 @@ class Log:
 
     def _retire(self, base_offset: int) -> None:
         """First step of deleting a segment: its files get another name, durably, before the next segment's."""
+        self._changes += 1
         renamed = change_suffixes(self._disk, self.path, base_offset, "", DELETED)
         fs.sync_directory(self.path)
         self._deleted.append((self._clock() + self.config.file_delete_delay_ms, renamed))
