@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
@@ -90,40 +91,34 @@ def open_regular(path: str) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
-def _open_again(held: int, path: str) -> tuple[int, bool]:
-    """Another descriptor of an open file, whatever became of its name, and whether it is opened by itself.
-
-    What a lease is taken of is the opening: two descriptors of one opening would give up each other's.
-    """
-    try:
-        return os.open(f"/proc/self/fd/{held}", _FLAGS & ~os.O_NOFOLLOW), True
-    except OSError:
-        try:
-            return os.dup(held), False
-        except OSError as error:
-            raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
-
-
 class FileSource:
     """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
 
-    A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file, it
-    is opened through that: `path` is its name in errors then, and may be gone.
+    A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file,
+    nothing is opened: `path` is its name in errors, and may be gone.  Closing calls `on_close` then.
     """
 
-    def __init__(self, path: PathLike, *, held: int | None = None) -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        held: int | None = None,
+        on_close: Callable[[int], None] = os.close,
+        may_lend: bool = True,
+    ) -> None:
         self.path = os.fspath(path)
         self._descriptor = -1
         self._process = OwnProcess(self.path)
-        self._may_lend = True
+        self._may_lend = may_lend
+        self._on_close = on_close
         self._remote: RemoteFile | None = None
         storage = storage_of(self.path)
         if storage is not None:
             self._remote = storage.open(self.path)
             self._size = self._remote.size
         elif held is not None:
-            self._descriptor, self._may_lend = _open_again(held, self.path)
-            self._size = os.fstat(self._descriptor).st_size
+            self._descriptor = held
+            self._size = os.fstat(held).st_size
         else:
             self._descriptor, status = open_regular(self.path)
             self._size = status.st_size
@@ -188,6 +183,21 @@ class FileSource:
             return nullcontext()
         return lent(self._descriptor, position, length)
 
+    @classmethod
+    def again(cls, held: int, path: str) -> Self:
+        """A file that is open as `held` once more, whatever became of its name.
+
+        What a lease is taken of is the opening, and two descriptors of one opening would give up each other's: where
+        the system does not open it anew, nothing of it is lent.
+        """
+        try:
+            return cls(path, held=os.open(f"/proc/self/fd/{held}", _FLAGS & ~os.O_NOFOLLOW))
+        except OSError:
+            try:
+                return cls(path, held=os.dup(held), may_lend=False)
+            except OSError as error:
+                raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
+
     def _unreadable(self, error: OSError, position: int) -> StorageError:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
 
@@ -195,7 +205,7 @@ class FileSource:
         """Close the file; a second time does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            self._on_close(descriptor)
         if self._remote is not None:
             self._remote.close()
 

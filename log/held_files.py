@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.files import FileSource, MissingFileError, open_regular
@@ -73,8 +74,9 @@ class HeldFiles:
         self._waiting = [path for path in paths if storage_of(path) is None]
         self._waiting.reverse()
         self._held: dict[str, int] = {}
+        self._in_use: set[str] = set()
         self._process = OwnProcess("a read")
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # closing a file may run inside of opening one
         self._too_late: set[str] = set()
         """files that were gone when there was room to hold them"""
         self._allowed = _ALLOWANCE.take(len(self._waiting))
@@ -103,8 +105,12 @@ class HeldFiles:
             try:
                 with self._alone():
                     held = self._held.get(path)
+                    if held is not None and path in self._in_use:
+                        return FileSource.again(held, path)
                     if held is not None:
-                        return FileSource(path, held=held)
+                        source = FileSource(path, held=held, on_close=partial(self._used, path))
+                        self._in_use.add(path)
+                        return source
                 return FileSource(path)
             except MissingFileError as error:
                 if path not in self._waiting and path not in self._too_late:
@@ -114,30 +120,41 @@ class HeldFiles:
                 if error.errno not in _NO_DESCRIPTOR or not self._release_last(path):
                     raise
 
+    def _used(self, path: str, descriptor: int) -> None:
+        with self._alone():
+            self._in_use.discard(path)
+            if path not in self._held:
+                os.close(descriptor)
+
     def _release_last(self, wanted: str) -> bool:
         """Close what would be read last, so that something else can be opened; False if there is nothing to close."""
         with self._alone():
-            if not self._held or next(reversed(self._held)) == wanted:
+            path = next(reversed(self._held), wanted)
+            if path == wanted or path in self._in_use:
                 return False
-            path, descriptor = self._held.popitem()
+            os.close(self._held.pop(path))
             self._waiting.append(path)
-            os.close(descriptor)
             return True
 
     def passed(self, path: str) -> None:
         """Nobody will ask for a file again: it is closed, and others that follow are opened instead."""
         with self._alone():
-            descriptor = self._held.pop(path, None)
-            if descriptor is not None:
-                os.close(descriptor)
+            self._drop(path)
             if self._waiting and self._waiting[-1] == path:
                 self._waiting.pop()
             self._hold_more()
+
+    def _drop(self, path: str) -> None:
+        descriptor = self._held.pop(path, None)
+        if descriptor is not None and path not in self._in_use:  # else it is closed when it was used
+            os.close(descriptor)
 
     def close(self) -> None:
         """The read is over."""
         with self._alone():
             self._waiting.clear()
+            for path in self._in_use:
+                self._drop(path)
             self._finalizer()
 
 

@@ -275,6 +275,7 @@ class Partition:
             end = max(end, batch.header.next_offset)
         return end
 
+    @checked
     def segments_from(self, offset: int) -> Iterator[Segment]:
         """The segment that holds `offset`, if any does, and those behind it."""
         for number in range(index_of(self.segments, offset), len(self.segments)):

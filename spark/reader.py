@@ -1,6 +1,7 @@
 """The batch reader: plans on the driver, reads slices into Arrow batches on the executors.
 
-Holds nothing that needs cleaning up: Spark gives no notice when it stops a task.
+Holds nothing that needs cleaning up, as Spark gives no notice when it stops a task: files that are held open are closed
+with the last reference.
 """
 
 from __future__ import annotations

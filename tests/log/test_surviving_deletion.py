@@ -277,8 +277,8 @@ def test_what_is_read_last_is_closed_where_another_file_cannot_be_opened(
 
     monkeypatch.setattr("kafkalog.log.files.os.open", refused)
     monkeypatch.setattr("kafkalog.log.files.os.dup", refused_copy)
-    with files.open(paths[0]) as source:
-        assert source.size > 0
+    with files.open(paths[0]) as source, files.open(paths[0]) as again:
+        assert again.read(0, again.size) == source.read(0, source.size) != b""
         assert open_files() == before + held - 2 + 1
     monkeypatch.undo()
     files.passed(paths[0])
