@@ -25,14 +25,13 @@ from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
+from kafkalog.log.unchanged import SETTLED_NS
 
 __all__ = ["Followed", "Follower", "settled"]
 
 _LISTINGS = 10
 """How often a directory is listed before an unfinished compaction counts as left behind, not as going on."""
 _PAUSE_S = 0.02
-_SETTLED_NS = 1_000_000_000
-"""A file that was changed so long before a look did not change again with the same time of change."""
 _BEYOND = 1 << 62
 
 
@@ -131,7 +130,7 @@ class Follower:
         except BaseException:
             self._forget()
             raise
-        self._seen = stamp if last.modified_ns < started - _SETTLED_NS else None
+        self._seen = stamp if last.modified_ns < started - SETTLED_NS else None
         return self._followed(partition)
 
     def _followed(self, partition: Partition) -> Followed:

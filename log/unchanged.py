@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 
 from kafkalog.log.files import status_of
 
-__all__ = ["Unchanged", "settled_state"]
+__all__ = ["SETTLED_NS", "Unchanged", "settled_state"]
 
 K = TypeVar("K")
 T = TypeVar("T")
 
-_SETTLED_NS = 1_000_000_000
+SETTLED_NS = 1_000_000_000
 """A file that was changed so long before a look did not change again with the same time of change."""
 State = tuple[int, int, int, int]
 
@@ -21,7 +21,7 @@ State = tuple[int, int, int, int]
 def settled_state(path: str) -> State | None:
     """What tells a file from what it becomes when it is changed; None while it may change without being told."""
     status = status_of(path)
-    if status is None or status.st_mtime_ns >= time.time_ns() - _SETTLED_NS:
+    if status is None or status.st_mtime_ns >= time.time_ns() - SETTLED_NS:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import Self
@@ -22,7 +21,7 @@ from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     MAX_SEQUENCE,
     NO_SEQUENCE,
@@ -41,26 +40,24 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
     DirectoryState,
-    FileKind,
     PartitionName,
     parse_partition_directory,
-    segment_file,
 )
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.fetch import Chunk, fetch
-from kafkalog.log.files import MissingFileError, PathLike, scan_directory
+from kafkalog.log.fetch import Chunk
+from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
+from kafkalog.log.live import LiveLog, LiveState
 from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
-from kafkalog.log.segment import Segment
 from kafkalog.log.session import leave
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
@@ -77,10 +74,6 @@ _LARGEST_END = 2**63 - 1
 _MAGIC = 2
 _TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_TOPIC = 249
-
-
-def _base_offset(segment: SealedSegment) -> int:
-    return segment.base_offset
 
 
 def _now_ms() -> int:
@@ -157,8 +150,7 @@ class Log:
         self._deleted: list[tuple[int, list[str]]] = []
         self._changes = 0
         """how many segments came or went"""
-        self._listing: tuple[tuple[int, int], Partition] | None = None
-        """what the log held after so many changes, with which start"""
+        self._live = LiveLog(path, self._guard, self._state, self.partition)
         self._disk = DirectoryDisk()
         self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
@@ -361,38 +353,11 @@ class Log:
 
         `OffsetOutOfRangeError` below the log's start and behind its end; at the end the chunk is empty.
         """
-        live = _LiveLog(self, self._segment_at, self._segment_behind)
-        while True:
-            try:
-                return fetch(live, offset, max_bytes, end_offset=self.end_offset, max_chunk_bytes=max_chunk_bytes)
-            except MissingFileError as error:
-                if any(segment.path == error.filename for segment in live.segments_from(offset)):
-                    raise
-                # it was deleted between its look-up and its opening: what the log holds now decides
+        return self._live.read(offset, max_bytes, max_chunk_bytes)
 
-    def _segment_at(self, offset: int) -> Segment | None:
-        with self._guard:
-            if offset < self._log_start:
-                return None
-            if offset >= self._active.base_offset:
-                return self._listed(self._active.base_offset, self._active.log.size)
-            sealed = self._sealed[max(bisect_right(self._sealed, offset, key=_base_offset) - 1, 0)]
-            return self._listed(sealed.base_offset, sealed.size)
-
-    def _segment_behind(self, base_offset: int) -> Segment | None:
-        with self._guard:
-            number = bisect_right(self._sealed, base_offset, key=_base_offset)
-            if number < len(self._sealed):
-                return self._listed(self._sealed[number].base_offset, self._sealed[number].size)
-            if self._active.base_offset > base_offset:
-                return self._listed(self._active.base_offset, self._active.log.size)
-            return None
-
-    def _listed(self, base_offset: int, size: int) -> Segment:
-        """A segment for reading by offset, from memory; when it was changed is not known."""
-        kinds = (FileKind.LOG, FileKind.OFFSET_INDEX)
-        files = {kind: f"{self.path}/{segment_file(base_offset, kind)}" for kind in kinds}
-        return Segment(base_offset, files[FileKind.LOG], size, NO_TIMESTAMP, files, {FileKind.LOG: size})
+    def _state(self) -> LiveState:
+        active = SealedSegment(self._active.base_offset, self._active.log.size, NO_TIMESTAMP)
+        return LiveState(self._changes, self._log_start, self._end, self._sealed, active)
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
@@ -404,18 +369,7 @@ class Log:
     @checked
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
         """The first record with at least this timestamp (ms); None if there is none."""
-        while True:
-            with self._guard:
-                listed = self._changes, self._log_start
-                if self._listing is None or self._listing[0] != listed:
-                    self._listing = listed, self.partition()
-                partition = self._listing[1]
-            try:
-                return partition.offset_for_timestamp(timestamp)
-            except MissingFileError:
-                if listed == (self._changes, self.log_start_offset):
-                    raise
-                # deleted meanwhile: what the log holds now decides
+        return self._live.offset_for_timestamp(timestamp)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -819,33 +773,6 @@ class Log:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _LiveLog:
-    """A log that is written, as `fetch` reads it: every segment is looked up when it is asked for."""
-
-    def __init__(
-        self, log: Log, segment_at: Callable[[int], Segment | None], behind: Callable[[int], Segment | None]
-    ) -> None:
-        self._log = log
-        self._segment_at = segment_at
-        self._behind = behind
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that may be read."""
-        return self._log.log_start_offset
-
-    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record gets; nothing needs to be read for it."""
-        return self._log.end_offset
-
-    def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those behind it."""
-        segment = self._segment_at(offset)
-        while segment is not None:
-            yield segment
-            segment = self._behind(segment.base_offset)
 
 
 class _Failing:
