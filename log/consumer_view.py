@@ -110,13 +110,15 @@ def consumer_view(
 class Selection:
     """Asked about the batches of a log in their order, one by one (`low_of`), in runs (`parts`) or both in turn.
 
-    `next_offset` is the one behind what was asked about: what ends below repeats what was there and is passed over.
+    `next_offset` is the one behind what was asked about.  A batch that ends below repeats what was there: it is passed
+    over, or with `opens_repeated` opened for what is wrong inside, as the consumer does (`CompletedFetch`).
     """
 
-    def __init__(self, view: ConsumerView, *, include_control: bool = False) -> None:
+    def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_repeated: bool = False) -> None:
         self.next_offset = view.start_offset
         self.end_offset = view.end_offset
         self._control = include_control
+        self._repeated = opens_repeated
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
@@ -138,12 +140,12 @@ class Selection:
     def low_of(self, batch: RecordBatch) -> int | None:
         """The first offset that is wanted of the next batch; None if nothing of it is."""
         header = batch.header
-        if header.last_offset < self.next_offset:
+        if header.last_offset < self.next_offset and not self._repeated:
             return None
         if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
             self.next_offset = self.end_offset
             return None
-        low, self.next_offset = self.next_offset, header.next_offset
+        low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
         if header.is_control and not self._control:
             return None
         if self._aborted is not None and self._aborted.rejects(batch):

@@ -129,7 +129,7 @@ class RecordReader:
             yield from self._everything()
             return
         self.findings.extend(self._view.findings)
-        selection = Selection(self._view, include_control=self._control)
+        selection = Selection(self._view, include_control=self._control, opens_repeated=True)
         self._is_damaged = met = False
         for found in self._batches if take is None else self._batches.by_run():
             met = True
