@@ -18,6 +18,7 @@ __all__ = [
     "BATCH",
     "LOG_OVERHEAD",
     "MICROSECONDS",
+    "NO_END",
     "NO_OFFSET",
     "NO_PARTITION_LEADER_EPOCH",
     "NO_PRODUCER_EPOCH",
@@ -46,6 +47,8 @@ MICROSECONDS = 1000
 """How many there are in a millisecond: Kafka's timestamps are milliseconds, those of columns microseconds."""
 NO_PARTITION_LEADER_EPOCH = -1
 NO_OFFSET = -1
+NO_END = 2**63 - 1
+"""An end offset above all."""
 
 CODEC_MASK = 0x07
 TIMESTAMP_TYPE_FLAG = 0x08

@@ -18,12 +18,17 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 
-__all__ = ["MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "header_findings"]
+__all__ = ["MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "ends_reading", "header_findings"]
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""
 MAGICS = frozenset({0, 1, 2})
 _LAST_LEGACY_CODEC = Codec.LZ4
+
+
+def ends_reading(header: AnyHeader, base_offset: int) -> bool:
+    """Whether nobody reads past a batch in the segment that begins at `base_offset`, for all its checksum says."""
+    return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
 
 
 def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:

@@ -4,12 +4,13 @@ if __name__ != "kafkalog.log":
     raise ImportError("this folder is kafkalog.log; import that name")
 
 from kafkalog.log.config import LogConfig
+from kafkalog.log.consumer_view import ISOLATION_LEVELS
 from kafkalog.log.directory import LogDir, open_log_dir
 from kafkalog.log.files import FileSource, read_small
 from kafkalog.log.incoming import NewRecord
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
-from kafkalog.log.records import ISOLATION_LEVELS, RecordReader
+from kafkalog.log.records import RecordReader
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import Transactions
 from kafkalog.log.walk import BatchReader

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
+from kafkalog.codec.errors import LimitExceeded, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scan import Scanner, scan
-from kafkalog.log.readable import ReadablePartition
+from kafkalog.log.consumer_view import raised
 from kafkalog.log.segment import Segment
 
-__all__ = ["Chunk", "OffsetOutOfRangeError", "fetch"]
+__all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "fetch"]
 
 
 class OffsetOutOfRangeError(UsageError):
@@ -61,8 +62,22 @@ class Chunk:
                 yield from (record for record in iter_records(batch) if record.offset >= self.offset)
 
 
+class FetchableLog(Protocol):
+    """What reading by offset needs to know of a log, be it on a disk or open for writing."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a consumer may read."""
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record would get."""
+
+    def segments_from(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, if any does, and those behind it."""
+
+
 def fetch(
-    partition: ReadablePartition,
+    log: FetchableLog,
     offset: int,
     max_bytes: int = MIB,
     *,
@@ -78,14 +93,13 @@ def fetch(
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
-    start = partition.log_start_offset
-    if offset >= start and (end_offset is None or offset < end_offset):
-        first = max((n for n, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
-        for segment in partition.segments[first:]:
+    if offset >= log.log_start_offset and (end_offset is None or offset < end_offset):
+        for segment in log.segments_from(offset):
             chunk = _read(segment, offset, max_bytes, max_chunk_bytes, limits)
             if chunk is not None:
                 return chunk
-    end = partition.log_end_offset(limits=limits) if end_offset is None else end_offset
+    start = log.log_start_offset  # which retention may have raised meanwhile
+    end = log.log_end_offset(limits=limits) if end_offset is None else end_offset
     if not start <= offset <= end:
         raise OffsetOutOfRangeError(offset, start, end)
     return Chunk(offset, b"", max_bytes)
@@ -118,5 +132,5 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
             return Chunk(offset, bytes(taken), size, epoch)
         for finding in scanner.findings:
             if finding.severity is Severity.ERROR:
-                raise FormatError(finding.detail, position=finding.position, source=segment.path, code=finding.code)
+                raise raised(finding.in_file(segment.path))
     return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
@@ -32,6 +33,7 @@ __all__ = [
     "exists",
     "is_directory",
     "is_file",
+    "open_regular",
     "read_small",
     "real",
     "scan_directory",
@@ -71,7 +73,8 @@ def what_it_is(mode: int) -> str:
     return "a device, not a file"
 
 
-def _open(path: str) -> tuple[int, os.stat_result]:
+def open_regular(path: str) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file, for reading, and its status; raises `StorageError`."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
@@ -92,20 +95,33 @@ def _open(path: str) -> tuple[int, os.stat_result]:
 class FileSource:
     """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
 
-    A context manager; raises `StorageError` when opening or reading fails.
+    A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file,
+    nothing is opened: `path` is its name in errors, and may be gone.  Closing calls `on_close` then.
     """
 
-    def __init__(self, path: PathLike) -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        held: int | None = None,
+        on_close: Callable[[int], None] = os.close,
+        may_lend: bool = True,
+    ) -> None:
         self.path = os.fspath(path)
         self._descriptor = -1
         self._process = OwnProcess(self.path)
+        self._may_lend = may_lend
+        self._on_close = on_close
         self._remote: RemoteFile | None = None
         storage = storage_of(self.path)
         if storage is not None:
             self._remote = storage.open(self.path)
             self._size = self._remote.size
+        elif held is not None:
+            self._descriptor = held
+            self._size = os.fstat(held).st_size
         else:
-            self._descriptor, status = _open(self.path)
+            self._descriptor, status = open_regular(self.path)
             self._size = status.st_size
 
     @property
@@ -163,9 +179,25 @@ class FileSource:
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""
-        if self._remote is not None or not self._process.is_here:  # a lease is given back for parent and child at once
+        # a lease is given back for parent and child at once
+        if self._remote is not None or not self._may_lend or not self._process.is_here:
             return nullcontext()
         return lent(self._descriptor, position, length)
+
+    @classmethod
+    def again(cls, held: int, path: str) -> Self:
+        """A file that is open as `held` once more, whatever became of its name.
+
+        What a lease is taken of is the opening, and two descriptors of one opening would give up each other's: where
+        the system does not open it anew, nothing of it is lent.
+        """
+        try:
+            return cls(path, held=os.open(f"/proc/self/fd/{held}", _FLAGS & ~os.O_NOFOLLOW))
+        except OSError:
+            try:
+                return cls(path, held=os.dup(held), may_lend=False)
+            except OSError as error:
+                raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
 
     def _unreadable(self, error: OSError, position: int) -> StorageError:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
@@ -174,7 +206,7 @@ class FileSource:
         """Close the file; a second time does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            self._on_close(descriptor)
         if self._remote is not None:
             self._remote.close()
 

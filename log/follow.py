@@ -17,7 +17,7 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
-from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource, PathLike
 from kafkalog.log.inventory import Inventory, open_all
@@ -25,14 +25,13 @@ from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
+from kafkalog.log.unchanged import SETTLED_NS
 
 __all__ = ["Followed", "Follower", "settled"]
 
 _LISTINGS = 10
 """How often a directory is listed before an unfinished compaction counts as left behind, not as going on."""
 _PAUSE_S = 0.02
-_SETTLED_NS = 1_000_000_000
-"""A file that was changed so long before a look did not change again with the same time of change."""
 _BEYOND = 1 << 62
 
 
@@ -131,7 +130,7 @@ class Follower:
         except BaseException:
             self._forget()
             raise
-        self._seen = stamp if last.modified_ns < started - _SETTLED_NS else None
+        self._seen = stamp if last.modified_ns < started - SETTLED_NS else None
         return self._followed(partition)
 
     def _followed(self, partition: Partition) -> Followed:
@@ -193,8 +192,8 @@ class Follower:
 
     def _take(self, batch: RecordBatch, segment: Segment) -> None:
         header = batch.header
-        if batch.magic not in MAGICS or batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            return  # what no consumer reads past; the reader says so when there is more behind it
+        if ends_reading(header, segment.base_offset):
+            return  # the reader says so when there is more behind it
         if self._follows_transactions:
             self._tracker.feed(batch, segment.path)
         self._end = max(self._end, header.next_offset)

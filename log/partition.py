@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -42,6 +42,7 @@ from kafkalog.codec.text import (
     decode_partition_metadata,
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
+from kafkalog.log.consumer_view import READ_UNCOMMITTED
 from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import (
     Entry,
@@ -57,9 +58,11 @@ from kafkalog.log.files import (
 )
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.readable import OffsetAndTimestamp
-from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
-from kafkalog.log.segment import Segment
+from kafkalog.log.records import RecordReader
+from kafkalog.log.segment import Segment, index_of
+from kafkalog.log.time_lookup import NewestTimestamps
 from kafkalog.log.transactions import Transactions, TransactionTracker
+from kafkalog.log.unchanged import Unchanged
 from kafkalog.log.walk import BatchReader
 
 if TYPE_CHECKING:
@@ -253,14 +256,31 @@ class Partition:
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record would get: behind the last valid batch of the last segment."""
+        """Offset that the next record would get: behind the last valid batch of the last segment.
+
+        The segment is walked over once, and again only when its file has changed.
+        """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
         last = self.segments[-1]
+        return self._ends.of(last.path, limits, lambda: self._end_of(last, limits))
+
+    @cached_property
+    def _ends(self) -> Unchanged[Limits, int]:
+        return Unchanged()
+
+    @staticmethod
+    def _end_of(last: Segment, limits: Limits) -> int:
         end = last.base_offset
         for batch in last.batches(limits=limits):
             end = max(end, batch.header.next_offset)
         return end
+
+    @checked
+    def segments_from(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, if any does, and those behind it."""
+        for number in range(index_of(self.segments, offset), len(self.segments)):
+            yield self.segments[number]
 
     @checked
     def read(
@@ -285,10 +305,15 @@ class Partition:
         """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
 
         Looks into those batches only that can hold the answer.  The time index is followed where the log confirms it,
-        see `time_lookup`; else the batch headers are read.
+        see `time_lookup`; else the batch headers are read.  What is learned of whole segments serves the next lookup.
         """
         start = self.log_start_offset
-        walk = BatchReader(self.segments, start_offset=start, start_timestamp=timestamp, limits=limits)
+        first = index_of(self.segments, start)
+        if limits == DEFAULT_LIMITS:
+            first = self._newest.first_with(timestamp)
+        walk = BatchReader(
+            self.segments[first:], start_offset=start, start_timestamp=timestamp, limits=limits, hold=False
+        )
         for batch in walk:
             header = batch.header
             # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
@@ -299,6 +324,10 @@ class Partition:
                     epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else -1
                     return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
         return None
+
+    @cached_property
+    def _newest(self) -> NewestTimestamps:
+        return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
 
 
 class _Listing:

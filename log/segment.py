@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource, NotRegularFileError
 from kafkalog.log.lookup import start_position
 
-__all__ = ["Segment"]
+__all__ = ["Segment", "index_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +69,11 @@ class Segment:
             return 0
         with index:
             return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)
+
+
+def index_of(segments: Sequence[Segment], offset: int) -> int:
+    """Number of the segment that holds `offset` if any does: the last that begins at or below it, else the first.
+
+    `segments` are in the order of their base offsets, as `LogSegments` keeps them (`floorSegment`).
+    """
+    return max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)

@@ -1,34 +1,27 @@
 """Reading a part of one segment into Arrow batches: what `Partition.to_arrow` chains and a Spark task does.
 
-The rules are those of `records.RecordReader`, the consumer's: control records left out, nothing below the start, no
-aborted transaction where committed data is wanted.  Damage is given out as such between the rows, in its place.
+What a consumer is given is decided in `consumer_view`.  Damage is given out as such between the rows, in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Fault
+from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import (
-    CONTROL_FLAG,
-    NO_PARTITION_LEADER_EPOCH,
-    TRANSACTIONAL_FLAG,
-    AbortedTransaction,
-    BatchHeader,
-    RecordBatch,
-)
-from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET, Continuity
+from kafkalog.codec.model import NO_END, NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Continuity, ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
+from kafkalog.log.consumer_view import ConsumerView, Selection
 from kafkalog.log.files import FileSource
+from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
-from kafkalog.log.transactions import AbortedFilter
 from kafkalog.log.walk import STOPPING
 
 if TYPE_CHECKING:
@@ -78,7 +71,7 @@ class SliceReader:
     """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
 
     With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.  Of
-    batches that `batches` does not accept, only the checksums are looked at.
+    batches that `batches` does not accept, only the checksums are looked at.  The file is one of `files`, if given.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -91,15 +84,21 @@ class SliceReader:
         tolerant: bool = False,
         batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        files: HeldFiles | None = None,
     ) -> None:
         self._slice = wanted
-        self._filter = batches
+        view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
+        self._selection = Selection(view)
+        self._open = FileSource if files is None else files.open
         self._assembler = assembler
-        self._aborted = AbortedFilter(aborted) if aborted else None
         self._tolerant = tolerant
         self._limits = limits
         self._complete: list[pa.RecordBatch | Fault] = []
-        self.next_offset = wanted.start_offset
+
+    @property
+    def next_offset(self) -> int:
+        """The one behind the last batch so far."""
+        return self._selection.next_offset
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
         for piece in self._pieces():
@@ -112,7 +111,7 @@ class SliceReader:
     def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
         wanted = self._slice
         position = wanted.start
-        with FileSource(wanted.path) as source:
+        with self._open(wanted.path) as source:
             resync = Resync(source, self._limits)
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
@@ -123,7 +122,7 @@ class SliceReader:
                         del found
                     if self._assembler.is_full or (not isinstance(scanner, Scanner) and scanner.is_large_next):
                         yield from self._faults(self._assembler.flush())
-                    if self.next_offset >= wanted.end_offset:
+                    if self._selection.is_over:
                         break
                 yield from self._taken()
                 yield from self._faults(self._assembler.flush())
@@ -140,7 +139,7 @@ class SliceReader:
                 for finding in scanner.findings:
                     damage, _ = judged(finding, scanner.stop, resumed, has_later=not wanted.is_last)
                     yield self._damage(damage, scanner.valid_bytes, position)
-            if source.size < wanted.end and self.next_offset < wanted.end_offset:
+            if source.size < wanted.end and not self._selection.is_over:
                 detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 yield replace(self._damage(finding, position, wanted.end), is_missing=True)
@@ -156,18 +155,17 @@ class SliceReader:
         if isinstance(scanner, Scanner):
             return iter(scanner)
         # what a filter leaves out is not decoded, so batches are not taken straight on then
-        return scanner.not_decoded_by(self._window) if self._filter is None else iter(scanner.all_runs())
+        return scanner.not_decoded_by(self._window) if self._selection.takes_windows else iter(scanner.all_runs())
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
         """Take what a kernel decodes of a window, see `WindowDecoder`.  What it completes waits for `_taken`."""
         from kafkalog.codec.columnar.run_decoder import Order
 
-        # what belongs to aborted transactions is left out of runs, which come where windows are not taken
-        flags = CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
-        order = Order(self.next_offset, self._slice.base_offset, self._slice.end_offset, flags)
+        selection = self._selection
+        order = Order(selection.next_offset, self._slice.base_offset, selection.end_offset, selection.flags)
         taken, enough, complete = self._assembler.add_window(window, order)
         self._complete += complete
-        self.next_offset = order.next_offset
+        selection.next_offset = order.next_offset
         return taken, enough
 
     def _taken(self) -> Iterable[pa.RecordBatch | Damage]:
@@ -178,44 +176,11 @@ class SliceReader:
 
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
         """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
-        import numpy as np
-
-        from kafkalog.codec.headers.runs import BatchRun
-
-        end = self._slice.end_offset
-        lows = np.empty(len(run), np.int64)
-        first = True
-        while len(run) and (first or self.next_offset < end):
-            first = False
-            count = self._consecutive(run, lows)
-            if count == 0:
-                yield from self._batch(run.batch(0))
-                run = run.part(1, len(run))
-                continue
-            part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
-            self.next_offset = int(part.last_offsets[-1]) + 1
-            low = lows[:count]
-            if self._aborted is not None and isinstance(part, BatchRun):
-                committed = ~self._aborted.rejected(part)
-                part, low = part.where(committed), low[committed]
-            if self._filter is not None:
-                chosen = self._filter.chosen(part)
-                part, low = part.where(chosen), low[chosen]
-            if len(part):
-                yield from self._faults(self._assembler.add_run(part, low, end))
-
-    def _consecutive(self, run: BatchRun | MessageRun, lows: Any) -> int:
-        """How many batches from the first on need no look at each, and what is wanted of them."""
-        from kafkalog.codec.headers.runs import BatchRun
-
-        expected, base, end = self.next_offset, self._slice.base_offset, self._slice.end_offset
-        if isinstance(run, BatchRun):
-            from kafkalog.codec.kernels.select_batches import consecutive_batches
-
-            return consecutive_batches(run.table, expected, base, end, CONTROL_FLAG, lows)
-        from kafkalog.codec.kernels.messages import consecutive_messages
-
-        return consecutive_messages(run.table, expected, base, end, lows)
+        for part in self._selection.parts(run, self._slice.base_offset):
+            if isinstance(part, RecordBatch):
+                yield from self._batch(part)
+            else:
+                yield from self._faults(self._assembler.add_run(*part, self._selection.end_offset))
 
     def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
         """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
@@ -238,22 +203,10 @@ class SliceReader:
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
         """What a batch completes: nothing, most of the time; it is taken as that is read."""
-        header = batch.header
-        last = header.last_offset
-        if header.magic not in MAGICS or last - self._slice.base_offset > MAX_RELATIVE_OFFSET:
+        if ends_reading(batch.header, self._slice.base_offset):
             return self._stopped(batch)
-        if last < self.next_offset:
-            return ()
-        end = self._slice.end_offset
-        if isinstance(header, BatchHeader) and header.base_offset >= end:
-            self.next_offset = end
-            return ()
-        low, self.next_offset = self.next_offset, last + 1
-        if header.is_control or (self._aborted is not None and self._aborted.rejects(batch)):
-            return ()
-        if self._filter is not None and not self._filter.accepts(header):
-            return ()
-        return self._faults(self._assembler.add(batch, low, end))
+        low = self._selection.low_of(batch)
+        return () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
 
     def _stopped(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
         """What no consumer reads past, valid checksum or not."""

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
+from kafkalog.log.consumer_view import READ_UNCOMMITTED, raised
 from kafkalog.log.directory import LogDir
 from kafkalog.log.partition import Partition
-from kafkalog.log.records import READ_UNCOMMITTED, RecordReader
+from kafkalog.log.records import RecordReader
 
 __all__ = ["INTERNAL_TOPICS", "MessageAndMetadata", "Stream", "open_streams"]
 
@@ -60,7 +61,7 @@ class Stream:
                 yield MessageAndMetadata(name.topic, name.partition, record)
             for finding in reader.findings:
                 if finding.severity is Severity.ERROR:
-                    raise FormatError(finding.detail, position=finding.position, source=finding.file, code=finding.code)
+                    raise raised(finding)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

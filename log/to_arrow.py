@@ -8,19 +8,20 @@ from functools import partial
 
 import pyarrow as pa
 
-from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
+from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import AbortedTransaction
+from kafkalog.codec.model import NO_END
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
+from kafkalog.log.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
+from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.readable import ReadablePartition
-from kafkalog.log.records import ISOLATION_LEVELS, READ_COMMITTED
-from kafkalog.log.segment import Segment
+from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.slices import Damage, Slice, SliceReader
 from kafkalog.log.spans import Span, spans
 
@@ -55,23 +56,15 @@ def partition_to_arrow(
     limits: Limits = DEFAULT_LIMITS,
 ) -> pa.RecordBatchReader:
     """See `Partition.to_arrow`."""
-    if isolation_level not in ISOLATION_LEVELS:
-        raise UsageError(f"isolation level {isolation_level!r} is none of {', '.join(ISOLATION_LEVELS)}")
+    check_isolation_level(isolation_level)
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
     schema = record_schema(columns)
     low = _start(partition, start_offset, start_timestamp, limits)
     high = _end(partition, end_offset, end_timestamp, limits)
-    aborted = None
-    if isolation_level == READ_COMMITTED:
-        transactions = partition.transactions(limits=limits)
-        aborted = transactions.aborted
-        # not the last stable offset, which is at damage where there is some: reading has to meet it
-        high = min([high, *transactions.open_first_offsets.values()])
-
-    segments = partition.segments
-    below = [number for number, segment in enumerate(segments) if segment.base_offset <= low]
-    wanted = segments[below[-1] if below else 0 :]
+    view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)
+    wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
+    files = HeldFiles([segment.path for segment in wanted])
     work_bytes = sum(segment.size for segment in wanted)
 
     in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
@@ -88,12 +81,12 @@ def partition_to_arrow(
             work_bytes=work_bytes,
         )
 
-    reading = _Reading(assembler, aborted, batches, limits)
+    reading = _Reading(assembler, view, files, limits)
     if in_threads:
         every = min(_PART_BYTES, share)
-        pieces = reading.in_threads(_parts(_slices(wanted, low, high, limits), every, limits), threads, every)
+        pieces = reading.in_threads(_parts(_slices(wanted, view, files, limits), every, limits), threads, every)
     else:
-        pieces = reading.one_by_one(part for _, part in _slices(wanted, low, high, limits))
+        pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
     return pa.RecordBatchReader.from_batches(schema, _undamaged(pieces, findings))
 
 
@@ -103,19 +96,21 @@ def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding
             yield piece
             del piece  # the next one may be as large: only who reads holds this one
             continue
-        found = piece.finding
         if findings is None:
-            raise FormatError(found.detail, position=found.position, source=found.file, code=found.code)
-        findings.append(found)
+            raise raised(piece.finding)
+        findings.append(piece.finding)
         return
 
 
-def _slices(wanted: Sequence[Segment], low: int, high: int, limits: Limits) -> Iterator[tuple[Segment, Slice]]:
+def _slices(
+    wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
+) -> Iterator[tuple[Segment, Slice]]:
     """One for each segment."""
+    low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
         start = 0
         if number == 0:
-            with segment.open() as source:
+            with files.open(segment.path) as source:
                 start = segment.position_of(low, source, limits=limits)
         last = number == len(wanted) - 1
         yield segment, Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last)
@@ -153,19 +148,22 @@ class _Reading:
     def __init__(
         self,
         assembler: Callable[[], ArrowAssembler],
-        aborted: Sequence[AbortedTransaction] | None,
-        batches: BatchFilter | None,
+        view: ConsumerView,
+        files: HeldFiles,
         limits: Limits,
     ) -> None:
         self._assembler = assembler
-        self._aborted = aborted
-        self._batches = batches
+        self._view = view
+        self._files = files
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
 
     def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
         part = replace(part, start_offset=max(part.start_offset, next_offset))
-        return SliceReader(part, assembler, aborted=self._aborted, batches=self._batches, limits=self._limits)
+        view = self._view
+        return SliceReader(
+            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
+        )
 
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
@@ -197,6 +195,7 @@ class _Reading:
             reader = self._reader(part, next_offset, assembler)
             yield from reader
             next_offset = reader.next_offset
+            self._files.passed(part.path)
 
     def in_threads(self, slices: Sequence[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
         """The same rows; a slice that repeats offsets of those before it is read again without them.
@@ -222,6 +221,8 @@ class _Reading:
                     else:
                         yield piece
                     del piece
+                if number + 1 < len(slices) and slices[number + 1].path != part.path:
+                    self._files.passed(part.path)
 
     def _in_thread(
         self, part: Slice, is_large: bool, await_turn: Callable[[], None]
@@ -235,7 +236,7 @@ def _held_bytes(piece: pa.RecordBatch | Damage | int) -> int:
 
 
 def _start(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
-    low = max(partition.log_start_offset, offset or 0)
+    low = offset or 0
     if timestamp is not None:
         found = partition.offset_for_timestamp(timestamp, limits=limits)
         low = max(low, NO_END if found is None else found.offset)

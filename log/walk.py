@@ -18,8 +18,9 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.files import FileSource
+from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
-from kafkalog.log.segment import Segment
+from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.time_lookup import position_for_timestamp
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class BatchReader:
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
     through the time index.  With `through_damage` the walk goes on behind damage, at the next batch that is proven to
     continue the log (see `Resync`).  Batches that `batches` does not accept are passed over.  `on_bytes` is told how
-    many bytes of log were passed.  Raises `StorageError` only.
+    many bytes of log were passed.  With `hold` the files are held open from here on, see `HeldFiles`.  Raises
+    `StorageError` only.
     """
 
     def __init__(
@@ -55,12 +57,10 @@ class BatchReader:
         batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
+        hold: bool = True,
     ) -> None:
-        first = 0
-        if start_offset is not None:
-            at_or_below = [number for number, found in enumerate(segments) if found.base_offset <= start_offset]
-            first = at_or_below[-1] if at_or_below else 0
-        self._segments = tuple(segments[first:])
+        self._segments = tuple(segments[0 if start_offset is None else index_of(segments, start_offset) :])
+        self._files = HeldFiles([segment.path for segment in self._segments] if hold else ())
         self._start_offset = start_offset
         self._start_timestamp = start_timestamp
         self._through_damage = through_damage
@@ -88,19 +88,23 @@ class BatchReader:
         return self._walk(runs=kernel_is_worth_it(sum(segment.size for segment in self._segments)))
 
     def _walk(self, *, runs: bool) -> Iterator[BatchRun | RecordBatch]:
-        for number, segment in enumerate(self._segments):
-            later = self._segments[number + 1 :]
-            self.segment = segment
-            yield from self._one(segment, later, self._start_offset if number == 0 else None, runs)
-            if self.stop is not StopReason.END and later and not self._through_damage:
-                return
+        try:
+            for number, segment in enumerate(self._segments):
+                self.segment = segment
+                yield from self._one(segment, number, runs)
+                is_last = number + 1 == len(self._segments)
+                if self.stop is not StopReason.END and not is_last and not self._through_damage:
+                    return
+                self._files.passed(segment.path)
+        finally:
+            self._files.close()
 
-    def _one(
-        self, segment: Segment, later: Sequence[Segment], start_offset: int | None, runs: bool
-    ) -> Iterator[BatchRun | RecordBatch]:
-        next_base = later[0].base_offset if later else None
+    def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[BatchRun | RecordBatch]:
+        start_offset = self._start_offset if number == 0 else None
+        later = number + 1 < len(self._segments)
+        next_base = self._segments[number + 1].base_offset if later else None
         low = -1 if start_offset is None else start_offset
-        with segment.open() as source:
+        with self._files.open(segment.path) as source:
             position = 0
             if start_offset is not None:
                 position = segment.position_of(start_offset, source, limits=self._limits)
@@ -115,7 +119,7 @@ class BatchReader:
                 for found in scanner:
                     parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
                     for each in parts:
-                        if isinstance(each, RecordBatch) and self._stops(each, continuity, segment, later):
+                        if isinstance(each, RecordBatch) and self._stops(each, continuity, segment):
                             return
                         yield from self._wanted(each, low)
                         if isinstance(each, RecordBatch):
@@ -136,12 +140,12 @@ class BatchReader:
                     expected = Expected(next_offset, NO_OFFSET_LIMIT if next_base is None else next_base, epoch)
                     resumed = resync.next_batch(scanner.valid_bytes, expected)
                 for each_finding in scanner.findings:
-                    finding, stop = judged(each_finding, stop, resumed, has_later=bool(later))
+                    finding, stop = judged(each_finding, stop, resumed, has_later=later)
                     self.findings.append(finding.in_file(segment.path))
                 if resumed is None or not self._through_damage:
                     break
                 position = resumed
-            self._stop(stop, segment, scanner.valid_bytes, later)
+            self._stop(stop, segment, scanner.valid_bytes)
 
     def _wanted(self, found: BatchRun | RecordBatch, low: int) -> Iterator[BatchRun | RecordBatch]:
         """What of a batch or a run does not end below an offset and is accepted."""
@@ -162,27 +166,29 @@ class BatchReader:
 
         return RunScanner(source, position=position, limits=self._limits)
 
-    def _stops(self, batch: RecordBatch, continuity: Continuity, segment: Segment, later: Sequence[Segment]) -> bool:
+    def _stops(self, batch: RecordBatch, continuity: Continuity, segment: Segment) -> bool:
         """Note what is wrong with a batch; whether nobody reads past it."""
         found = [finding for finding in continuity.check(batch) if finding.severity is not Severity.INFO]
         self.findings.extend(finding.in_file(segment.path) for finding in found)
         if self._through_damage or not any(finding.code in STOPPING for finding in found):
             return False
-        self._stop(StopReason.CORRUPT, segment, batch.position, later)
+        self._stop(StopReason.CORRUPT, segment, batch.position)
         return True
 
     def stop_at(self, finding: Finding, batch: RecordBatch) -> None:
         """Note that nobody can read on behind `batch`, the latest one; for those who look into the batches."""
         self.findings.append(finding)
         if self.segment is not None:
-            later = self._segments[self._segments.index(self.segment) + 1 :]
-            self._stop(StopReason.CORRUPT, self.segment, batch.position, later)
+            self._stop(StopReason.CORRUPT, self.segment, batch.position)
 
-    def _stop(self, reason: StopReason, segment: Segment, position: int, later: Sequence[Segment]) -> None:
+    def _stop(self, reason: StopReason, segment: Segment, position: int) -> None:
         self.stop = reason
         if reason is not StopReason.END and reason not in TAILS:
             self.damaged_at = segment, position
-        if reason is StopReason.END or not later or self._through_damage or not self.findings:
+        if reason is StopReason.END or self._through_damage or not self.findings:
+            return
+        later = self._segments[self._segments.index(segment) + 1 :]
+        if not later:
             return
         size = sum(each.size for each in later)
         more = f"; {segment.size - position} bytes here and {len(later)} segments ({size} bytes) behind were not read"

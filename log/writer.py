@@ -25,6 +25,7 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     MAX_SEQUENCE,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     BatchHeader,
     Codec,
     ControlType,
@@ -47,10 +48,11 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, enc
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.fetch import Chunk, fetch
+from kafkalog.log.fetch import Chunk
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
+from kafkalog.log.live import LiveLog, LiveState
 from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
@@ -146,6 +148,9 @@ class Log:
         self._closed = False
         self._root = os.path.dirname(path)
         self._deleted: list[tuple[int, list[str]]] = []
+        self._changes = 0
+        """how many segments came or went"""
+        self._live = LiveLog(path, self._guard, self._state, self.partition)
         self._disk = DirectoryDisk()
         self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
@@ -347,9 +352,11 @@ class Log:
 
         `OffsetOutOfRangeError` below the log's start and behind its end; at the end the chunk is empty.
         """
-        with self._guard:
-            partition, end = self.partition(), self._end
-        return fetch(partition, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
+        return self._live.read(offset, max_bytes, max_chunk_bytes)
+
+    def _state(self) -> LiveState:
+        active = SealedSegment(self._active.base_offset, self._active.log.size, NO_TIMESTAMP)
+        return LiveState(self._changes, self._log_start, self._end, self._sealed, active)
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
@@ -361,7 +368,7 @@ class Log:
     @checked
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
         """The first record with at least this timestamp (ms); None if there is none."""
-        return self.partition().offset_for_timestamp(timestamp)
+        return self._live.offset_for_timestamp(timestamp)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -521,6 +528,7 @@ class Log:
         self._active = open_segment(self._disk, self.path, base_offset, self.config, now_ms, create=True)
         fs.sync_directory(self.path)
         self._sealed.append(seal(old))
+        self._changes += 1
         old.close_handlers()
         self._recovery_point = base_offset
         if now_ms - self._checkpointed_ms >= self.config.offset_checkpoint_interval_ms:
@@ -686,6 +694,7 @@ class Log:
 
     def _retire(self, base_offset: int) -> None:
         """First step of deleting a segment: its files get another name, durably, before the next segment's."""
+        self._changes += 1
         renamed = change_suffixes(self._disk, self.path, base_offset, "", DELETED)
         fs.sync_directory(self.path)
         self._deleted.append((self._clock() + self.config.file_delete_delay_ms, renamed))

@@ -13,12 +13,12 @@ from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.model import NO_END
+from kafkalog.log.consumer_view import READ_COMMITTED, ConsumerView
 from kafkalog.log.follow import Follower
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
-from kafkalog.log.records import READ_COMMITTED
-from kafkalog.log.segment import Segment
-from kafkalog.log.slices import NO_END
+from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.spans import Span, batch_spans, spans, spans_from
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
@@ -206,25 +206,26 @@ def _bytes_of(wanted: _Wanted) -> int:
 
 def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts | None:
     partition, start, end = wanted
-    aborted = None
+    view = ConsumerView(start, end)
     if options.isolation_level == READ_COMMITTED:
         # through damage, which is for the reader to report: a transaction behind it is none to leave out
         followed = Follower(transactions=True).look(partition)
-        aborted = followed.aborted
-        end = end if followed.first_open_offset is None else min(end, followed.first_open_offset)
-    if start >= end:
+        undecided = () if followed.first_open_offset is None else (followed.first_open_offset,)
+        view = view.committed(followed.aborted, undecided)
+    if view.start_offset >= view.end_offset:
         return None
-    segments = segments_between(partition, start, end, target, exact=options.max_records_per_partition is not None)
-    return PartitionFacts(partition.topic, partition.partition, segments, start, end, aborted)
+    exact = options.max_records_per_partition is not None
+    segments = segments_between(partition, view.start_offset, view.end_offset, target, exact=exact)
+    low, high = view.start_offset, view.end_offset
+    return PartitionFacts(partition.topic, partition.partition, segments, low, high, view.aborted)
 
 
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
     """The segments that hold offsets from `start` up to `end`, in spans of about `target` bytes or exact ones."""
-    below = [number for number, segment in enumerate(partition.segments) if segment.base_offset <= start]
     segments = []
-    for segment in partition.segments[below[-1] if below else 0 :]:
+    for segment in partition.segments[index_of(partition.segments, start) :]:
         if segment.base_offset >= end:
             break
         found = batch_spans(segment) if exact else spans(segment, target)

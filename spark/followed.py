@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import MissingFileError
 from kafkalog.log.follow import Follower, settled
 from kafkalog.log.partition import Partition
-from kafkalog.log.records import READ_COMMITTED
+from kafkalog.log.segment import index_of
 from kafkalog.log.spans import spans_from
 from kafkalog.spark.bounds import LATEST, TopicPartition
 from kafkalog.spark.discovery import (
@@ -224,8 +225,7 @@ def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
     left = max_bytes
     reached = start
     segments = [each for each in view.partition.segments if each.base_offset < end]
-    below = [number for number, segment in enumerate(segments) if segment.base_offset <= start]
-    for segment in segments[below[-1] if below else 0 :]:
+    for segment in segments[index_of(segments, start) :]:
         for span in spans_from(segment, start):
             if span.next_offset <= start:
                 continue

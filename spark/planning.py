@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kafkalog.codec.model import AbortedTransaction
-from kafkalog.log.slices import NO_END, Slice
+from kafkalog.codec.model import NO_END, AbortedTransaction
+from kafkalog.log.slices import Slice
 from kafkalog.log.spans import Span
 
 __all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]

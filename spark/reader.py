@@ -1,6 +1,7 @@
 """The batch reader: plans on the driver, reads slices into Arrow batches on the executors.
 
-Holds nothing that needs cleaning up: Spark gives no notice when it stops a task.
+Holds nothing that needs cleaning up, as Spark gives no notice when it stops a task: files that are held open are closed
+with the last reference.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.limits import MIB
-from kafkalog.log.files import FileSource, MissingFileError
+from kafkalog.log.files import MissingFileError
+from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
@@ -69,10 +71,11 @@ class _Task:
         self._partition = partition
         self._schema = layout.arrow()
         self._dropped: list[str] = []
+        self._files = HeldFiles(dict.fromkeys(piece.slice.path for piece in partition.pieces))
 
     def read(self) -> Iterator[pa.RecordBatch]:
         schema = record_schema(self._layout.columns)
-        assembler, owner = None, None
+        assembler, owner, before = None, None, None
         for piece in self._partition.pieces:
             if assembler is None or owner != (piece.topic, piece.partition):
                 owner = (piece.topic, piece.partition)
@@ -83,7 +86,11 @@ class _Task:
                     bounds=Bounds(),
                     work_bytes=self._partition.work_bytes,
                 )
+            if before is not None and before != piece.slice.path:
+                self._files.passed(before)
+            before = piece.slice.path
             yield from self._piece(piece, assembler)
+        self._files.close()
         set_aside()
         if self._dropped:
             shown = "; ".join(self._dropped[:3])
@@ -91,7 +98,7 @@ class _Task:
 
     def _piece(self, piece: Piece, assembler: ArrowAssembler) -> Iterator[pa.RecordBatch]:
         tolerant = self._options.mode is not Mode.FAILFAST
-        reader = SliceReader(piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant)
+        reader = SliceReader(piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant, files=self._files)
         try:
             for found in reader:
                 if isinstance(found, Damage):
@@ -128,7 +135,7 @@ class _Task:
 
     def _corrupt(self, damage: Damage) -> str | bytes:
         path = str(damage.finding.file)
-        with FileSource(path) as source:
+        with self._files.open(path) as source:
             data = source.read(damage.start, min(damage.end - damage.start, CORRUPT_BYTES))
         if self._layout.corrupt_is_binary:
             return data

@@ -17,8 +17,9 @@ from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
+from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import BATCH, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.model import BATCH, NO_END, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import open_payload
 from kafkalog.codec.thresholds import kernel_is_worth_it
 
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["ArrowAssembler", "Bounds", "Fault", "Piece"]
+__all__ = ["NO_END", "ArrowAssembler", "Bounds", "Fault", "Piece"]
 
-NO_END = 2**63 - 1
-"""An end offset above all."""
 _MOST_HELD = 16 * MIB
 """Record bytes that may wait until they are wanted: a compressed window can hold a thousand times its own."""
 _LARGE = 4 * MIB
@@ -95,21 +94,21 @@ class ArrowAssembler:
             raise TypeError("this assembler takes one batch at a time")
         from kafkalog.codec.headers.runs import BatchRun
 
-        numbers: Iterator[int | None]
+        handed_back: Iterator[HandedBack | None]
         decoder: RunDecoder | MessageDecoder
         if isinstance(run, BatchRun):
             decoder = self._decoder_of_runs()
-            numbers = decoder.decode_run(run, low, high)
+            handed_back = decoder.decode_run(run, low, high)
         else:
             decoder = self._decoder_of_messages()
-            numbers = decoder.decode_run(run, low, high)
+            handed_back = decoder.decode_run(run, low, high)
         if self._parts or self._collecting is not decoder:
             yield from self.flush()
             self._collecting = decoder
             decoder.rows_bound = self._rows_bound
-        for number in numbers:
+        for handed in handed_back:
             yield from self.flush()
-            if number is not None:
+            for number in handed or ():
                 yield from self.add(run.batch(number), int(low[number]), high)
                 yield from self.flush()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from kafkalog.codec.columnar.run_decoder import RunDecoder
 from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.kernels.json import PIECES, write_lines
 from kafkalog.codec.kernels.tables import Filled
 from kafkalog.codec.limits import MIB, Limits
@@ -42,26 +43,28 @@ class JsonLines:
         self._target, self._other = np.empty(0, np.uint8), np.empty(0, np.uint8)
         self._pieces = np.array([self._joined.ctypes.data + np.cumsum(sizes) - sizes, sizes])
 
-    def lines(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[memoryview | range]:
-        """The lines of a run in pieces; a range stands for batches, by number, that need the readable way.
+    def lines(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[memoryview | HandedBack]:
+        """The lines of a run in pieces, and what is handed back.
 
         A piece is to be used before the next but one is asked for.
         """
         begin = 0
-        for number in self._decoder.decode_run(run, low, high):
-            yield from self._lines_of(begin, self._decoder.reached if number is None else number)
-            begin = self._decoder.reached
-            if number is not None:
-                yield range(number, number + 1)
-                begin = number + 1
+        for handed in self._decoder.decode_run(run, low, high):
+            if handed is None:
+                yield from self._lines_of(begin, self._decoder.reached)
+                begin = self._decoder.reached
+            else:
+                yield from self._lines_of(begin, handed.start)
+                yield handed
+                begin = handed.stop
         yield from self._lines_of(begin, len(run))
 
-    def _lines_of(self, begin: int, end: int) -> Iterator[memoryview | range]:
+    def _lines_of(self, begin: int, end: int) -> Iterator[memoryview | HandedBack]:
         if self._decoder.is_empty:
             return
         size = self._write() if self._decoder.builder.buffers.count(Filled.TIMESTAMP_NULLS) == 0 else -1
         self._decoder.drop()
-        yield range(begin, end) if size < 0 else memoryview(self._target.data)[:size]
+        yield HandedBack(begin, end) if size < 0 else memoryview(self._target.data)[:size]
 
     def _write(self) -> int:
         builder = self._decoder.builder

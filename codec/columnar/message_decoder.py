@@ -15,6 +15,7 @@ import pyarrow as pa
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.message_builder import MessageBatchBuilder
 from kafkalog.codec.columnar.message_sets import Opened, open_entries
+from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.kernels.messages import decode_sets, measure_sets
 from kafkalog.codec.kernels.tables import MessageSet, Table, empty_table
@@ -50,17 +51,17 @@ class MessageDecoder:
         self._bytes = 0
         return self._builder.build()
 
-    def decode_run(self, run: MessageRun, low: Int64s, high: int) -> Iterator[int | None]:
+    def decode_run(self, run: MessageRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         """Collect a run, of which the offsets from `low` (of each entry) up to, not including, `high` are wanted.
 
-        Yields None where `build` must be called, and the number of an entry that somebody else must read.
+        Yields None where `build` must be called, and what it hands back.
         """
         for opened in open_entries(run, self._limits):
             start, end = opened.start, opened.start + len(opened.sizes)
-            for number in self._decode_entries(run.part(start, end), opened, low[start:end], high):
-                yield None if number is None else start + number
+            for handed in self._decode_entries(run.part(start, end), opened, low[start:end], high):
+                yield None if handed is None else HandedBack(start + handed.start, start + handed.stop)
 
-    def _decode_entries(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[int | None]:
+    def _decode_entries(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         found = empty_table(MessageSet, len(run))
         measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
         faults = [*np.flatnonzero(found[MessageSet.COUNT] < 0).tolist(), len(run)]
@@ -80,10 +81,10 @@ class MessageDecoder:
                 self._bytes += int(opened.sizes[done : done + taken].sum())
                 done += taken
                 if taken < fitting:
-                    yield done
+                    yield HandedBack(done, done + 1)
                     done += 1
             if fault < len(run):
-                yield fault
+                yield HandedBack(fault, fault + 1)
             done = fault + 1
 
     def _decode_sets(

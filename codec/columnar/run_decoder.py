@@ -14,6 +14,7 @@ from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.decompressed import decompress_batches
 from kafkalog.codec.compression.native import lz4_decompress, zstd
+from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.decode_records import decode_batches
 from kafkalog.codec.kernels.decode_window import decode_window
@@ -55,7 +56,7 @@ class Order:
 class RunDecoder:
     """Collects the records of runs up to a bound of rows and bytes.
 
-    `decode_run` yields None where `build` must be called, and the number of a batch that somebody else must read.
+    `decode_run` yields None where `build` must be called, and what it hands back.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class RunDecoder:
         found[Decompressor.MEMORY_BYTES] = min(self._scratch.size, self._limits.decompressed_batch_bytes)
         return found
 
-    def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[int | None]:
+    def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""
         start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
@@ -152,12 +153,12 @@ class RunDecoder:
             if codec >= 0:
                 yield from self._decode_part(run, low, high, start, end, codec)
             elif codec == UNDECODED:
-                yield from range(start, end)
+                yield HandedBack(start, end)
             start = end
 
     def _decode_part(
         self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int
-    ) -> Iterator[int | None]:
+    ) -> Iterator[HandedBack | None]:
         """The batches from number `start` up to `end`, which have the same codec."""
         builder, headers = self.builder, run.table
         while start < end:
@@ -165,7 +166,7 @@ class RunDecoder:
             opened = decompress_batches(part, codec, self._limits, min(self.bytes_bound, _MOST_AT_ONCE))
             count = len(opened.addresses)
             if count == 0:
-                yield start
+                yield HandedBack(start, start + 1)
                 start += 1
             done = 0
             while done < count:
@@ -182,7 +183,7 @@ class RunDecoder:
                 done += decoded
                 start += decoded
                 if decoded < fits:
-                    yield start
+                    yield HandedBack(start, start + 1)
                     done += 1
                     start += 1
 

@@ -26,6 +26,7 @@ from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
 from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
+from kafkalog.log.consumer_view import consumer_view
 from kafkalog.log.deleted import deleted_partitions
 from kafkalog.log.files import unreadable
 from kafkalog.log.side_files import is_side_file, read_side_file
@@ -92,9 +93,7 @@ class _Dump:
 
     def batches(self, partition: Partition, *, everything: bool) -> None:
         """Batch lines."""
-        start = self.start_offset
-        if not everything:
-            start = max(partition.log_start_offset, start or 0)
+        start = self.start_offset if everything else consumer_view(partition, self.start_offset).start_offset
         reader = partition.batches(start_offset=start, through_damage=everything, **self.of_batches._asdict())
         place = {"topic": partition.topic, "partition": partition.partition}
         for batch in reader:

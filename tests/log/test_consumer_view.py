@@ -1,0 +1,61 @@
+"""What a consumer is given, where two ways of reading could part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batches import batch, record
+from kafkalog.codec import thresholds
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.handed_back import HandedBack
+from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log import open_partition
+from kafkalog.log.batch_filter import batch_filter
+from kafkalog.log.consumer_view import ConsumerView
+
+
+def some(offset: int, count: int = 2, content: bytes = b"") -> bytes:
+    records = content or b"".join(record(number, b"k", b"v") for number in range(count))
+    return batch(records, count, base_offset=offset, last_offset_delta=count - 1)
+
+
+def hand_all_back(run: BatchRun, low: Any, high: int) -> Iterator[HandedBack]:
+    yield HandedBack(len(run))
+
+
+@pytest.mark.parametrize("enough", [0, 2**62])
+def test_a_batch_that_stands_there_twice_stops_the_reader_only_if_it_is_broken(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    found = {}
+    for name, again in {"sound": some(0), "broken": some(0, content=b"\xff" * 9)}.items():
+        directory = tmp_path / name / "t-0"
+        directory.mkdir(parents=True)
+        (directory / f"{0:020}.log").write_bytes(some(0) + some(2) + again + some(4))
+        for way in ("by_batch", "by_run"):
+            reader = open_partition(directory).records()
+            pieces = reader.by_batch() if way == "by_batch" else reader.by_run(hand_all_back)
+            offsets = [each.offset for _, records in pieces for each in records]
+            found[name, way] = offsets, [each.code for each in reader.findings if each.code not in _TOLD]
+    assert found["sound", "by_batch"] == found["sound", "by_run"] == (list(range(6)), [])
+    assert found["broken", "by_batch"] == found["broken", "by_run"]
+    assert found["broken", "by_batch"][0] == list(range(4))
+    assert len(found["broken", "by_batch"][1]) == 1
+
+
+_TOLD = (FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_GAP)
+"""what both logs have"""
+
+
+def test_a_committed_view_ends_where_the_first_undecided_transaction_begins() -> None:
+    aborted = [AbortedTransaction(0, 7, 3, 5, 6)]
+    view = ConsumerView(2, 50, batches=batch_filter(codecs="zstd"))
+    assert view.committed(aborted, [30, 20]) == ConsumerView(2, 20, tuple(aborted), view.batches)
+    assert view.committed(aborted, [60]).end_offset == 50
+    assert view.committed((), ()) == view
