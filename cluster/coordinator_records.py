@@ -88,11 +88,12 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Coordin
         found = _finding(FindingCode.TYPED_RECORD_INVALID, "the key is missing or too short", Severity.ERROR)
         return CoordinatorRecord(None, "UNKNOWN", key, value, findings=(found,))
     (kind,) = _SHORT.unpack_from(key)
-    if kind not in layouts:
+    record_type = layouts.get(kind)
+    if record_type is None:
         severity = Severity.INFO if kind == _REMOVED_TYPE else Severity.WARNING
         found = _finding(FindingCode.RECORD_TYPE_UNKNOWN, f"record type {kind} of {topic} is not known", severity)
         return CoordinatorRecord(kind, "UNKNOWN", key, value, findings=(found,))
-    name, key_layout, value_layouts = layouts[kind]
+    name, key_layout, value_layouts = record_type
     try:
         decoded_key = decode(key_layout, key_layout.versions[-1], key, position=_SHORT.size)
     except FormatError as error:

@@ -70,14 +70,15 @@ def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> 
     if frame != cluster_metadata.FRAME_VERSION or kind > _LARGEST or version > _LARGEST:
         detail = f"frame version {frame}, type {kind}, version {version}"
         return FramedRecord(None, None, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, detail))
-    if kind not in layouts:
+    candidates = layouts.get(kind)
+    if candidates is None:
         detail = f"record type {kind} is not known"
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.RECORD_TYPE_UNKNOWN, detail))
-    if not any(version in each.versions for each in layouts[kind]):
-        detail = f"{layouts[kind][0].name} version {version} is not known"
+    if not any(version in each.versions for each in candidates):
+        detail = f"{candidates[0].name} version {version} is not known"
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.RECORD_VERSION_UNKNOWN, detail))
     try:
-        decoded, ambiguous = choose(layouts[kind], version, value, position=stream.tell())
+        decoded, ambiguous = choose(candidates, version, value, position=stream.tell())
     except FormatError as error:
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, str(error)))
     if stream.tell() + decoded.size != len(value):

@@ -13,7 +13,7 @@ import resource
 import threading
 import weakref
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from kafkalog.codec.errors import StorageError
@@ -23,6 +23,7 @@ from kafkalog.log.remote import storage_of
 
 __all__ = ["HeldFiles"]
 
+_IN_USE = -1
 _MANY = 1 << 20
 """Open files where the system sets no limit."""
 _GONE = (
@@ -74,7 +75,8 @@ class HeldFiles:
         self._waiting = [path for path in paths if storage_of(path) is None]
         self._waiting.reverse()
         self._held: dict[str, int] = {}
-        self._in_use: set[str] = set()
+        """by path, in the order of reading; `_IN_USE` while somebody reads"""
+        self._in_use: dict[str, int] = {}
         self._process = OwnProcess("a read")
         self._guard = threading.RLock()  # closing a file may run inside of opening one
         self._too_late: set[str] = set()
@@ -105,11 +107,11 @@ class HeldFiles:
             try:
                 with self._alone():
                     held = self._held.get(path)
-                    if held is not None and path in self._in_use:
-                        return FileSource.again(held, path)
+                    if held == _IN_USE:
+                        return FileSource.again(self._in_use[path], path)
                     if held is not None:
                         source = FileSource(path, held=held, on_close=partial(self._used, path))
-                        self._in_use.add(path)
+                        self._in_use[path], self._held[path] = held, _IN_USE
                         return source
                 return FileSource(path)
             except MissingFileError as error:
@@ -122,15 +124,17 @@ class HeldFiles:
 
     def _used(self, path: str, descriptor: int) -> None:
         with self._alone():
-            self._in_use.discard(path)
-            if path not in self._held:
+            del self._in_use[path]
+            if path in self._held:
+                self._held[path] = descriptor
+            else:  # dropped meanwhile, or the collector has finalized this before whoever reads
                 os.close(descriptor)
 
     def _release_last(self, wanted: str) -> bool:
         """Close what would be read last, so that something else can be opened; False if there is nothing to close."""
         with self._alone():
             path = next(reversed(self._held), wanted)
-            if path == wanted or path in self._in_use:
+            if path == wanted or self._held[path] == _IN_USE:
                 return False
             os.close(self._held.pop(path))
             self._waiting.append(path)
@@ -145,21 +149,20 @@ class HeldFiles:
             self._hold_more()
 
     def _drop(self, path: str) -> None:
-        descriptor = self._held.pop(path, None)
-        if descriptor is not None and path not in self._in_use:  # else it is closed when it was used
+        descriptor = self._held.pop(path, _IN_USE)
+        if descriptor != _IN_USE:  # else it is closed when it was used
             os.close(descriptor)
 
     def close(self) -> None:
         """The read is over."""
         with self._alone():
             self._waiting.clear()
-            for path in self._in_use:
-                self._drop(path)
             self._finalizer()
 
 
 def _give_back(held: dict[str, int], allowed: int) -> None:
     while held:
-        with suppress(OSError):
-            os.close(held.popitem()[1])
+        _, descriptor = held.popitem()
+        if descriptor != _IN_USE:
+            os.close(descriptor)
     _ALLOWANCE.give_back(allowed)

@@ -22,9 +22,10 @@ class RecordTypes(Mapping[int, Layouts]):
         self._made: dict[int, Layouts] = {}
 
     def __getitem__(self, kind: int) -> Layouts:
-        if kind not in self._made:
-            self._made[kind] = self._layouts_of(self._names()[kind])
-        return self._made[kind]
+        made = self._made.get(kind)
+        if made is None:
+            made = self._made[kind] = self._layouts_of(self._names()[kind])
+        return made
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._names()

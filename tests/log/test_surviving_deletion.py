@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -243,6 +244,22 @@ def test_nothing_is_held_when_a_read_is_over_or_forgotten(directory: Path) -> No
     unread = partition.to_arrow(["offset"])
     assert open_files() > before + SEGMENTS
     del forgotten, unread
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("way", ["records", "batches"])
+def test_what_is_forgotten_in_a_circle_is_closed_once(way: str, directory: Path) -> None:
+    """The collector finalizes in no order; a descriptor closed twice may be somebody else's by then."""
+    before = open_files()
+    partition = open_partition(directory)
+    reader: Any = getattr(partition, way)()
+    pieces = iter(reader)
+    next(pieces)
+    circle = [reader, pieces]
+    circle.append(circle)
+    assert open_files() > before + SEGMENTS
+    del reader, pieces, circle
+    gc.collect()
     assert open_files() == before
 
 
