@@ -341,7 +341,7 @@ def _make_venv(uv: str | None) -> None:
             raise DevError(why_not)
     if VENV.exists():
         if not (VENV / "pyvenv.cfg").is_file():
-            raise DevError(".venv is in the way and is no virtual environment; move it aside")
+            raise DevError(".venv is in the way and is not a virtual environment; move it aside")
         shutil.rmtree(VENV)
     command = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
     _step("making .venv", [*command, str(VENV)])

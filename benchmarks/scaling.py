@@ -191,7 +191,7 @@ def _indexed(source: Path) -> Path:
 
 
 def _log_dir(name: str) -> tuple[Path, bool]:
-    """A log directory after an unclean stop, everything to be looked at, and whether it is to be filled still."""
+    """A log directory after an unclean stop, everything to be examined, and whether it is to be filled still."""
     root = CACHE / name
     if (root / "complete").exists():
         return root / "data", False
@@ -288,7 +288,7 @@ class Points:
         for size in (GIB,) if self._quick else (8 * GIB, 1024 * GIB):
             root = _sparse_log(size)
             for work in ("ls", *works):
-                group = f"a hole behind the log: {work.split()[0]}"
+                group = f"a hole after the log: {work.split()[0]}"
                 yield Point(group, f"{size // GIB:,} GiB", work, root, 0, rounds=1)
         size = GIB if self._quick else 3 * GIB
         names = [*OF_A_LOG_DIR, *(f"huge-0/{name}" for name in OF_A_PARTITION)]

@@ -107,7 +107,7 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Coordin
 
 
 def _trailing(what: str, tail: bytes) -> Finding:
-    return _finding(FindingCode.TYPED_RECORD_TRAILING_BYTES, f"{len(tail)} bytes behind the {what}")
+    return _finding(FindingCode.TYPED_RECORD_TRAILING_BYTES, f"{len(tail)} bytes after the {what}")
 
 
 def _with_value(

@@ -104,7 +104,7 @@ def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) ->
     if node is None:
         return
     if node not in found.replicas:
-        yield Severity.WARNING, f"broker {node} is no replica of {partition.name}: {list(found.replicas)}"
+        yield Severity.WARNING, f"broker {node} is not a replica of {partition.name}: {list(found.replicas)}"
     if not set(found.isr) <= set(found.replicas):
         yield Severity.ERROR, f"in-sync replicas {list(found.isr)} are not all replicas: {list(found.replicas)}"
     if node in found.replicas and found.directories and meta is not None and meta.directory_id is not None:

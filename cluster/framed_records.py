@@ -1,4 +1,4 @@
-"""Records behind a frame: `__cluster_metadata` with its snapshots, and `__remote_log_metadata`.
+"""Records after a frame: `__cluster_metadata` with its snapshots, and `__remote_log_metadata`.
 
 A value is a frame version, a type and a version, all unsigned varints, then the message and nothing more; the key is
 null.  Decided by `AbstractApiMessageSerde`.  Control records of KRaft have no frame.
@@ -82,7 +82,7 @@ def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> 
     except FormatError as error:
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, str(error)))
     if stream.tell() + decoded.size != len(value):
-        detail = f"{len(value) - stream.tell() - decoded.size} bytes behind {decoded.message.name}"
+        detail = f"{len(value) - stream.tell() - decoded.size} bytes after {decoded.message.name}"
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, detail))
     findings: tuple[Finding, ...] = ()
     if ambiguous:

@@ -35,7 +35,7 @@ class Decoded:
 
 
 def decode(message: Message, version: int, data: bytes, *, position: int = 0) -> Decoded:
-    """The message at `position`; raises `FormatError` if the bytes are not one.  What stands behind it is left."""
+    """The message at `position`; raises `FormatError` if the bytes are not one.  What comes after it is left."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise FormatError(f"a message of {len(data)} bytes", code="limit_exceeded")
     stream = Input(data)

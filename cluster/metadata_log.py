@@ -112,7 +112,7 @@ class MetadataLog:
         return None
 
     def state(self, until: int | None = None, *, use_snapshot: bool = True) -> MetadataState:
-        """The image below offset `until`, or of everything: newest whole snapshot and the log behind it.
+        """The image below offset `until`, or of everything: newest whole snapshot and the log after it.
 
         Without `use_snapshot` from the log alone, which is whole only if nothing was ever deleted from it.
         """

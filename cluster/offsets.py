@@ -1,7 +1,7 @@
 """The offsets that consumer groups have committed, and those that wait for the end of a transaction.
 
 Decided by `OffsetMetadataManager.replay` (before 4.0 `GroupMetadataManager`): the last commit wins, a tombstone
-removes; a transactional commit counts from its COMMIT marker on, and only if nothing was committed behind it meanwhile.
+removes; a transactional commit counts from its COMMIT marker on, and only if nothing was committed after it meanwhile.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def replay(
                     break
                 if marker is not None:
                     yield Marker(header.producer_id, marker.type is ControlType.COMMIT, record.offset)
-                break  # a coordinator looks at the first record of a control batch only
+                break  # a coordinator examines the first record of a control batch only
             decoded = decode_record(topic, record.key, record.value)
             if decoded.findings:
                 file = reader.segment.path if reader.segment is not None else partition.path

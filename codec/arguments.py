@@ -1,7 +1,7 @@
 """What a caller hands over is what the annotations say, or `UsageError` says in one sentence what it is instead.
 
 Public functions are `checked`: the annotation is the only declaration of what an argument may be.  Integers are those
-that 64 bits hold, a path is one that the system can be asked for, and whatever memory is given for bytes is looked at
+that 64 bits hold, a path is one that the system can be asked for, and whatever memory is given for bytes is examined
 as bytes: a view of larger items would be counted in those.
 """
 
@@ -81,7 +81,7 @@ _PLAIN: dict[Any, _Test | None] = {
     None: lambda value: value is None,
 }  # fmt: skip
 _MOST_LOOKED_AT = 10_000
-"""Elements of a container that are looked at before whoever uses them does."""
+"""Elements of a container that are examined before whoever uses them does."""
 
 
 def _is_buffer(value: Any) -> bool:
@@ -153,14 +153,14 @@ def _tuple(arguments: Sequence[Any]) -> _Test:
 
 
 def _generic(origin: Any, arguments: Sequence[Any]) -> _Test:
-    """A container; its elements too where they can be looked at without being used up."""
+    """A container; its elements too where they can be examined without being used up."""
     tests = [_of(each) for each in arguments] if issubclass(origin, collections.abc.Iterable) else []
 
     def test(value: Any) -> bool:
         if not isinstance(value, origin) or (isinstance(value, str) and origin is not type):
-            return False  # the letters of a name are no list of names
+            return False  # the letters of a name are not a list of names
         if origin is collections.abc.Iterable and len(arguments) == 1 and not isinstance(arguments[0], type):
-            return True  # records of several kinds: whoever makes one of each looks at them
+            return True  # records of several kinds: whoever makes one of each examines them
         if len(tests) == 1 and tests[0] is not None and isinstance(value, list | tuple | set | frozenset):
             first = tests[0]
             return all(first(each) for each, _ in zip(value, range(_MOST_LOOKED_AT), strict=False))
@@ -186,7 +186,7 @@ def _resolved(function: Any, name: str, text: Any) -> Any:
 
 
 class _Parameter:
-    """How one argument is looked at."""
+    """How one argument is examined."""
 
     __slots__ = ("_as_bytes", "_as_view", "_element", "_name", "_test", "_type")
 

@@ -77,7 +77,7 @@ class FixedLayout:
         return self[name].position
 
     def end(self, name: str) -> int:
-        """Byte position behind a field."""
+        """Byte position after a field."""
         field = self[name]
         return field.position + field.size
 
@@ -115,7 +115,7 @@ def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
 
 
 _FOUR_BYTES = str.maketrans("lL", "iI")
-"""Construct writes 32 bits as `l`, which `struct` reads as 4 bytes behind `>`, but numpy as 8."""
+"""Construct writes 32 bits as `l`, which `struct` reads as 4 bytes after `>`, but numpy as 8."""
 
 
 def fixed(tree: Construct) -> FixedLayout:
@@ -182,7 +182,7 @@ def opcodes(tree: Construct) -> tuple[Opcode, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DocRow:
-    """One line of a format page: where a field lies (None behind a field of variable size), and what it is."""
+    """One line of a format page: where a field lies (None after a field of variable size), and what it is."""
 
     position: int | None
     name: str

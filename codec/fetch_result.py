@@ -41,7 +41,7 @@ class MessageSetSend:
 
 
 def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
-    """Error code, and the position behind the whole structure; a length that cannot be is `FormatError`."""
+    """Error code, and the position after the whole structure; a length that cannot be is `FormatError`."""
     if len(data) - position < layout.size:
         raise FormatError("a fetch result ends inside its header", position=position)
     total, error_code = layout.struct.unpack_from(data, position)
@@ -70,7 +70,7 @@ def decode_message_set_send(data: Bytes) -> MessageSetSend:
     """One fetch result that takes all of `data`."""
     send, end = _single(data, 0)
     if end != len(data):
-        raise FormatError(f"{len(data) - end} bytes behind a fetch result", position=end)
+        raise FormatError(f"{len(data) - end} bytes after a fetch result", position=end)
     return send
 
 
@@ -85,7 +85,7 @@ def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend
     """Error code and parts of a multi-fetch result that takes all of `data`."""
     error_code, end = _head(_MULTI, data, 0)
     if end != len(data):
-        raise FormatError(f"{len(data) - end} bytes behind a multi-fetch result", position=end)
+        raise FormatError(f"{len(data) - end} bytes after a multi-fetch result", position=end)
     sends: list[MessageSetSend] = []
     position = _MULTI.size
     while position < end:

@@ -46,13 +46,13 @@ class FindingCode(enum.StrEnum):
     ZERO_TAIL = "zero_tail"
     """zeros from the last batch to the end of the log"""
     BATCH_SIZE_INVALID = "batch_size_invalid"
-    """the size field is below the smallest message or batch, or leads beyond a file behind which the log goes on"""
+    """the size field is below the smallest message or batch, or leads beyond a file after which the log goes on"""
     CRC_MISMATCH = "crc_mismatch"
     """the checksum does not fit the bytes"""
     LIMIT_EXCEEDED = "limit_exceeded"
     """a cap of Limits was hit"""
 
-    # batch headers: structural nonsense behind a valid checksum
+    # batch headers: structural nonsense after a valid checksum
     MAGIC_UNKNOWN = "magic_unknown"
     """a magic byte that no Kafka version writes"""
     CODEC_UNKNOWN = "codec_unknown"
@@ -62,7 +62,7 @@ class FindingCode(enum.StrEnum):
     LAST_OFFSET_DELTA_INVALID = "last_offset_delta_invalid"
     """a last offset below the base offset"""
 
-    # continuity: batches that do not belong where they stand
+    # continuity: batches that do not belong where they are
     OFFSET_BELOW_SEGMENT = "offset_below_segment"
     """an offset below the segment's base offset"""
     OFFSET_ABOVE_SEGMENT = "offset_above_segment"
@@ -96,7 +96,7 @@ class FindingCode(enum.StrEnum):
     HEADER_KEY_INVALID = "header_key_invalid"
     """a record header without a key"""
     RECORDS_TRAILING_BYTES = "records_trailing_bytes"
-    """bytes behind the last declared record of a batch"""
+    """bytes after the last declared record of a batch"""
     CONTROL_RECORD_INVALID = "control_record_invalid"
     """a control record whose key or value cannot be read"""
     MESSAGE_INVALID = "message_invalid"
@@ -112,7 +112,7 @@ class FindingCode(enum.StrEnum):
     INDEX_ENTRY_MISMATCH = "index_entry_mismatch"
     """an index entry that does not describe a batch of the log"""
     INDEX_PREALLOCATED = "index_preallocated"
-    """zeros behind the entries: the index of a broker that did not close it"""
+    """zeros after the entries: the index of a broker that did not close it"""
     TXN_INDEX_MISMATCH = "txn_index_mismatch"
     """the aborted transactions listed are not those of the log"""
     SNAPSHOT_INVALID = "snapshot_invalid"
@@ -134,7 +134,7 @@ class FindingCode(enum.StrEnum):
     PARTITION_MISSING = "partition_missing"
     """a checkpoint or the cluster metadata names a topic-partition that has no directory"""
     DUPLICATE_PARTITION = "duplicate_partition"
-    """a topic-partition that stands in two directories"""
+    """a topic-partition that is in two directories"""
     NOT_REPLICAS = "not_replicas"
     """directories put side by side that are of several clusters, or of several topics of one name"""
     OFFSETS_BELOW_LOG_START = "offsets_below_log_start"
@@ -156,7 +156,7 @@ class FindingCode(enum.StrEnum):
     TYPED_RECORD_INVALID = "typed_record_invalid"
     """a record of an internal topic that does not fit its layout; shown as bytes"""
     TYPED_RECORD_TRAILING_BYTES = "typed_record_trailing_bytes"
-    """bytes behind the last field of a coordinator record, which Kafka does not look at"""
+    """bytes after the last field of a coordinator record, which Kafka does not examine"""
     TYPED_RECORD_AMBIGUOUS = "typed_record_ambiguous"
     """a record whose bytes fit the layouts of several releases; read as the newest writes it"""
     GROUP_MISPLACED = "group_misplaced"

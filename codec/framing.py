@@ -20,11 +20,11 @@ BATCH_MAGIC = 2
 """The magic of record batches; lower ones are those of messages."""
 MAGIC_POSITION = BATCH.position("magic")
 MAGIC_END = BATCH.end("magic")
-"""A header can be looked at only where more bytes than this are left."""
+"""A header can be examined only where more bytes than this are left."""
 BATCH_CRC_START = BATCH.end("crc")
 LEGACY_CRC_START = MESSAGE_V0.end("crc")
 SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + 8
-"""Bytes behind the size field in the smallest v0 message: its header and two lengths."""
+"""Bytes after the size field in the smallest v0 message: its header and two lengths."""
 
 _SIZE = LOG_OVERHEAD.reader("size")
 

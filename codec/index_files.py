@@ -1,6 +1,6 @@
 """The binary files beside a log: offset, time and transaction index, producer snapshot; decode and encode.
 
-Index files have no header, no checksum and no used length: a broker that died leaves zeros behind the entries.  So the
+Index files have no header, no checksum and no used length: a broker that died leaves zeros after the entries.  So the
 readers here give every whole slot, and `used_offset_entries` / `used_time_entries` stop where entries no longer make
 sense.
 """
@@ -78,7 +78,7 @@ def each_slot(
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Number and fields of every whole slot from byte `start` on, a piece of the file at a time.
 
-    With `pass_holes`, of slots that lie one behind the other in a hole only the first is given: all are zeros.
+    With `pass_holes`, of slots that lie one after the other in a hole only the first is given: all are zeros.
     """
     size = layout.size
     last = ((source.size if end is None else min(end, source.size)) - start) // size
@@ -118,13 +118,13 @@ def decode_transaction_index(data: Bytes) -> list[AbortedTransaction]:
 
 
 def offset_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
-    """Whether an entry of an offset index can stand behind another one, or be the first."""
+    """Whether an entry of an offset index can come after another one, or be the first."""
     relative_offset, position = (-1, 0) if before is None else before
     return entry[0] > relative_offset and entry[1] > max(position, 0)
 
 
 def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
-    """Whether an entry of a time index can stand behind another one, or be the first."""
+    """Whether an entry of a time index can come after another one, or be the first."""
     if before is None:
         return entry != (0, 0)
     return entry[0] > before[0] and entry[1] >= before[1]

@@ -114,7 +114,7 @@ def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
 def _record(header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeader | None) -> Record:
     key, value = _key_and_value(header, data)
     outer = wrapper or header
-    timestamp = NO_TIMESTAMP  # which magic 0 has none of, whatever stands around it
+    timestamp = NO_TIMESTAMP  # which magic 0 has none of, whatever is around it
     if header.magic > 0:
         timestamp = (outer if outer.timestamp_type is TimestampType.LOG_APPEND_TIME else header).timestamp
     return Record(offset, timestamp, outer.timestamp_type, key, value)

@@ -20,12 +20,12 @@ MIB = 1024 * KIB
 class Limits:
     """Upper bounds for one batch; raise a field with `dataclasses.replace` when data legitimately needs it.
 
-    All sizes are bytes; what is no number of 64 bits is `UsageError`.  Hitting a cap gives `LimitExceeded` or a finding
-    that names the field.
+    All sizes are bytes; what is not a number of 64 bits is `UsageError`.  Hitting a cap gives `LimitExceeded` or a
+    finding that names the field.
     """
 
     batch_bytes: int = 2**31 - 1 + 12
-    """One whole batch, header included.  The format's own maximum: an int32 length behind 12 bytes."""
+    """One whole batch, header included.  The format's own maximum: an int32 length after 12 bytes."""
 
     decompressed_batch_bytes: int = 128 * MIB
     """The records of one batch after decompression.  Brokers accept about 1 MiB compressed by default."""

@@ -40,7 +40,7 @@ class GrowingMemory:
         return self._pages.tell()
 
     def append(self, part: bytes | memoryview) -> None:
-        """Put bytes behind those before."""
+        """Put bytes after those before."""
         need = self.size + len(part)
         if need > len(self._pages):
             self._grow(2 * need)

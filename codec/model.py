@@ -158,7 +158,7 @@ class BatchHeader:
 
     @property
     def next_offset(self) -> int:
-        """Offset that the batch behind this one starts at."""
+        """Offset that the batch after this one starts at."""
         return self.last_offset + 1
 
     @property
@@ -222,7 +222,7 @@ class LegacyHeader:
 
     @property
     def next_offset(self) -> int:
-        """Offset that the entry behind this one starts at, or more."""
+        """Offset that the entry after this one starts at, or more."""
         return self.offset + 1
 
     @property
@@ -293,7 +293,7 @@ AnyHeader = BatchHeader | LegacyHeader
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A v2 batch, or a v0/v1 entry, where it stands: its header, its byte position and its bytes."""
+    """A v2 batch, or a v0/v1 entry, where it is: its header, its byte position and its bytes."""
 
     header: AnyHeader
     position: int
@@ -319,7 +319,7 @@ class RecordBatch:
 
     @property
     def payload(self) -> Bytes:
-        """What lies behind a v2 header: the records, or one compressed stream of them."""
+        """What lies after a v2 header: the records, or one compressed stream of them."""
         return self.data[BATCH.size :]
 
 

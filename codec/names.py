@@ -80,7 +80,7 @@ _FITS_ALWAYS = 10
 _LONG_DIGITS = 19
 _JAVA_INTEGER = re.compile(r"([+-]?)(\d+)\Z")
 _LARGEST_CHARACTER = "\uffff"
-"""Java looks at a number 16 bits at a time, so that no digit of a later plane is one to it."""
+"""Java examines a number 16 bits at a time, so that no digit of a later plane is one to it."""
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z", re.ASCII)
 _OFFSET_DIGITS = 20
 _EPOCH_DIGITS = 10
@@ -132,7 +132,7 @@ class SegmentFileName:
 
 @dataclass(frozen=True, slots=True)
 class KRaftSnapshotName:
-    """A KRaft snapshot: offset behind its last record, epoch of that; `pending` is `.part`, `.deleted` or empty."""
+    """A KRaft snapshot: offset after its last record, epoch of that; `pending` is `.part`, `.deleted` or empty."""
 
     end_offset: int
     epoch: int

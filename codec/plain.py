@@ -21,7 +21,7 @@ __all__ = ["PLAIN", "PlainExecution", "read_varint", "record_at"]
 
 Bytes = bytes | memoryview
 Reader = Callable[[Bytes, int, int, int], tuple[Any, int]]
-"""(bytes, position, end, largest count) -> (value, position behind it)"""
+"""(bytes, position, end, largest count) -> (value, position after it)"""
 
 
 class _Fault(PortableError):
@@ -195,7 +195,7 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
 def _ordinary(data: bytes, position: int, size: int) -> tuple[RawRecord, int] | None:  # noqa: C901 - see there
     """A sound record without headers and with numbers of one or two bytes; None for every other.
 
-    Calls cost more than what they do here, so `read_varint` stands in it five times: most records are read twice as
+    Calls cost more than what they do here, so `read_varint` is in it five times: most records are read twice as
     fast.
     """
     if size - position < _SHORTEST:
@@ -255,7 +255,7 @@ def _ordinary(data: bytes, position: int, size: int) -> tuple[RawRecord, int] | 
 
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
-    """The record at a position of decompressed bytes, and the position behind it; or the first thing wrong with it.
+    """The record at a position of decompressed bytes, and the position after it; or the first thing wrong with it.
 
     Key and value are views of the bytes where they are.
     """

@@ -107,7 +107,7 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
 
 
 def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Finding:
-    """The finding for what stopped an execution behind `done` records of a v2 batch."""
+    """The finding for what stopped an execution after `done` records of a v2 batch."""
     count = batch.header.records_count if isinstance(batch.header, BatchHeader) else 0
     if batch.header.codec == Codec.NONE:
         position = batch.position + BATCH.size + problem.position

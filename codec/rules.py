@@ -49,13 +49,13 @@ def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
 
 
 class Continuity:
-    """What is wrong with a batch where it stands; fed with the batches of one segment in order."""
+    """What is wrong with a batch where it is; fed with the batches of one segment in order."""
 
     def __init__(self, base_offset: int | None = None, *, next_segment: int | None = None) -> None:
         self.base_offset = base_offset
         """of the segment, where that is known"""
         self.next_segment = next_segment
-        """base offset of the segment behind this one"""
+        """base offset of the segment after this one"""
         self.last_offset: int | None = None
         """of the batch before"""
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
@@ -82,13 +82,13 @@ class Continuity:
             )
         if self.last_offset is not None:
             if first <= self.last_offset:
-                yield found(FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {self.last_offset}")
+                yield found(FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {self.last_offset}")
             elif isinstance(header, BatchHeader) and first != self.last_offset + 1:
                 gap = f"offsets {self.last_offset + 1} to {first - 1} are not there"
                 yield found(FindingCode.OFFSET_GAP, gap, Severity.INFO)
         epoch = header.partition_leader_epoch
         if epoch != NO_PARTITION_LEADER_EPOCH:
             if epoch < self.leader_epoch:
-                yield found(FindingCode.LEADER_EPOCH_DECREASES, f"leader epoch {epoch} behind {self.leader_epoch}")
+                yield found(FindingCode.LEADER_EPOCH_DECREASES, f"leader epoch {epoch} after {self.leader_epoch}")
             self.leader_epoch = max(self.leader_epoch, epoch)
         self.last_offset = last

@@ -2,7 +2,7 @@
 
 The rules are those of Kafka's file iterator and of `RecordBatch.ensureValid` (`FileLogInputStream`,
 `DefaultRecordBatch`, `LegacyRecord`), which is what the broker's recovery applies: size, then checksum.  What is
-wrong behind a valid checksum does not end a walk; `rules` finds it.
+wrong after a valid checksum does not end a walk; `rules` finds it.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Scanner:
         return RecordBatch(header, position, data)
 
     def _tail(self, position: int, code: FindingCode, detail: str, offset: int | None = None) -> None:
-        """End the walk: what follows `position` is no valid batch."""
+        """End the walk: what follows `position` is not a valid batch."""
         if self._all_zero(position):
             zeros = self._end - position
             self.stop = StopReason.ZERO_TAIL

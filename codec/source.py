@@ -35,7 +35,7 @@ class ReadsInto(Protocol):
 
 
 def lent(source: Source, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-    """`length` bytes from `position` where they are, not to be touched behind the context; None if they must be read.
+    """`length` bytes from `position` where they are, not to be touched after the context; None if they must be read.
 
     Sources that can lend have a method of this name.
     """
@@ -70,7 +70,7 @@ def zeros_end(source: Source, position: int, end: int) -> int:
 
 
 def used_end(source: Source, end: int) -> int:
-    """The position behind the last byte before `end` that is not zero; reads what is no hole."""
+    """The position after the last byte before `end` that is not zero; reads what is not a hole."""
     position = used = 0
     while (position := next_data(source, position, end)) < end:
         piece = bytes(source.read(position, min(_PIECE, end - position)))
@@ -85,7 +85,7 @@ def used_end(source: Source, end: int) -> int:
 class BufferSource:
     """A source over bytes that are already in memory (or mapped); reads are views, not copies.
 
-    Memory of larger items is looked at byte by byte; what does not lie in one piece is `UsageError`.
+    Memory of larger items is examined byte by byte; what does not lie in one piece is `UsageError`.
     """
 
     def __init__(self, buffer: bytes | bytearray | memoryview) -> None:
@@ -111,7 +111,7 @@ def _read(source: Source, position: int, length: int) -> memoryview:
 class Window:
     """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own.
 
-    Nothing is read ahead behind `end`.
+    Nothing is read ahead after `end`.
     """
 
     def __init__(self, source: Source, piece_bytes: int, end: int | None = None) -> None:

@@ -21,7 +21,7 @@ __all__ = ["ENOUGH_BYTES", "headers_are_worth_it", "kernel_is_worth_it"]
 ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
 ENOUGH_BATCHES = 10_000
-"""Batches from which on it is used where records are not looked at; plain Python takes up to 0.1 ms for each."""
+"""Batches from which on it is used where records are not examined; plain Python takes up to 0.1 ms for each."""
 _SCAN = "kafkalog.codec.kernels.scan_batches"
 
 
@@ -36,7 +36,7 @@ def kernel_is_worth_it(work_bytes: int) -> bool:
 
 
 def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:
-    """The same where records are not looked at; `batch_bytes` tells about how large a batch is.
+    """The same where records are not examined; `batch_bytes` tells about how large a batch is.
 
     What is loaded already costs nothing.
     """

@@ -1,7 +1,7 @@
 """The main job, end to end, on a directory that a real broker left behind.
 
 A Kafka 4.1 broker was killed with SIGKILL under load, and its partitions were then damaged as power cuts and bad disks
-do it.  The demo looks at the directory, shows what a recovery would do, recovers, looks again, and queries the records
+do it.  The demo examines the directory, shows what a recovery would do, recovers, looks again, and queries the records
 with Spark.
 
     python3 dev.py demo

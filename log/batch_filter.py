@@ -81,7 +81,7 @@ def batch_filter(
         given = list([producer_ids] if isinstance(producer_ids, int) else producer_ids)
         for producer_id in given:
             if not isinstance(producer_id, int) or not NO_PRODUCER_ID < producer_id < 2**63:
-                raise UsageError(f"{shown(producer_id)} is no producer id: they are 0 to {2**63 - 1}")
+                raise UsageError(f"{shown(producer_id)} is not a producer id: they are 0 to {2**63 - 1}")
         ids = frozenset(given)
     wanted = None
     if codecs is not None:

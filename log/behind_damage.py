@@ -1,7 +1,7 @@
-"""What stands behind damage: sound batches that no consumer reaches, and that are not lost as long as nobody cuts.
+"""What comes after damage: sound batches that no consumer reaches, and that are not lost as long as nobody cuts.
 
 A consumer stops at the first damage of a log (`CompletedFetch`), and so do the walks that say where a log is sound.
-This says how much there is behind it, in the same segment and in all later ones.
+This says how much there is after it, in the same segment and in all later ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENDING = frozenset(
 
 @dataclass(slots=True)
 class BehindDamage:
-    """Sound batches behind the first damage of a partition, and the records in them that a consumer would see."""
+    """Sound batches after the first damage of a partition, and the records in them that a consumer would see."""
 
     batches: int = 0
     records: int = 0
@@ -51,7 +51,7 @@ class BehindDamage:
         return self.by_segment.get(segment.path, (0, 0))
 
     def __str__(self) -> str:
-        return f"{counted(self.batches, 'sound batch')} with {counted(self.records, 'record')} behind it"
+        return f"{counted(self.batches, 'sound batch')} with {counted(self.records, 'record')} after it"
 
 
 class _Count:
@@ -110,7 +110,7 @@ class _Count:
 def behind_damage(
     segments: Sequence[Segment], damaged: Segment, position: int, *, log_start: int = 0, limits: Limits = DEFAULT_LIMITS
 ) -> BehindDamage:
-    """What stands behind `position` in the segment `damaged`, and in those of `segments` that follow it.
+    """What comes after `position` in the segment `damaged`, and in those of `segments` that follow it.
 
     Records below `log_start` do not count, nor do control records.  Raises `StorageError` only.
     """
@@ -150,7 +150,7 @@ def behind_first_damage(
     log_start: int = 0,
     limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[Finding, BehindDamage] | None:
-    """The finding that ends what a consumer reads, and what stands behind it; None if no finding does."""
+    """The finding that ends what a consumer reads, and what comes after it; None if no finding does."""
     damage = _first_damage(segments, findings)
     if damage is None:
         return None
@@ -160,7 +160,7 @@ def behind_first_damage(
 
 
 def with_what_is_behind(finding: Finding, found: BehindDamage, more: str = "") -> Finding:
-    """The finding with what stands behind it in words, and `more` words where there is anything."""
+    """The finding with what comes after it in words, and `more` words where there is anything."""
     if not found.batches:
         return finding
     return replace(finding, detail=f"{finding.detail}; {found}{more}")

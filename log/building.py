@@ -97,7 +97,7 @@ class _Builder:
         name = PartitionName(topic, partition, DirectoryState.LIVE)
         path = os.path.join(self.root, str(name))
         if os.path.lexists(path) and not self.append:
-            raise UsageError(f"{path} exists already; with append records go behind what it holds")
+            raise UsageError(f"{path} exists already; with append records go after what it holds")
         log = stack.enter_context(Log.open(path, self.config))
         if self.keep_offsets and log.end_offset == 0 and records["offset"][0].as_py():
             log.truncate_fully_and_start_at(max(records["offset"][0].as_py(), 0))

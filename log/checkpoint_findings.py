@@ -13,7 +13,7 @@ __all__ = ["checkpoint_findings"]
 def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None
 ) -> Iterator[Finding]:
-    """Findings of a live partition; `log_end_offset` is behind the last offset before any damage.
+    """Findings of a live partition; `log_end_offset` is after the last offset before any damage.
 
     `log_start` is that of log-start-offset-checkpoint (0 without an entry), `high_watermark` that of
     replication-offset-checkpoint (None without one).  A broker deletes a log that ends below its start (`LogLoader`).

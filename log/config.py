@@ -37,7 +37,7 @@ class LogConfig:
     segment_index_bytes: int = 10 * 1024 * 1024
     """Room of each index; a segment whose index is full is rolled."""
     index_interval_bytes: int = 4096
-    """A batch gets an index entry when more bytes than this lie behind the last one."""
+    """A batch gets an index entry when more bytes than this lie after the last one."""
     max_message_bytes: int = 1048588
     """Largest batch that is accepted."""
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME

@@ -110,7 +110,7 @@ def consumer_view(
 class Selection:
     """Asked about the batches of a log in their order, one by one (`low_of`), in runs (`parts`) or both in turn.
 
-    `next_offset` is the one behind what was asked about.  A batch that ends below repeats what was there: it is passed
+    `next_offset` is the one after what was asked about.  A batch that ends below repeats what was there: it is passed
     over, or with `opens_repeated` opened for what is wrong inside, as the consumer does (`CompletedFetch`).
     """
 

@@ -102,7 +102,7 @@ class LogDir:
             raise KeyError(key)
         if len(found) > 1:
             paths = " and ".join(each.path for each in found)
-            raise UsageError(f"{key[0]}-{key[1]} stands in two directories: {paths}")
+            raise UsageError(f"{key[0]}-{key[1]} is in two directories: {paths}")
         return found[0]
 
     def __contains__(self, key: object) -> bool:
@@ -112,7 +112,7 @@ class LogDir:
             return False
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """The (topic, partition) of every live directory, once each: what may stand in brackets."""
+        """The (topic, partition) of every live directory, once each: what may be in brackets."""
         names = (found.name for found in self.partitions if found.state is DirectoryState.LIVE)
         yield from dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
 
@@ -120,7 +120,7 @@ class LogDir:
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        return True  # a directory, even if no partition stands in it
+        return True  # a directory, even if no partition is in it
 
 
 def is_partition_dir(path: PathLike) -> bool:
@@ -229,7 +229,7 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
             continue
         other = first.setdefault(partition.name, partition.path)
         if other != partition.path:
-            detail = f"{partition.name} stands in {other} too"
+            detail = f"{partition.name} is in {other} too"
             found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, partition.path))
     return found
 

@@ -73,7 +73,7 @@ class FetchableLog(Protocol):
         """Offset that the next record would get."""
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those behind it."""
+        """The segment that holds `offset`, if any does, and those after it."""
 
 
 def fetch(
@@ -89,7 +89,7 @@ def fetch(
 
     If the first batch does not fit, the size doubles until it does; `LimitExceeded` if it would exceed
     `max_chunk_bytes`.  `OffsetOutOfRangeError` outside of the log, whose end is looked for unless `end_offset` says it.
-    Damage at the offset raises `FormatError`; behind it, the chunk ends before.
+    Damage at the offset raises `FormatError`; after it, the chunk ends before.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")

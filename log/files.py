@@ -62,7 +62,7 @@ class MissingFileError(StorageError, FileNotFoundError):
 
 
 class NotRegularFileError(StorageError):
-    """What stands under a name is a link, a directory, a FIFO or a device."""
+    """What is under a name is a link, a directory, a FIFO or a device."""
 
 
 def what_it_is(mode: int) -> str:
@@ -248,7 +248,7 @@ def scan_directory(path: PathLike) -> list[Entry]:
 
 
 def status_of(path: str) -> os.stat_result | None:
-    """Type, size and time of what stands there, links not followed; None if nothing does."""
+    """Type, size and time of what is there, links not followed; None if nothing does."""
     storage = storage_of(path)
     if storage is not None:
         entry = storage.entry(path)
@@ -260,7 +260,7 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything stands there, a link to nothing too."""
+    """Whether anything is there, a link to nothing too."""
     return os.path.lexists(path) if storage_of(path) is None else status_of(path) is not None
 
 

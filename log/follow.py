@@ -1,7 +1,7 @@
-"""A log that somebody else is appending to: what it holds now, looked at again and again.
+"""A log that somebody else is appending to: what it holds now, examined again and again.
 
 Only what was added since the last look is read.  A batch that is not there as a whole, with the right checksum, is not
-data yet; one with sound batches behind it is damage, and the log goes on there.  What a broker does to its files while
+data yet; one with sound batches after it is damage, and the log goes on there.  What a broker does to its files while
 they are listed (a roll, a compaction's renames) is waited out.
 """
 
@@ -38,7 +38,7 @@ _BEYOND = 1 << 62
 def settled(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
     """What `open_all` finds, once two listings agree and no segment is being replaced.
 
-    A listing that runs beside a roll may miss a segment and have the one behind it; the next listing has both.
+    A listing that runs beside a roll may miss a segment and have the one after it; the next listing has both.
     """
     before: object = None
     error: OSError | None = None
@@ -70,7 +70,7 @@ class Followed:
 
     partition: Partition
     end_offset: int
-    """behind the last whole batch"""
+    """after the last whole batch"""
     first_open_offset: int | None = None
     """of the earliest transaction without a marker, where transactions are followed"""
     aborted: tuple[AbortedTransaction, ...] = ()
@@ -84,7 +84,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The last batch that was seen, to go on behind it if it is still there."""
+    """The last batch that was seen, to go on after it if it is still there."""
 
     base_offset: int
     """of its segment"""
@@ -175,7 +175,7 @@ class Follower:
                     return
 
     def _behind(self, segment: Segment, source: FileSource, position: int) -> int:
-        """Where a sound batch begins behind bytes that are none, else the end; not searched twice in the same file."""
+        """Where a sound batch begins after bytes that are none, else the end; not searched twice in the same file."""
         stamp = (segment.path, position, segment.modified_ns)
         if stamp == self._fruitless:
             return source.size
@@ -193,7 +193,7 @@ class Follower:
     def _take(self, batch: RecordBatch, segment: Segment) -> None:
         header = batch.header
         if ends_reading(header, segment.base_offset):
-            return  # the reader says so when there is more behind it
+            return  # the reader says so when there is more after it
         if self._follows_transactions:
             self._tracker.feed(batch, segment.path)
         self._end = max(self._end, header.next_offset)

@@ -57,7 +57,7 @@ def _write_all(descriptor: int, position: int, data: bytes | bytearray | memoryv
 
 
 class AppendFile:
-    """A file that is written at its end; `size` is where its content ends, even if more room is reserved behind it.
+    """A file that is written at its end; `size` is where its content ends, even if more room is reserved after it.
 
     Only the process that opened it changes it: a forked child knows nothing of what its parent wrote since.
     """
@@ -71,13 +71,14 @@ class AppendFile:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode) or (not create and status.st_nlink > 1):
             os.close(self._descriptor)
-            what = "has other names, which would change too" if stat.S_ISREG(status.st_mode) else "is no regular file"
+            is_file = stat.S_ISREG(status.st_mode)
+            what = "has other names, which would change too" if is_file else "is not a regular file"
             raise StorageError(errno.EINVAL, what, path)
         self.size = status.st_size
         self._reserved = self.size
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Write behind the end; if that fails the end stays where it was."""
+        """Write after the end; if that fails the end stays where it was."""
         self._process.require()
         with _wrapped("write the file", self.path):
             try:
@@ -163,7 +164,7 @@ def write_new(path: str, data: bytes) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise StorageError(errno.EINVAL, "is no regular file", path)
+                raise StorageError(errno.EINVAL, "is not a regular file", path)
             os.ftruncate(descriptor, 0)
             _write_all(descriptor, 0, data)
             os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """Whether another process holds a log directory's lock, asked without losing one of our own.
 
 A POSIX record lock is lost when its process closes any descriptor of the file.  So the kernel's list is read first;
-only where nobody stands in it is the file opened, which also finds holders that a container hides from the list.
+only where nobody is in it is the file opened, which also finds holders that a container hides from the list.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class NewRecord:
 
 
 Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
-"""A record to be appended: itself, (key, value), or a value; offsets of records that were read are not looked at."""
+"""A record to be appended: itself, (key, value), or a value; offsets of records that were read are not examined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
 
 
 def taken_over(batch: RecordBatch) -> RecordBatch:
-    """A batch of another log as it stands there, checked; it no longer depends on where it was read from."""
+    """A batch of another log as it is there, checked; it no longer depends on where it was read from."""
     return parse_batch(bytes(batch.data))
 
 

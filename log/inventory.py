@@ -59,7 +59,7 @@ class Inventory:
         return {name: tuple(several) for name, several in found.items() if len(several) > 1}
 
     def duplicate_findings(self) -> list[Finding]:
-        """A finding for each copy of a topic-partition that stands in several directories.
+        """A finding for each copy of a topic-partition that is in several directories.
 
         Replicas are on several brokers: that is information.  A broker does not start where two of its own volumes
         hold the same partition (`LogManager`): that is a warning.
@@ -74,7 +74,7 @@ class Inventory:
             severity = Severity.INFO if len(set(known)) == len(known) else Severity.WARNING
             paths = " and ".join(sorted(each.path for each in copies.values()))
             own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
-            detail = f"{name} stands in {paths}{own}"
+            detail = f"{name} is in {paths}{own}"
             code = FindingCode.DUPLICATE_PARTITION
             found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
         return found
@@ -122,13 +122,13 @@ class Inventory:
     def _choose(name: PartitionName, found: tuple[Partition, ...], replica: PathLike | None) -> Partition:
         paths = " and ".join(each.path for each in found)
         if replica is None:
-            raise UsageError(f"{name} stands in two directories: {paths}; choose one with replica=longest or its path")
+            raise UsageError(f"{name} is in two directories: {paths}; choose one with replica=longest or its path")
         if replica == LONGEST:
             return max(found, key=lambda each: each.log_end_offset())
         wanted = real(replica)
         matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
         if len(matching) != 1:
-            raise UsageError(f"{name} stands in {paths}; replica={os.fspath(replica)} chooses {len(matching)} of them")
+            raise UsageError(f"{name} is in {paths}; replica={os.fspath(replica)} chooses {len(matching)} of them")
         return matching[0]
 
 

@@ -1,6 +1,6 @@
 """Parts of a file lent as memory instead of copied out of the page cache, while nobody can change the file.
 
-A mapped file is read at the speed of memory, but a process dies that touches a page behind the end of a file somebody
+A mapped file is read at the speed of memory, but a process dies that touches a page after the end of a file somebody
 has cut meanwhile, or one that the disk cannot give.  So a part is lent only under a read lease (`F_SETLEASE`, which the
 kernel refuses while anybody has the file open for writing, and which makes who wants to open or cut it wait), only of
 file systems of this machine, and only after all its pages were brought in (`MADV_POPULATE_READ`, which gives an error

@@ -62,7 +62,7 @@ class LiveLog:
             return self._look().end_offset
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those behind it."""
+        """The segment that holds `offset`, if any does, and those after it."""
         with self._guard:
             state = self._look()
             number = max(_number_behind(state, offset) - 1, 0)

@@ -242,7 +242,7 @@ def load(
                 sealed.append(seal(segment))
         end = max(loader.end, bases[-1])
         if log_start > end:
-            raise UsageError(f"the log start offset {log_start} lies behind the log's end {end}{_ADVICE}")
+            raise UsageError(f"the log start offset {log_start} lies after the log's end {end}{_ADVICE}")
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(log_start_checkpoint)
         _load_producers(loader, producers, writers, log_start, end)

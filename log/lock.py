@@ -38,7 +38,7 @@ def _identity(path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise StorageError.wrap(error, "cannot look at the directory") from error
+        raise StorageError.wrap(error, "cannot examine the directory") from error
     return status.st_dev, status.st_ino
 
 

@@ -19,7 +19,7 @@ from kafkalog.codec.source import Source
 __all__ = ["start_position"]
 
 _TRIES = 4
-"""Entries looked at before giving up: a wrapper message needs the one before, a damaged index rarely any."""
+"""Entries examined before giving up: a wrapper message needs the one before, a damaged index rarely any."""
 _PROBE_BYTES = 64 * KIB
 _BEYOND = 1 << 64
 """Key of a slot that was never written: above every offset."""

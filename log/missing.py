@@ -38,7 +38,7 @@ class MissingOffsets:
 
     def __init__(self) -> None:
         self._next_offset = 0
-        """behind the offsets so far"""
+        """after the offsets so far"""
         self._next_base: int | None = None
         self._has_batches = self._has_gaps = self._has_damage = self._is_hurt = False
         self._between: list[tuple[int, int]] = []
@@ -49,7 +49,7 @@ class MissingOffsets:
         return [] if self._has_gaps else list(self._between)
 
     def segment(self, base: int, next_base: int | None) -> None:
-        """A segment begins, behind which another one begins at `next_base`."""
+        """A segment begins, after which another one begins at `next_base`."""
         if self._has_batches and base > self._next_offset and not self._is_hurt:
             self._between.append((self._next_offset, base - 1))
         self._is_hurt = False

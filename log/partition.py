@@ -1,6 +1,6 @@
 """One partition directory: its segments in order, and the small files that say more about them.
 
-Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment file that stands anywhere.
+Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment file that is anywhere.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class Partition:
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record would get: behind the last valid batch of the last segment.
+        """Offset that the next record would get: after the last valid batch of the last segment.
 
         The segment is walked over once, and again only when its file has changed.
         """
@@ -278,7 +278,7 @@ class Partition:
 
     @checked
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those behind it."""
+        """The segment that holds `offset`, if any does, and those after it."""
         for number in range(index_of(self.segments, offset), len(self.segments)):
             yield self.segments[number]
 
@@ -331,7 +331,7 @@ class Partition:
 
 
 class _Listing:
-    """What is learned while the entries of a partition directory are looked at once."""
+    """What is learned while the entries of a partition directory are examined once."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         self.path = path
@@ -482,7 +482,7 @@ def _with_finding(partition: Partition, finding: Finding) -> Partition:
 def open_segment(path: PathLike) -> Partition:
     """A single log file, wherever it stands, as a partition of one segment; raises `UsageError` if it is none.
 
-    `NNN.log` with any of Kafka's suffixes behind it will do, and so will a KRaft snapshot.
+    `NNN.log` with any of Kafka's suffixes after it will do, and so will a KRaft snapshot.
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))

@@ -52,7 +52,7 @@ class RecordReader:
     """Iterates over records; afterwards `findings` and `stop` tell whether that was all.
 
     `start_offset` is inclusive, `end_offset` exclusive.  `all_records` gives everything in the files: control records,
-    what lies below the log start offset, aborted transactions, repeated offsets, and what stands behind damage.  What
+    what lies below the log start offset, aborted transactions, repeated offsets, and what comes after damage.  What
     `batches` does not accept is not opened.  The files are held open from here on, see `HeldFiles`.
     """
 

@@ -43,7 +43,7 @@ class Storage(Protocol):
         """What is directly below a directory."""
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """What stands there, if anything."""
+        """What is there, if anything."""
 
 
 @dataclass(frozen=True, slots=True)

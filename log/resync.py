@@ -1,9 +1,9 @@
-"""Finding the next real batch behind damage.
+"""Finding the next real batch after damage.
 
 A Kafka log that was stored inside Kafka values holds perfect batches with valid checksums, so a checksum alone proves
 nothing.  A batch counts only if it also continues offsets and epochs, and if the chain of batches that it begins ends
 where it must: at the end of the file, at another damaged batch whose own header continues the chain and whose own
-length leads to a sound batch, or at zeros or a damaged header behind which the log goes on with batches proven in
+length leads to a sound batch, or at zeros or a damaged header after which the log goes on with batches proven in
 this same way.  What is merely found is not kept.
 """
 
@@ -30,7 +30,7 @@ TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 _EFFORT = 64
 """Bytes checked per byte searched, at most: crafted headers must not make the search quadratic."""
 _DEEPEST = 200
-"""Damaged places behind each other, at most, that a proof may pass."""
+"""Damaged places after each other, at most, that a proof may pass."""
 _ZEROS = bytes(LOG_OVERHEAD.size)
 _OTHER_BYTE = re.compile(rb"[^\0]")
 _V2 = 2
@@ -41,7 +41,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a batch behind the damage must continue: offsets from `next_offset` to below `end_offset`, and epochs."""
+    """What a batch after the damage must continue: offsets from `next_offset` to below `end_offset`, and epochs."""
 
     next_offset: int
     end_offset: int
@@ -64,7 +64,7 @@ def _is_plausible(header: AnyHeader, expected: Expected) -> bool:
 
 
 def _behind(header: AnyHeader, expected: Expected) -> Expected:
-    """What the batch behind this one must continue."""
+    """What the batch after this one must continue."""
     return Expected(header.last_offset + 1, expected.end_offset, max(header.partition_leader_epoch, expected.epoch))
 
 
@@ -138,10 +138,10 @@ class Resync:
         self._effort = _EFFORT * source.size
 
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
-        """Position of the first proven batch behind the damaged one, and before `end`; None if there is none.
+        """Position of the first proven batch after the damaged one, and before `end`; None if there is none.
 
         The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is
-        even looked at.
+        even examined.
         """
         return self._search(damaged_at, expected, _DEEPEST, self._source.size if end is None else end)
 
@@ -180,7 +180,7 @@ class Resync:
         """The offset that must follow where the last segment ends inside a batch whose header is as it should be.
 
         All the rest may be the value of a record; a log that is stored in there is torn where this one is.
-        The last segment was never compacted, so the batch behind it would continue its offsets.
+        The last segment was never compacted, so the batch after it would continue its offsets.
         """
         header = _header_at(self._window, position, self._source.size)
         if header is None or expected.end_offset != NO_OFFSET_LIMIT or position + header.size <= self._source.size:
@@ -194,7 +194,7 @@ class Resync:
         return damaged_at > 0 and len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
 
     def _is_proven(self, position: int, expected: Expected, depth: int) -> bool:
-        """The chain from here ends where it must, or the log goes on from it behind further damage."""
+        """The chain from here ends where it must, or the log goes on from it after further damage."""
         if position in self._proven:
             first = next(iter(Scanner(self._source, position=position, limits=self._limits)), None)
             return first is not None and _is_plausible(first.header, expected)
@@ -230,7 +230,7 @@ class Resync:
 
 
 def _may_follow(last: AnyHeader, offset: int, magic: int, next_offset: int) -> bool:
-    """What a damaged batch says of itself is what would stand behind `last`."""
+    """What a damaged batch says of itself is what would come after `last`."""
     if isinstance(last, BatchHeader):
         return magic == _V2 and offset == next_offset
     return magic < _V2 and next_offset <= offset < next_offset + _FEW_OFFSETS
@@ -245,9 +245,9 @@ def _is_hole(source: Source, position: int) -> bool:
 def resumed_behind_tail(
     source: Source, position: int, stop: StopReason, next_offset: int, limits: Limits = DEFAULT_LIMITS
 ) -> int | None:
-    """Where the last segment of a log goes on behind what seems to be a batch that was never finished; mostly nowhere.
+    """Where the last segment of a log goes on after what seems to be a batch that was never finished; mostly nowhere.
 
-    A tail of zeros has nothing behind it, and damage that is no tail is not looked behind.
+    A tail of zeros has nothing after it, and damage that is not a tail is not searched beyond.
     """
     if stop is not StopReason.TORN_TAIL:
         return None
@@ -258,7 +258,7 @@ def resumed_behind_tail(
 def judged(finding: Finding, stop: StopReason, resumed: int | None, *, has_later: bool) -> tuple[Finding, StopReason]:
     """What ended a walk over a segment, told from an append that was cut short: that is the end of a log.
 
-    `finding` and `stop` are the walk's, `resumed` is where the next batch begins behind it (None: nowhere), `has_later`
+    `finding` and `stop` are the walk's, `resumed` is where the next batch begins after it (None: nowhere), `has_later`
     whether another segment follows.  Where the log goes on, a size field is wrong and data is missing.
     """
     if stop not in TAILS or (resumed is None and not has_later):

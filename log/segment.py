@@ -20,7 +20,7 @@ __all__ = ["Segment", "index_of"]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A log file and what stands beside it; sizes are bytes at the moment of listing."""
+    """A log file and what is beside it; sizes are bytes at the moment of listing."""
 
     base_offset: int
     path: str

@@ -73,9 +73,9 @@ def _index(
     entry: Callable[[Fields], Entry],
     findings: list[Finding],
 ) -> Iterator[Entry]:
-    """Entries as long as they increase; zeros that a broker has allocated behind them are none."""
+    """Entries as long as they increase; zeros that a broker has allocated after them are none."""
     if source.size % layout.size:
-        detail = f"{source.size} bytes are no multiple of {layout.size}"
+        detail = f"{source.size} bytes are not a multiple of {layout.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
     used = -(-used_end(source, source.size) // layout.size)
     before: Fields | None = None
@@ -112,7 +112,7 @@ def _time_index(source: Source, path: str, base_offset: int, findings: list[Find
 
 def _transaction_index(source: Source, path: str, _base_offset: int, findings: list[Finding]) -> Iterator[Entry]:
     if source.size % ABORTED_TRANSACTION.size:
-        detail = f"{source.size} bytes are no multiple of {ABORTED_TRANSACTION.size}"
+        detail = f"{source.size} bytes are not a multiple of {ABORTED_TRANSACTION.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
     for _slot, fields in each_slot(source, ABORTED_TRANSACTION):
         each = AbortedTransaction(*fields)

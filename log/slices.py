@@ -46,7 +46,7 @@ class Slice:
     end_offset: int = NO_END
     """records from here on are not wanted"""
     is_last: bool = False
-    """nothing of the log stands behind it: where it ends unfinished, the log ends"""
+    """nothing of the log comes after it: where it ends unfinished, the log ends"""
 
     @property
     def size(self) -> int:
@@ -68,10 +68,10 @@ class Damage:
 
 
 class SliceReader:
-    """Iterates over Arrow batches and damage; afterwards `next_offset` is the one behind the last batch.
+    """Iterates over Arrow batches and damage; afterwards `next_offset` is the one after the last batch.
 
-    With `tolerant` it goes on behind damage with the next valid batch, else damage is the last thing it gives.  Of
-    batches that `batches` does not accept, only the checksums are looked at.  The file is one of `files`, if given.
+    With `tolerant` it goes on after damage with the next valid batch, else damage is the last thing it gives.  Of
+    batches that `batches` does not accept, only the checksums are examined.  The file is one of `files`, if given.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -97,7 +97,7 @@ class SliceReader:
 
     @property
     def next_offset(self) -> int:
-        """The one behind the last batch so far."""
+        """The one after the last batch so far."""
         return self._selection.next_offset
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
@@ -175,7 +175,7 @@ class SliceReader:
         return self._faults(complete)
 
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
-        """What many batches complete: as `_batch` one by one, without looking at each where all are ordinary."""
+        """What many batches complete: as `_batch` one by one, without examining each where all are ordinary."""
         for part in self._selection.parts(run, self._slice.base_offset):
             if isinstance(part, RecordBatch):
                 yield from self._batch(part)
@@ -187,7 +187,7 @@ class SliceReader:
         return self._slice.is_last and scanner.stop in TAILS
 
     def _resumed(self, resync: Resync, scanner: Scanner | RunScanner, end: int) -> int | None:
-        """Where to go on, if before `end`; in a tail a batch behind it tells damage from an unfinished append."""
+        """Where to go on, if before `end`; in a tail a batch after it tells damage from an unfinished append."""
         if not self._tolerant and not self._is_tail(scanner):
             return None
         wanted = self._slice

@@ -1,7 +1,7 @@
 """Where a segment can be cut: positions at which batches begin, and the offsets that lie between them.
 
 The offset index names positions, and each is proved by a valid batch there; without a usable index the headers of all
-batches are walked over.  Nothing is guessed, and bytes that are no batch stay in the span that they stand in.
+batches are walked over.  Nothing is guessed, and bytes that are not a batch stay in the span that they are in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Span", "batch_spans", "spans", "spans_from"]
 
 _PROBE_BYTES = 64 * KIB
 _TRIES = 4
-"""Index entries looked at for one cut before the index is given up."""
+"""Index entries examined for one cut before the index is given up."""
 _INDEX_BYTES = MIB
 """Read at once of an index; further entries are read one by one."""
 _NOTHING = OffsetEntry(0, 0)
@@ -42,7 +42,7 @@ class Span:
     end: int
     first_offset: int
     next_offset: int
-    """behind the last one"""
+    """after the last one"""
 
     @property
     def size(self) -> int:
@@ -51,7 +51,7 @@ class Span:
 
 
 def batch_spans(segment: Segment) -> list[Span]:
-    """A span for each batch of the segment; behind the last sound header one for all the rest."""
+    """A span for each batch of the segment; after the last sound header one for all the rest."""
     with segment.open() as source:
         return list(_walk(source, segment.base_offset, 0, min(source.size, segment.size)))
 
@@ -116,7 +116,7 @@ def _walk(source: Source, offset: int, position: int, end: int) -> Iterator[Span
 
 
 class _Slots(Sequence[OffsetEntry]):
-    """The entries of an opened offset index, decoded where they are looked at: a live broker reserves a million.
+    """The entries of an opened offset index, decoded where they are examined: a live broker reserves a million.
 
     Those are left out as far as a search for the first of them finds it.
     """
@@ -147,7 +147,7 @@ class _Slots(Sequence[OffsetEntry]):
 def _indexed(
     source: Source, segment: Segment, wanted: range, size: int, limits: Limits
 ) -> tuple[list[tuple[int, int]], int] | None:
-    """Where to cut, and the offset behind the last batch; None if the index does not help."""
+    """Where to cut, and the offset after the last batch; None if the index does not help."""
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
     if path is None:
@@ -184,7 +184,7 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Proved positions at or behind the wanted ones, with their first offsets; None if the index does not help."""
+    """Proved positions at or after the wanted ones, with their first offsets; None if the index does not help."""
     cuts: list[tuple[int, int]] = []
     for position in wanted:
         if cuts and position <= cuts[-1][0]:

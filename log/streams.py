@@ -70,7 +70,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(cleaned)
     except re.error as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+        raise UsageError(f"{text!r} is not a regular expression: {error}") from None
 
 
 def _chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:

@@ -61,7 +61,7 @@ class SegmentSummary:
 
     @property
     def next_offset(self) -> int:
-        """Offset behind the last batch, or the base offset."""
+        """Offset after the last batch, or the base offset."""
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
 
 
@@ -80,7 +80,7 @@ def summarize(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> SegmentSummary:
-    """Walk a whole segment; `next_segment` is the base offset of the one behind it.  Raises `StorageError` only."""
+    """Walk a whole segment; `next_segment` is the base offset of the one after it.  Raises `StorageError` only."""
     facts = _Facts(limits)
     continuity = Continuity(segment.base_offset, next_segment=next_segment)
     with segment.open() as source:

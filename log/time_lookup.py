@@ -1,8 +1,8 @@
 """From a time to a position, through the time index: a hint that is checked, never believed.
 
-An entry says that everything up to its offset is no newer than its timestamp (`TimeIndex.lookup`).  It is followed only
-if the entries before it increase and a valid batch stands in the log that ends at exactly that offset with exactly that
-largest timestamp, which an index that belongs to other data, or to none, does not know.
+An entry says that everything up to its offset is not newer than its timestamp (`TimeIndex.lookup`).  It is followed
+only if the entries before it increase and a valid batch is in the log that ends at exactly that offset with exactly
+that largest timestamp, which an index that belongs to other data, or to none, does not know.
 """
 
 from __future__ import annotations

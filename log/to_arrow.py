@@ -143,7 +143,7 @@ def _spans(segment: Segment, every: int, limits: Limits) -> list[Span]:
 
 
 class _Reading:
-    """Reads slices one behind the other, each from where the one before it ended."""
+    """Reads slices one after the other, each from where the one before it ended."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _Reading:
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | int]:
-        """Its pieces, at last the offset behind them; what is large waits for its turn."""
+        """Its pieces, at last the offset after them; what is large waits for its turn."""
         if is_large and await_turn is not None:
             await_turn()
         try:

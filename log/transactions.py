@@ -175,7 +175,7 @@ class _AbortedColumns:
 
     def rejected(self, run: BatchRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
         """Which batches belong to aborted transactions; and producers, with the last offset of the latest one of
-        theirs, that have written behind it.
+        theirs, that have written after it.
         """
         import numpy as np
 

@@ -1,7 +1,7 @@
 """The walk over the batches of several segments, and where damage ends it.
 
-A torn or zero tail in the last segment, with nothing behind it, is the end of the log.  Anything else is damage that a
-consumer cannot cross: the walk stops there with a finding, unless it is told to go on behind it.
+A torn or zero tail in the last segment, with nothing after it, is the end of the log.  Anything else is damage that a
+consumer cannot cross: the walk stops there with a finding, unless it is told to go on after it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["STOPPING", "BatchReader", "sound_parts"]
 STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
 """What a batch with a valid checksum can have wrong that no consumer reads past."""
 _FEW, _MANY = 16, 1 << 16
-"""Batches that are judged at a time behind one with a finding, and at most."""
+"""Batches that are judged at a time after one with a finding, and at most."""
 _SINGLY = 256
 """Batches that are given one by one, at most, before several are judged again."""
 
@@ -41,7 +41,7 @@ class BatchReader:
     """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
 
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
-    through the time index.  With `through_damage` the walk goes on behind damage, at the next batch that is proven to
+    through the time index.  With `through_damage` the walk goes on after damage, at the next batch that is proven to
     continue the log (see `Resync`).  Batches that `batches` does not accept are passed over.  `on_bytes` is told how
     many bytes of log were passed.  With `hold` the files are held open from here on, see `HeldFiles`.  Raises
     `StorageError` only.
@@ -176,7 +176,7 @@ class BatchReader:
         return True
 
     def stop_at(self, finding: Finding, batch: RecordBatch) -> None:
-        """Note that nobody can read on behind `batch`, the latest one; for those who look into the batches."""
+        """Note that nobody can read on after `batch`, the latest one; for those who look into the batches."""
         self.findings.append(finding)
         if self.segment is not None:
             self._stop(StopReason.CORRUPT, self.segment, batch.position)
@@ -191,12 +191,12 @@ class BatchReader:
         if not later:
             return
         size = sum(each.size for each in later)
-        more = f"; {segment.size - position} bytes here and {len(later)} segments ({size} bytes) behind were not read"
+        more = f"; {segment.size - position} bytes here and {len(later)} segments ({size} bytes) after were not read"
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
 
 
 def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
-    """The run in pieces without findings; what stands between them is still to be checked.
+    """The run in pieces without findings; what is between them is still to be checked.
 
     With `gaps` offsets may be missing inside of a piece, or before it.  Where one batch after the other has findings,
     batches are given one by one for a while.

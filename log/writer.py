@@ -121,7 +121,7 @@ class Log:
     """One partition, open for writing; use as a context manager, or `close` it.
 
     Thread-safe.  Offsets are the log's own: the next record gets `end_offset`.  Raises `UsageError` for what a broker
-    would refuse, `FormatError` for bytes that are no valid batch, `StorageError` when the disk fails: after that the
+    would refuse, `FormatError` for bytes that are not a valid batch, `StorageError` when the disk fails: after that the
     log takes nothing more, and closing it leaves no marker of an orderly end.
 
     A log belongs to the process that opened it.  In a forked child everything but `close`, which does nothing there, is
@@ -185,7 +185,7 @@ class Log:
         if not os.path.isdir(root):
             raise UsageError(f"there is no log directory {root}; make it first if that is meant")
         if is_partition_dir(root):
-            raise UsageError(f"{root} is a partition directory; a partition cannot stand in it")
+            raise UsageError(f"{root} is a partition directory; a partition cannot be in it")
         held = hold(root, str(name))
         try:
             with held.guard:
@@ -350,7 +350,7 @@ class Log:
     def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
         """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
 
-        `OffsetOutOfRangeError` below the log's start and behind its end; at the end the chunk is empty.
+        `OffsetOutOfRangeError` below the log's start and after its end; at the end the chunk is empty.
         """
         return self._live.read(offset, max_bytes, max_chunk_bytes)
 
@@ -473,7 +473,7 @@ class Log:
             if first <= last or header.last_offset < first:
                 raise UsageError(f"a batch from offset {first} to {header.last_offset} cannot follow offset {last}")
             if header.last_offset >= _LARGEST_END:
-                raise UsageError(f"a batch up to offset {header.last_offset}: no offset would be left behind it")
+                raise UsageError(f"a batch up to offset {header.last_offset}: no offset would be left after it")
             epoch = header.partition_leader_epoch
             if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not AppendOrigin.REPLICATION:
                 raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {self.leader_epoch}")
@@ -625,7 +625,7 @@ class Log:
         self._checkpoint(offset)
 
     def _truncate_active(self, offset: int) -> int:
-        """Cut the last segment; gives the offset behind the last batch that is left."""
+        """Cut the last segment; gives the offset after the last batch that is left."""
         self._active.truncate_to(offset, self._clock(), log_first=True)
         return self._active.read_next_offset()
 
@@ -652,7 +652,7 @@ class Log:
                 raise UsageError(f"offset {offset} is out of range: the log holds {self._log_start} to {self._end}")
             if offset > self._log_start:
                 if offset > self._recovery_point:
-                    self._flush()  # a start behind the end of what survives would be no start
+                    self._flush()  # a start after the end of what survives would be no start
                 self._log_start = offset
                 self._checkpoint(self._recovery_point)
                 self._epochs.truncate_from_start(offset)
@@ -721,7 +721,7 @@ class Log:
         return _Failing(self)
 
     def fail(self, error: BaseException) -> None:
-        """Take nothing more: what stands on the disk is no longer known."""
+        """Take nothing more: what is on the disk is no longer known."""
         self._failure = self._failure or error
 
     def close(self) -> None:

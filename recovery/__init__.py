@@ -31,7 +31,7 @@ _HOMES = {
     "taking_out": ("TakenOut", "undelete_into"),
     "undeletion": ("UndeleteResult", "Undeletion", "plan_undelete", "undelete"),
 }
-"""Module -> names that are imported when somebody asks for them: most who look at a directory need none."""
+"""Module -> names that are imported when somebody asks for them: most who examine a directory need none."""
 
 __all__ = [
     "Comparison",

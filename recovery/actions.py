@@ -181,7 +181,7 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
 
 
 def _above(path: str) -> Iterator[str]:
-    """The directories that a file stands in."""
+    """The directories that a file is in."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path

@@ -1,6 +1,6 @@
 """Acting on a journal, and taking it back; finding out how far a run came.
 
-Everything is compared before anything is changed: a journal that does not fit what stands in the directory is not
+Everything is compared before anything is changed: a journal that does not fit what is in the directory is not
 acted on, in either direction, and the refusal leaves every byte and every time as it was.
 """
 
@@ -37,7 +37,7 @@ _SECTOR = 512
 
 @dataclass(frozen=True)
 class Located:
-    """A run that fits what stands in the directory: its operations, and how many of them are done."""
+    """A run that fits what is in the directory: its operations, and how many of them are done."""
 
     journal: Journal
     script: Script
@@ -131,7 +131,7 @@ def _overlap(spans: list[tuple[int, int]], others: list[tuple[int, int]]) -> lis
 
 
 def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
-    """How far a run came, from what stands in the directory; `name` is that of its document.
+    """How far a run came, from what is in the directory; `name` is that of its document.
 
     Where two answers fit, because an operation changes nothing that can be seen, it is the one with more to do.  Raises
     `Unexpected` if the directory is in no state that the run, or taking it back, could have left it in, and
@@ -159,7 +159,7 @@ def _is_open(low: int, high: int, possible: list[tuple[int, int]]) -> bool:
 
 
 def refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
-    """Raise `Unexpected` if anything new stands in the directories that the run touches."""
+    """Raise `Unexpected` if anything new is in the directories that the run touches."""
     timeline = script.timeline
     for place in timeline.places():
         if place.in_run or timeline.at(place, position) != A_DIRECTORY:

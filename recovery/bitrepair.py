@@ -49,7 +49,7 @@ class Proof(enum.IntEnum):
     STRUCTURE = 2
     """and the batch then parses whole: counts, offsets, timestamps"""
     CONTEXT = 3
-    """and it continues the batch before it and is continued by the one behind it"""
+    """and it continues the batch before it and is continued by the one after it"""
     CONTENT = 4
     """and a checksum of the content itself agrees (gzip)"""
 
@@ -74,7 +74,7 @@ class BitRepair:
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
-    """What stands around a damaged batch: offset that it should begin with, and base offset of the batch behind it."""
+    """What is around a damaged batch: offset that it should begin with, and base offset of the batch after it."""
 
     next_offset: int | None = None
     following: int | None = None
@@ -257,7 +257,7 @@ def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int
 
     No checksum covers these two.  A base offset is proven where the batch fits exactly between its neighbors with one
     bit turned over, and not as it is; an epoch where both neighbors have the same one, which is a bit away.  Without a
-    neighbor behind it (`Proof.STRUCTURE`) a base offset counts that is lower than it may be.
+    neighbor after it (`Proof.STRUCTURE`) a base offset counts that is lower than it may be.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

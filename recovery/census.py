@@ -1,6 +1,6 @@
 """The records of a partition that can be read: how many, which offsets, and what damage lies between them.
 
-Every log is walked with checksums from its start to its end.  Behind damage the walk goes on at the next batch that is
+Every log is walked with checksums from its start to its end.  After damage the walk goes on at the next batch that is
 proven to continue the log, as mode salvage does; so what is counted here is what recovery could give back at best
 without repairing anything.  Counted is what a consumer sees (`CompletedFetch`): no control records, nothing below the
 log start offset, no offset twice.
@@ -55,7 +55,7 @@ Identity: TypeAlias = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of a log that hold sound batches, one behind the other."""
+    """Bytes of a log that hold sound batches, one after the other."""
 
     path: str
     start: int
@@ -92,7 +92,7 @@ class Census:
 
     records: int = 0
     hidden: int = 0
-    """of those, records behind ones with higher offsets: who reads in order passes over them"""
+    """of those, records after ones with higher offsets: who reads in order passes over them"""
     epoch_falls: int = 0
     """batches whose leader epoch is lower than one before: one of the two is wrong"""
     offsets: OffsetRanges = field(default_factory=OffsetRanges)
@@ -110,7 +110,7 @@ class Census:
 
     @property
     def end_offset(self) -> int:
-        """Behind the largest offset that can be read; 0 without any."""
+        """After the largest offset that can be read; 0 without any."""
         return max((last for _first, last in self.offsets), default=-1) + 1
 
 
@@ -158,7 +158,7 @@ def identity(batch: RecordBatch, first: int) -> Identity:
 
 
 def times_of(tree: Tree, spans: Iterable[Span], keys: Collection[Identity]) -> Counter[Identity]:
-    """How often batches of these identities stand in the spans."""
+    """How often batches of these identities are in the spans."""
     found: Counter[Identity] = Counter()
     if keys:
         for span in spans:
@@ -200,9 +200,9 @@ class _Walk:
         self._tree = tree
         self._log_start = log_start
         self._next_offset = 0
-        """behind the offsets so far, those that do not fit between their neighbors left aside"""
+        """after the offsets so far, those that do not fit between their neighbors left aside"""
         self._reached = log_start
-        """behind the highest offset so far, where a consumer who reads in order would ask next"""
+        """after the highest offset so far, where a consumer who reads in order would ask next"""
         self._epoch_before = -1
         """of the batch before"""
         self._pending: list[int] = []
@@ -319,7 +319,7 @@ class _Walk:
             self._repeats[key] = times + 1, count, hidden
 
     def _count_repeats(self) -> None:
-        """A batch that stands elsewhere too, with all its bytes, is a second copy; others hold records of their own."""
+        """A batch that is elsewhere too, with all its bytes, is a second copy; others hold records of their own."""
         times = times_of(self._tree, self.result.spans, self._repeats)
         for key, (repeated, count, hidden) in self._repeats.items():
             if times[key] == repeated:  # none of them is the first with its offsets

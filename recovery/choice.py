@@ -111,7 +111,7 @@ def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
 
 def _range(lost: LostRange) -> str:
     if lost.last is None:
-        return f"offset {lost.first} and an unknown number behind it"
+        return f"offset {lost.first} and an unknown number after it"
     return f"offset {lost.first}" if lost.first == lost.last else f"offsets {lost.first} to {lost.last}"
 
 
@@ -412,7 +412,7 @@ class _Words:
     def _consequence(self, way: WayName, found: Measured) -> str:
         match way:
             case WayName.SAFE:
-                return "everything up to the damage is kept, what stands behind it goes to quarantine"
+                return "everything up to the damage is kept, what comes after it goes to quarantine"
             case WayName.REPAIR_BITS:
                 return "flipped bits are turned back where checksum and content prove which they are"
             case WayName.SALVAGE:

@@ -262,7 +262,7 @@ def _end_findings(report: CopyReport) -> Iterator[Finding]:
 
 
 class _Counted:
-    """Gives stretches on, and counts the records of batches that reach an offset or lie behind it."""
+    """Gives stretches on, and counts the records of batches that reach an offset or lie after it."""
 
     def __init__(self, stretches: CopyWalk, offset: int, limits: Limits) -> None:
         self._stretches = stretches

@@ -25,7 +25,7 @@ class CopyReport:
     topic_id: str | None
     log_start_offset: int = 0
     log_end_offset: int = 0
-    """behind the last sound batch, damage passed by"""
+    """after the last sound batch, damage passed by"""
     sound_end_offset: int | None = None
     """where the first damage comes; None if there is none"""
     high_watermark: int | None = None
@@ -42,7 +42,7 @@ class CopyReport:
     """the first place that is not sound"""
     damaged_places: int = 0
     records_behind_damage: int = 0
-    """sound records behind it"""
+    """sound records after it"""
     in_sync: bool | None = None
     """the cluster's own memory says that this broker may lead without loss; None if it says nothing"""
     led: bool | None = None
@@ -166,7 +166,7 @@ class PartitionComparison:
 
 @dataclass(slots=True)
 class Comparison:
-    """All topic-partitions that stand in any of the volumes."""
+    """All topic-partitions that are in any of the volumes."""
 
     paths: tuple[str, ...]
     partitions: list[PartitionComparison]
@@ -174,7 +174,7 @@ class Comparison:
     """where the ISRs were read from; None if nowhere"""
     memory_problem: str | None
     left_out: list[str]
-    """directories that are no copies a broker would serve: waiting for deletion, moving, stray"""
+    """directories that are not copies a broker would serve: waiting for deletion, moving, stray"""
     unreadable: list[tuple[str, str]]
     """path and reason"""
     findings: list[Finding]

@@ -30,7 +30,7 @@ class Copy:
     name: PartitionName
     path: str
     log_dir: LogDir | None
-    """None if it does not stand in one"""
+    """None if it does not be in one"""
     partition: Partition | None
     """None if it cannot be read"""
     error: str | None = None
@@ -102,7 +102,7 @@ def reason(error: KafkaLogError, path: str) -> str:
 
 
 def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = DEFAULT_LIMITS) -> Shelf:
-    """What stands at several paths: log directories, directories of such, partition directories, ZooKeeper's data.
+    """What is at several paths: log directories, directories of such, partition directories, ZooKeeper's data.
 
     `chosen` are the topic-partitions that count.
 
@@ -239,7 +239,7 @@ def _same_broker(copies: list[Copy]) -> list[Finding]:
             continue
         other = first.setdefault((copy.cluster_id, copy.node_id), copy)
         if other is not copy:
-            detail = f"{copy.name} stands in {other.path} too, on the same broker {copy.node_id}"
+            detail = f"{copy.name} is in {other.path} too, on the same broker {copy.node_id}"
             found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, copy.path))
     return found
 

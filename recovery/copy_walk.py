@@ -1,7 +1,7 @@
 """One copy of a partition from its first byte to its last: every sound batch, damage passed by and noted.
 
-What counts as sound, and where a log goes on behind damage, is what `salvage` holds for it: a batch must continue the
-offsets before it, and behind damage it must be proven (`resync`).
+What counts as sound, and where a log goes on after damage, is what `salvage` holds for it: a batch must continue the
+offsets before it, and after damage it must be proven (`resync`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_RESUMES = 10_000
 """Places that are remembered, at most; where there are more they are searched for again."""
 
 Resumes = dict[tuple[str, int], int | None]
-"""(file, position) of damage -> where the log goes on behind it, None if nowhere in this file"""
+"""(file, position) of damage -> where the log goes on after it, None if nowhere in this file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class _Stop:
 class CopyWalk:
     """Iterates over the stretches of sound batches of a partition's segments; holds one window of one file at a time.
 
-    `damage` is the first place that is not sound, `damaged_places` how many there are, `end_offset` is behind the last
+    `damage` is the first place that is not sound, `damaged_places` how many there are, `end_offset` is after the last
     sound batch so far, or the base of the last segment; `sound_end_offset` is what `end_offset` was at the first
     damage.  Without `check_crc` checksums are taken as right: for logs that were walked before and are undamaged.
-    `resumes` are filled, and spare a later walk over the same files the search behind damage.  `on_bytes` is told how
+    `resumes` are filled, and spare a later walk over the same files the search after damage.  `on_bytes` is told how
     many bytes of log were passed.  Raises `StorageError` only.
     """
 
@@ -129,7 +129,7 @@ class CopyWalk:
             if count < len(whole):
                 row = whole.row(count)
                 code, detail = offset_problem(row.magic, row.first, row.last, segment.base_offset, self._highest) or (
-                    FindingCode.OFFSET_NOT_INCREASING, f"offset {row.first} behind {self._highest}"
+                    FindingCode.OFFSET_NOT_INCREASING, f"offset {row.first} after {self._highest}"
                 )  # fmt: skip
                 place = whole.position(count)
                 return _Stop(Finding(code, Severity.ERROR, place, row.first, detail, segment.path), is_zero=False)
@@ -146,7 +146,7 @@ class CopyWalk:
         return RunScanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
 
     def _sound_rows(self, stretch: OneBatch | Run, base: int) -> int:
-        """How many batches of a stretch are sound where they stand, from the first on."""
+        """How many batches of a stretch are sound where they are, from the first on."""
         if isinstance(stretch, OneBatch):
             row = stretch.row(0)
             return int(offset_problem(row.magic, row.first, row.last, base, self._highest) is None)

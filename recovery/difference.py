@@ -2,7 +2,7 @@
 
 Nothing is kept but where the first difference of each kind is, and how much there is of it.  Compaction works on every
 broker for itself: below what either copy has had cleaned, batches that only one of them has, or that hold other records
-there than here, are no difference between the logs.
+there than here, are not a difference between the logs.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class FileSystem:
                 descriptor = os.open(name, os.O_RDWR | _FILE, dir_fd=parent)
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     os.close(descriptor)
-                    raise OSError(errno.EINVAL, "it is no regular file") from None
+                    raise OSError(errno.EINVAL, "it is not a regular file") from None
                 return descriptor, False
             try:
                 os.pwrite(descriptor, content(), 0)
@@ -168,7 +168,7 @@ class FileSystem:
 
     def status(self, path: str) -> os.stat_result | None:
         """lstat, or None if there is nothing."""
-        with self._wrapped("look at the file", path):
+        with self._wrapped("examine the file", path):
             try:
                 if not path:
                     return os.fstat(self._directory(""))
@@ -179,7 +179,7 @@ class FileSystem:
 
     def mtime(self, path: str) -> int:
         """Modification time of a directory, in ns."""
-        with self._wrapped("look at the directory", path):
+        with self._wrapped("examine the directory", path):
             return os.fstat(self._directory(path)).st_mtime_ns
 
     @contextlib.contextmanager
@@ -190,7 +190,7 @@ class FileSystem:
             descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise OSError(errno.EINVAL, "it is no regular file")
+                    raise OSError(errno.EINVAL, "it is not a regular file")
                 yield descriptor
             finally:
                 os.close(descriptor)
@@ -214,7 +214,7 @@ class FileSystem:
         return digest.of_size(size - start)
 
     def crc32c(self, path: str, end: int) -> int:
-        """CRC-32C over the blocks of the first bytes of a file that a digest would take, each behind its position."""
+        """CRC-32C over the blocks of the first bytes of a file that a digest would take, each after its position."""
         value = 0
         for position, data in self.read(path, 0, end):
             for at, block in solid_blocks(position, data):
@@ -230,7 +230,7 @@ class FileSystem:
 
     def attributes(self, path: str) -> Attributes:
         """Times, mode, owner and extended attributes of a file or directory."""
-        with self._wrapped("look at the file", path):
+        with self._wrapped("examine the file", path):
             descriptor = self._open_any(path)
             try:
                 status = os.fstat(descriptor)
@@ -255,7 +255,7 @@ class FileSystem:
     def shares_mount(self, other: FileSystem) -> bool:
         """Files can be renamed from one root to the other: both are reached through the same mount."""
         own, others = self._directories[""], other._directories[""]
-        with self._wrapped("look at the file system", ""):
+        with self._wrapped("examine the file system", ""):
             if os.fstat(own).st_dev != os.fstat(others).st_dev:
                 return False
         return _mount_of(own) == _mount_of(others)
@@ -324,7 +324,7 @@ class FileSystem:
                     os.close(descriptor)
 
     def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
-        """Put `size` bytes behind `position`, where the file then ends, and flush it."""
+        """Put `size` bytes after `position`, where the file then ends, and flush it."""
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
             with withdrawn(name, directory=parent):
@@ -421,7 +421,8 @@ class FileSystem:
     def copy_tree(self, source: str) -> dict[str, StorageError]:
         """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes but no lock.
 
-        Gives the directories in it that are not copied, because they cannot be read or hold what is no file, and why.
+        Gives the directories in it that are not copied, because they cannot be read or hold what is not a file; and
+        why.
         """
         unreadable = {}
         with FileSystem(source) as other:
@@ -609,7 +610,7 @@ def _set_extended(descriptor: int, wanted: Mapping[str, str]) -> None:
             try:
                 os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
             except binascii.Error as error:
-                raise OSError(errno.EINVAL, f"the extended attribute {name} is no base64") from error
+                raise OSError(errno.EINVAL, f"the extended attribute {name} is not base64") from error
 
 
 def _make_directories(path: str) -> None:

@@ -23,7 +23,7 @@ __all__ = ["why_not_undoable"]
 def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
     """Why `undo` would decline a run that has ended or was cut short; None if nothing is seen that speaks against it.
 
-    Raises nothing for what it finds; a directory or quarantine that cannot be looked at is a reason too.
+    Raises nothing for what it finds; a directory or quarantine that cannot be examined is a reason too.
     """
     try:
         refuse_others_files(run)

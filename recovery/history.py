@@ -1,6 +1,6 @@
 """What recoveries of a log directory have left: every run, ended or not, with what it keeps and what can become of it.
 
-Only looked at: nothing is created, locked or changed, and what stands in a quarantine is not believed.
+Only examined: nothing is created, locked or changed, and what is in a quarantine is not believed.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def root_of_runs(path: PathLike) -> str:
     if is_partition_dir(root):
         return os.path.dirname(root)
     if not any(run_ids_in(place) for place in Runs(root).places):
-        raise UsageError(f"{given} is no Kafka log directory, and no recovery has left anything beside it")
+        raise UsageError(f"{given} is not a Kafka log directory, and no recovery has left anything beside it")
     return root
 
 
@@ -167,8 +167,8 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
     """Every run on a log directory, in the order in which they began; those that cannot be read come last.
 
     Beside the log directory, where its pointer file leads, and in `quarantine`.  Whether a run can be undone is told by
-    what a glance shows.  Reads only.  Raises `UsageError` for a path that is no log directory, `RecoveryRefused` for a
-    pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+    what a glance shows.  Reads only.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for
+    a pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
     """
     return list_runs(Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine)))
 
@@ -194,7 +194,7 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
     files, allocated = 0, 0
     try:
         if not stat.S_ISDIR(os.lstat(directory).st_mode):
-            why = "it is no directory"
+            why = "it is not a directory"
         else:
             name = document_of(place, run_id)
             if name is not None:

@@ -62,7 +62,7 @@ class _EntryCheck:
         """Entry `slot` does not increase: zeros of a preallocated file, or nonsense."""
         start = slot * self._size
         if start < self._end and zeros_end(self._index, start, self._end) == self._end:
-            detail = f"{self._end - start} zero bytes behind {slot} entries: the broker did not close it"
+            detail = f"{self._end - start} zero bytes after {slot} entries: the broker did not close it"
             found = self._finding(FindingCode.INDEX_PREALLOCATED, slot * self._size, detail, severity=Severity.INFO)
         else:
             detail = f"entry {slot} does not increase"
@@ -132,7 +132,7 @@ class OffsetIndexCheck(_EntryCheck):
         """The walk has come to the end of the valid batches."""
         if self._next is not None:
             slot, key, position = self._next
-            self._mismatch(slot, key, f"offset {key} at position {position}, behind the last batch ({last_offset})")
+            self._mismatch(slot, key, f"offset {key} at position {position}, after the last batch ({last_offset})")
         for _ in self._entries:
             pass
 
@@ -191,6 +191,6 @@ class TimeIndexCheck(_EntryCheck):
         for slot, timestamp, offset in chain(() if self._next is None else (self._next,), self._entries):
             if offset > last_offset:
                 self._mismatch(
-                    slot, offset, f"timestamp {timestamp} for offset {offset}, behind the last ({last_offset})"
+                    slot, offset, f"timestamp {timestamp} for offset {offset}, after the last ({last_offset})"
                 )
                 return

@@ -10,9 +10,9 @@ The name of the document says how far the run is:
 * `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed;
 * `purging.json`: what it saved is being removed for good.
 
-A journal comes from the disk, so it is not believed: a checksum is no signature.  Every path in it must lie below the
-log directory beside which it was found, and it never says where in the quarantine anything is: that follows from the
-step.
+A journal comes from the disk, so it is not believed: a checksum is not a signature.  Every path in it must lie below
+the log directory beside which it was found, and it never says where in the quarantine anything is: that follows from
+the step.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Journal:
         try:
             values = json.loads(body)
         except (ValueError, RecursionError):
-            reader.refuse("it is no JSON")
+            reader.refuse("it is not JSON")
         if not isinstance(values, dict) or values.get("version") != _VERSION:
             raise FormatError("the recovery journal is of another version of kafkalog", source=source)
         return reader.journal(values)
@@ -161,7 +161,7 @@ class _Reader:
         self.source = source
 
     def refuse(self, why: str) -> NoReturn:
-        raise FormatError(f"this is no recovery journal that kafkalog wrote: {why}", source=self.source)
+        raise FormatError(f"this is not a recovery journal that kafkalog wrote: {why}", source=self.source)
 
     def fields(self, values: Any, what: str, names: Sequence[str]) -> list[Any]:
         if not isinstance(values, dict) or set(values) != set(names):
@@ -170,7 +170,7 @@ class _Reader:
 
     def number(self, value: Any, what: str, low: int = 0, high: int = _INT64) -> int:
         if type(value) is not int or not low <= value < high:
-            self.refuse(f"{what} is no number in its range")
+            self.refuse(f"{what} is not a number in its range")
         return value
 
     def text(self, value: Any, what: str, is_valid: Callable[[str], object]) -> str:
@@ -183,19 +183,19 @@ class _Reader:
 
     def path(self, value: Any, most: int = _MOST_PARTS) -> str:
         if not isinstance(value, str) or "\0" in value:
-            self.refuse("a path is no path")
+            self.refuse("a path is not a path")
         parts = value.split("/")
         if len(parts) > most or any(part in ("", ".", "..") for part in parts):
             self.refuse("a path leads out of the log directory, or deeper than anything of Kafka's")
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            self.refuse("a path is no path")
+            self.refuse("a path is not a path")
         return value
 
     def items(self, value: Any, what: str) -> list[tuple[Any, Any]]:
         if not isinstance(value, dict):
-            self.refuse(f"{what} is no object")
+            self.refuse(f"{what} is not an object")
         return list(value.items())
 
     def attributes(self, value: Any, bits: int = 0o1000) -> Attributes:
@@ -269,7 +269,7 @@ class _Reader:
         if any(each is None for each in needed[step.kind]):
             self.refuse(f"a step of kind {step.kind} lacks what it needs")
         if step.kind is ActionKind.TRUNCATE and step.before and (step.kept_bytes or 0) > step.before.size:
-            self.refuse("a file is cut behind its end")
+            self.refuse("a file is cut after its end")
         return step
 
     def journal(self, values: dict[str, Any]) -> Journal:

@@ -51,7 +51,7 @@ class Lineage:
         return self.entries[-1].epoch if self.entries else None
 
     def end_of(self, epoch: int) -> tuple[int, int] | None:
-        """The largest known epoch that is not above `epoch`, and the offset behind it; None if none is as high.
+        """The largest known epoch that is not above `epoch`, and the offset after it; None if none is as high.
 
         An epoch below all that are known ends where the first of them begins.
         """

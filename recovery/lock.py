@@ -36,7 +36,7 @@ def refuse_if_locked(root: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StorageError.wrap(error, "cannot look at the broker's lock") from error
+        raise StorageError.wrap(error, "cannot examine the broker's lock") from error
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:

@@ -74,10 +74,10 @@ def merge_directories(
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
 ) -> MergedDirectory:
-    """Merge every partition that stands in any of several log directories into a new one, which must not exist.
+    """Merge every partition that is in any of several log directories into a new one, which must not exist.
 
     `topics`, `partitions` and `exclude` choose as in `compare`; `config` are settings under Kafka's names, over which
-    those of the topics in a volume's metadata win; `at` is the time that counts as now, in ms.  What stands in one
+    those of the topics in a volume's metadata win; `at` is the time that counts as now, in ms.  What is in one
     volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written: whose
     directory it is to be, is the operator's to say.  A partition that cannot be merged does not stop the others; the
     result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several clusters.
@@ -91,7 +91,7 @@ def merge_directories(
     result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
     if not shelf.copies:
-        raise UsageError(f"no partition to merge stands in {', '.join(shelf.paths)}")
+        raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")
     work = _Work(shelf, dict(config or {}), _now(at), limits, on_read)
     starts = [work.merge(copies, target, result) for copies in shelf.copies.values()]
     entries = [entry for entry in starts if entry is not None]

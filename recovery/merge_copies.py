@@ -74,7 +74,7 @@ class _Read:
 
     @property
     def deleted_until(self) -> int:
-        """The checkpointed log start offset; 0 if it lies behind the log's end: it says nothing of this log then."""
+        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
         offset = self.partition.checkpointed_log_start_offset or 0
         return offset if offset <= self.end_offset else 0
 
@@ -95,7 +95,7 @@ class _Read:
 class MergeCopies:
     """Several copies of one topic-partition; `StorageError` if none of them can be read.
 
-    `is_compacted` says that gaps below the last segments are no loss; `on_read` is told of log bytes as they are read
+    `is_compacted` says that gaps below the last segments are not loss; `on_read` is told of log bytes as they are read
     the first time.
     """
 

@@ -63,7 +63,7 @@ class Rolling:
         return wanted if fits and (before is None or taken.stretch.position(start) == 0) else first
 
     def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
-        """Behind the last batch that fits into a segment which holds `size` bytes already; `start` if none does."""
+        """After the last batch that fits into a segment which holds `size` bytes already; `start` if none does."""
         stretch, begin = taken.stretch, taken.stretch.position(start)
         room = max(self._segment_bytes, self._sources[stretch.path].size) - size
         low, high = start, taken.end

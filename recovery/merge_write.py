@@ -104,7 +104,7 @@ class _Pieces:
 
 
 def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
-    """Indexes, snapshots, epochs: what a broker makes of the log as it stands on the disk now."""
+    """Indexes, snapshots, epochs: what a broker makes of the log as it is on the disk now."""
     directory = str(log.name)
     opened: dict[str, FileSource] = {}
 

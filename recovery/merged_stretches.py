@@ -1,6 +1,6 @@
 """Of several copies of a partition batch by batch the one that belongs into the log, by the lineage of leader epochs.
 
-At every offset the batch of the highest leader epoch wins, and behind a batch of one epoch nothing of an older epoch
+At every offset the batch of the highest leader epoch wins, and after a batch of one epoch nothing of an older epoch
 follows: so the tail that a deposed leader wrote and nobody else has does not come back.  Copies are walked side by
 side; where they agree, whole stretches are taken at once, and nothing is kept of what was passed.
 """
@@ -121,7 +121,7 @@ class MergedStretches:
         self._current = 0
         self._has_begun = False
         self.end_offset = start
-        """behind the last batch so far"""
+        """after the last batch so far"""
         self.tallies = [Tally() for _ in copies]
         self.gaps: list[tuple[int, int]] = []
         """the first offsets that no copy has, at most `_MOST_GAPS` ranges; what compaction took is left out"""

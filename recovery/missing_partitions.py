@@ -1,4 +1,4 @@
-"""The finding that a whole partition directory is gone, the same for every command that looks at a log directory.
+"""The finding that a whole partition directory is gone, the same for every command that examines a log directory.
 
 A broker names its partitions in the checkpoints of the log directory, which it writes every few seconds or minutes and
 when it stops (`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`), and the metadata
@@ -52,7 +52,7 @@ def missing_partitions(
 ) -> list[Finding]:
     """Findings of the log directory `root`; their files are relative to it.
 
-    `names` are all that stand in it, and whether each is a directory or a link to one; `checkpoints` are the offsets by
+    `names` are all that are in it, and whether each is a directory or a link to one; `checkpoints` are the offsets by
     the name of their file.  A `-delete`, `-future` or `-stray` directory explains why there is no other.
     """
     there = {
@@ -83,6 +83,6 @@ def _missing(
             who.append("the cluster metadata")
             later = "not made yet, or deleted or moved after that was written"
         verb = "names" if len(who) == 1 else "name"
-        place = "what stands there is no directory" if directory in others else "there is no such directory"
+        place = "what is there is no directory" if directory in others else "there is no such directory"
         detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"
         yield Finding(FindingCode.PARTITION_MISSING, Severity.WARNING, None, None, detail, directory)

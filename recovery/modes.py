@@ -13,7 +13,7 @@ class Mode(enum.StrEnum):
     SAFE = "safe"
     """when the broker is to start again with every sound batch there is and change nothing more"""
     SALVAGE = "salvage"
-    """when there is no other copy and what lies behind the damage matters more than a gap"""
+    """when there is no other copy and what lies after the damage matters more than a gap"""
     STRICT = "strict"
     """when anything worse than a torn or zero tail is for a person to decide"""
     KAFKA = "kafka"

@@ -1,7 +1,7 @@
 """Taking out of a broker's way what would stop it or mislead it, before anything else is decided.
 
 Foreign directories, names no broker can parse, checkpoints it cannot read, unfinished swaps that would put damaged
-data in the place of sound data, a log start behind the log's end.  Everything happens in the virtual tree; each change
+data in the place of sound data, a log start after the log's end.  Everything happens in the virtual tree; each change
 has a reason for the report.
 """
 
@@ -80,7 +80,7 @@ def normalize_root(tree: Tree) -> list[Change]:
         parsed = parse_partition_directory(name)
         if parsed is None or _WORDS.search(parsed.topic):  # a blank is lost on the way to `-stray`, which stops it too
             tree.remove_directory(name)
-            changes.append(Change(name, "a directory that is no partition stops a broker from starting"))
+            changes.append(Change(name, "a directory that is not a partition stops a broker from starting"))
             continue
         key = (parsed.topic, parsed.partition, parsed.state)
         if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE) and key in seen:

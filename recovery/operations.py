@@ -489,7 +489,7 @@ def describe(journal: Journal, source: str) -> Script:
             writer.step(number, step)
         except ValueError:
             raise FormatError(
-                f"this is no recovery journal that kafkalog wrote: step {number + 1} ({step.kind} {step.path}) does "
+                f"this is not a recovery journal that kafkalog wrote: step {number + 1} ({step.kind} {step.path}) does "
                 "not follow from the steps before it",
                 source=source,
             ) from None

@@ -114,7 +114,7 @@ def partition_plans(found: Survey, results: list[PartitionResult], actions: list
 
 
 def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
-    """The last offset among bytes that go; checksums are not looked at."""
+    """The last offset among bytes that go; checksums are not examined."""
     if parse_segment_file(path.rpartition("/")[2]) is None:
         return
     for batch in Scanner(found.source(path), position=start, check_crc=False):

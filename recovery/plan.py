@@ -235,7 +235,7 @@ def make_plan(
 
 
 def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
-    """Partitions that checkpoints or metadata name and that are not there; where all directories were looked at."""
+    """Partitions that checkpoints or metadata name and that are not there; where all directories were examined."""
     if found.is_partial:
         return []
     tree = found.tree()
@@ -275,7 +275,7 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
         partition.gaps = result.lost.get(partition.name, [])
     starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
-        plan.actions = []  # the log is in order: no need to have a broker look at it again
+        plan.actions = []  # the log is in order: no need to have a broker examine it again
     if plan.declined and not _reaches_others(plan):
         plan.refusal = plan.refusal or next(iter(plan.declined.values()))
     if plan.mode is Mode.STRICT and plan.refusal is None:

@@ -1,6 +1,6 @@
 """Before a run begins: everything that will be needed is copied and flushed, and then the journal is written.
 
-Until the journal has its name nothing in the log directory has been changed; a run that ends before is no run.
+Until the journal has its name nothing in the log directory has been changed; a run that ends before is not a run.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ class _Preparation:
             elif not stat.S_ISREG(status.st_mode):
                 if not self.empty.same_mount:
                     raise RecoveryRefused(
-                        f"{self.root.root}/{inside} is no regular file, and the quarantine is on another file system: "
-                        "move it away yourself, or name a quarantine on the same file system",
+                        f"{self.root.root}/{inside} is not a regular file, and the quarantine is on another file "
+                        "system: move it away yourself, or name a quarantine on the same file system",
                         reason="quarantine",
                     )
                 entries[name] = (EntryKind.OTHER, None)

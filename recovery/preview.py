@@ -17,7 +17,7 @@ from kafkalog.recovery.merge_result import MergeResult
 __all__ = ["merge_preview", "of_one_partition", "refuse_several_clusters", "refuse_several_topics"]
 
 PathLike = str | os.PathLike[str]
-_STRANGERS = "these are no copies of each other"
+_STRANGERS = "these are not copies of each other"
 
 
 @checked

@@ -115,7 +115,7 @@ def _choose(
     kept: Runs, run_ids: Sequence[str], older_than_days: float | None
 ) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
     if older_than_days is not None and older_than_days < 0:
-        raise UsageError(f"{older_than_days} days is no age: give a number that is not negative")
+        raise UsageError(f"{older_than_days} days is not an age: give a number that is not negative")
     known = list_runs(kept)
     for run_id in run_ids:
         if run_id not in [each.run_id for each in known]:
@@ -150,7 +150,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
         return f"it is {run.state}, so what it keeps may be needed: `recover` completes it, `undo --run` takes it back"
     if run.state is RunState.UNREADABLE:
         if not os.path.isdir(run.directory) or os.path.islink(run.directory):
-            return f"{run.directory} is no directory of kafkalog's"
+            return f"{run.directory} is not a directory of kafkalog's"
         if place != kept.default or document_of(place, run.run_id) in (JOURNAL, UNDOING):
             return f"{run.why_not}, and whether it is needed cannot be told: remove {run.directory} yourself"
     if run.is_others and run.state not in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED):

@@ -182,7 +182,7 @@ class Runs:
             ) from error
 
     def next_pointer(self) -> Pointer | None:
-        """The pointer that has to stand in the log directory before a run begins; None if none is needed."""
+        """The pointer that has to be in the log directory before a run begins; None if none is needed."""
         if self.place == self.default and self._pointer is None:
             return None
         return self._pointer_to(self.place, None)

@@ -1,9 +1,9 @@
-"""Data that was deleted and still stands on the disk: where it is, what it holds, and whether it can be put back.
+"""Data that was deleted and still is on the disk: where it is, what it holds, and whether it can be put back.
 
 A broker deletes late: a partition's directory becomes `<topic>-<partition>.<id>-delete`, a segment's files get the
 suffix `.deleted`, and go `file.delete.delay.ms` later (`LogManager.asyncDelete`, `LocalLog.deleteSegmentFiles`).  A
 start takes `.deleted` files at once (`LogLoader.removeTempFilesAndCollectSwapFiles`).  Directories that a broker did
-not know for its own end in `-stray`.  What a recovery took stands in its quarantine.  Only looked at here.
+not know for its own end in `-stray`.  What a recovery took is in its quarantine.  Only examined here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NS_IN_MS = 1_000_000
 
 
 class RemainsKind(enum.StrEnum):
-    """How it stands there."""
+    """How it is there."""
 
     DIRECTORY = "deleted partition"
     """a `-delete` directory"""
@@ -79,7 +79,7 @@ class RemainsKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemainsSegment:
-    """One log file with what stands beside it."""
+    """One log file with what is beside it."""
 
     base_offset: int
     path: str
@@ -188,10 +188,10 @@ def deleted(
     quarantine: PathLike | None = None,
     on_unreadable: OnUnreadable | None = None,
 ) -> tuple[Remains, ...]:
-    """What was deleted from a log directory and is still there, by topic and partition; every batch is looked at.
+    """What was deleted from a log directory and is still there, by topic and partition; every batch is examined.
 
     In the directory itself, and in the quarantines of its runs.  Reads only.  `on_unreadable` is told of each directory
-    that cannot be read, and of why; the others are looked at all the same.  Raises `UsageError` for a path that is no
+    that cannot be read, and of why; the others are examined all the same.  Raises `UsageError` for a path that is no
     log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for I/O,
     without `on_unreadable` also for one directory.
     """
@@ -239,7 +239,7 @@ def _is_directory(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise StorageError.wrap(error, "cannot look at the directory") from error
+        raise StorageError.wrap(error, "cannot examine the directory") from error
 
 
 def remains_in(
@@ -290,7 +290,7 @@ def _status(found: Survey, path: str) -> os.stat_result:
     try:
         return os.lstat(os.path.join(found.root, path))
     except OSError as error:
-        raise StorageError.wrap(error, "cannot look at the file") from error
+        raise StorageError.wrap(error, "cannot examine the file") from error
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
@@ -405,7 +405,7 @@ def is_empty_log(found: Survey, directory: str, names: Sequence[str]) -> bool:
 
 def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) -> tuple[str, str | None]:
     if live in found.files or live in found.special or live in found.dangling:
-        return "", f"{live} is there and is no directory"
+        return "", f"{live} is there and is not a directory"
     if live not in found.directories:
         return f"becomes {live} again", None
     if is_empty_log(found, live, files.get(live, ())):
@@ -430,7 +430,7 @@ def first_live_base(names: Sequence[str]) -> int | None:
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Those that can be put back: sound, not empty, and wholly below what lives, each behind the one before it."""
+    """Those that can be put back: sound, not empty, and wholly below what lives, each after the one before it."""
     fitting: list[RemainsSegment] = []
     for each in segments:
         if why_not_fitting(first_live, each) is not None:

@@ -179,7 +179,7 @@ def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
             raise UsageError(f"{given} holds segments, but is not named like a partition (topic-number)")
         return os.path.dirname(real), frozenset({name})
     if not is_log_dir(real):
-        raise UsageError(f"{given} is no Kafka log directory: it holds no checkpoint, no marker and no partition")
+        raise UsageError(f"{given} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
     return real, None
 
 
@@ -251,14 +251,14 @@ def plan(
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
-    `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` looks at segments
+    `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` examines segments
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
     for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
     what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
     over `config`), `select` names the partitions that are meant, `copies`
     are directories that hold other copies of them, with which the way `merge` is counted, `jobs` is how many partitions
-    are looked at at a time, each in a process of its own, and `on_progress` is told how far that is.  A partition that
-    cannot be read is left out and named in the plan's `declined`.  Raises `UsageError` for a path that is no log
+    are examined at a time, each in a process of its own, and `on_progress` is told how far that is.  A partition that
+    cannot be read is left out and named in the plan's `declined`.  Raises `UsageError` for a path that is not a log
     directory, `StorageError` for I/O beside the partitions.
     """
     rules = Rules(
@@ -353,7 +353,7 @@ def recover_all(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> list[RecoveryResult]:
-    """Recover several log directories of one broker: all locks are taken before the first is looked at.
+    """Recover several log directories of one broker: all locks are taken before the first is examined.
 
     Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
     declined, and has the reports of all.  A partition that stands, live, in two of them is refused: a broker would not
@@ -523,7 +523,7 @@ def _refuse_duplicates(roots: Sequence[str]) -> None:
             other = seen.setdefault(key, root)
             if other != root:
                 raise RecoveryRefused(
-                    f"{name} stands in {other} and in {root}: a broker does not start on that; move one of them away",
+                    f"{name} is in {other} and in {root}: a broker does not start on that; move one of them away",
                     reason="duplicate",
                 )
 

@@ -297,6 +297,6 @@ def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
     if run.name in (JOURNAL, UNDOING):
         return (
             f"run {run.run_id} was cut short and cannot be undone any more: {where} since, by a broker perhaps; "
-            f"{saved}; `recover` puts the run aside and looks at the directory as it is"
+            f"{saved}; `recover` puts the run aside and examines the directory as it is"
         )
     return f"run {run.run_id} cannot be undone: {where} since; {saved}"

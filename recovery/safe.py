@@ -220,7 +220,7 @@ class _PartitionRun:
     def above_log_start(self, sound: SoundLog) -> SoundLog:
         """Damage below the log start offset takes nothing: no record there counts.
 
-        Where all of it lies there the log goes on behind it.  Where it reaches above, and the log ended above too, a
+        Where all of it lies there the log goes on after it.  Where it reaches above, and the log ended above too, a
         broker would begin a new log at the log start offset (`LogLoader.load`), so that no offset that somebody has
         read is given to another record.
         """
@@ -246,7 +246,7 @@ class _PartitionRun:
         return self.settle(sound)
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """The sound part, and what may be salvaged behind it."""
+        """The sound part, and what may be salvaged after it."""
         rules = self.rules
         if rules.repair_bits is None and (sound.cut is None or not rules.resumes):
             return sound
@@ -258,12 +258,12 @@ class _PartitionRun:
             return found
         found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes)
         if not rules.resumes and sum(found.sizes.values()) < sum(sound.sizes.values()):
-            return sound  # it stopped at an older offset, which later ones go on behind
+            return sound  # it stopped at an older offset, which later ones go on after
         self.lost, self.repairs = found.lost, found.repairs
         return found
 
     def result_of(self, result: BrokerResult) -> PartitionResult:
-        """What was made of this directory (its `-future` copy may stand beside it)."""
+        """What was made of this directory (its `-future` copy may be beside it)."""
         return next(partition for partition in result.partitions if partition.name == self.directory)
 
     def result_directory(self, result: BrokerResult) -> str:
@@ -273,7 +273,7 @@ class _PartitionRun:
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
         """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split).
 
-        And the log ends behind all of it: what lies above a broker's log end is there and still out of reach.  That is
+        And the log ends after all of it: what lies above a broker's log end is there and still out of reach.  That is
         put up with only where ending the log sooner would take more.
         """
         directory = self.result_directory(theirs)
@@ -290,7 +290,7 @@ class _PartitionRun:
         return walked.repeat is None or end == walked.log_end_offset
 
     def reached(self, theirs: BrokerResult) -> Content:
-        """The logs of the broker's result if it is stable and the log ends behind all of it, else nothing."""
+        """The logs of the broker's result if it is stable and the log ends after all of it, else nothing."""
         directory = self.result_directory(theirs)
         walked = sound_prefix(theirs.tree, directory, start=self.start)
         ends = walked.cut is None and walked.log_end_offset == self.result_of(theirs).log_end_offset
@@ -478,7 +478,7 @@ def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
 
 
 def logs(tree: Tree, directory: str) -> Content:
-    """All logs of a partition behind each other."""
+    """All logs of a partition after each other."""
     return join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
 
 
@@ -510,14 +510,14 @@ def _spans(spans: list[tuple[int, int]], start: int, end: int) -> bool:
 
 
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
-    """Batches with an index entry that lie below offsets before them: who asks for those is led behind them."""
+    """Batches with an index entry that lie below offsets before them: who asks for those is led past them."""
     for base, path in log_segments(tree, directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
         indexed = {position for _relative, position in entries_of(tree, index, OFFSET_ENTRY)}
         highest = -1
         for batch in Scanner(tree.source(path), check_crc=False) if indexed else ():
             if batch.last_offset < highest and batch.position in indexed:
-                detail = f"offset {batch.last_offset} behind {highest}, to which an index of Kafka's would lead"
+                detail = f"offset {batch.last_offset} after {highest}, to which an index of Kafka's would lead"
                 yield Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
             highest = max(highest, batch.last_offset)
 
@@ -597,7 +597,7 @@ class _Outcome:
     """inside it"""
     log_start: int = 0
     is_whole: bool = False
-    """all of its log was looked at"""
+    """all of its log was examined"""
 
     @property
     def new_directory(self) -> str:

@@ -1,4 +1,4 @@
-"""Going on behind damage: bits turned back where that is proven, and the log resumed at the next proven batch.
+"""Going on after damage: bits turned back where that is proven, and the log resumed at the next proven batch.
 
 What `safe` would cut away is looked through here.  Everything that is kept passed the same checks as anything else;
 what is lost is reported as exact offset ranges.
@@ -87,7 +87,7 @@ class _Salvage:
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Take sound batches from a position on; None at the end of the file."""
         scanner = Scanner(source, position=start)
-        held: tuple[AnyHeader, int] | None = None  # until it is known what stands behind it
+        held: tuple[AnyHeader, int] | None = None  # until it is known what comes after it
         for batch in scanner:
             header, position = batch.header, batch.position
             if held is not None and (stop := self._take(*held, base, _first(header), _epoch_of(header))) is not None:
@@ -143,7 +143,7 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """The first batch behind damage says how many offsets are gone."""
+        """The first batch after damage says how many offsets are gone."""
         self.result.resumed = [first if each is None else each for each in self.result.resumed]
         if self._gap_from is not None and first > self._gap_from:
             self.result.lost.append((self._gap_from, first - 1))
@@ -158,7 +158,7 @@ class _Salvage:
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
-        """The damaged batch with one bit turned over, and the position behind it; None if that is not proven."""
+        """The damaged batch with one bit turned over, and the position after it; None if that is not proven."""
         found = stop.repair
         if self._repair is None:
             return None
@@ -222,7 +222,7 @@ def salvage(
 ) -> SoundLog:
     """What can be kept of a partition from the segment that holds `start` on.
 
-    `repair` is the least proof for turning a bit over (None: never); `resume` goes on behind damage that stays.
+    `repair` is the least proof for turning a bit over (None: never); `resume` goes on after damage that stays.
     """
     segments = log_segments(tree, directory)
     run = _Salvage(tree, repair, resume)

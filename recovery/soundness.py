@@ -5,7 +5,7 @@ also a known magic, a last offset that is not below the base, and an end where t
 merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no reason to cut.  Nor are batches whose
 offsets were there before (a copy, an older piece of the log), as long as later ones go on: a reader passes over them,
 and the broker keeps them.  Where none goes on, the broker would take an older offset for the log's end and hide what
-lies above it; so the log ends behind its highest offset then.  An offset that the segment's indexes cannot hold
+lies above it; so the log ends after its highest offset then.  An offset that the segment's indexes cannot hold
 stops a broker if lower ones follow it; the log ends before it.
 """
 
@@ -55,7 +55,7 @@ class Cut:
 
     @property
     def severity(self) -> Severity:
-        """As everywhere: an append that was cut short is no damage."""
+        """As everywhere: an append that was cut short is not damage."""
         return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
 
 
@@ -65,15 +65,15 @@ class SoundLog:
 
     cut: Cut | None = None
     end_offset: int | None = None
-    """offset behind the last sound batch; None if there is none"""
+    """offset after the last sound batch; None if there is none"""
     sizes: dict[str, int] = field(default_factory=dict)
-    """path of each log file -> its sound bytes; files behind the cut are not listed"""
+    """path of each log file -> its sound bytes; files after the cut are not listed"""
     contents: dict[str, Content] = field(default_factory=dict)
     """path -> what is kept of a log that is not kept from its start on: pieces of it, or a repaired byte"""
     lost: list[tuple[int, int]] = field(default_factory=list)
     """first and last offset of every range that is gone, damage having been passed"""
     resumed: list[int | None] = field(default_factory=list)
-    """of each damaged place but a tail the first offset behind it; None where the log does not go on"""
+    """of each damaged place but a tail the first offset after it; None where the log does not go on"""
     repairs: list[Finding] = field(default_factory=list)
     """bits that were turned over, with their proof"""
     repeat: Cut | None = None
@@ -81,7 +81,7 @@ class SoundLog:
     last_repeat: Cut | None = None
     """the last such batch"""
     log_end_offset: int = 0
-    """where a broker's log ends: behind the last batch, and not before the last segment, even an empty one"""
+    """where a broker's log ends: after the last batch, and not before the last segment, even an empty one"""
     ends_at_rest: bool = False
     """nothing is wrong but that the last batches do not reach the highest offset, which is why they are cut"""
 
@@ -102,7 +102,7 @@ _NONE = -1
 
 
 def offset_problem(magic: int, first: int, last: int, base: int, before: int = _NONE) -> tuple[FindingCode, str] | None:
-    """Why a batch with these offsets is not sound in a segment that begins at `base`, behind offset `before`."""
+    """Why a batch with these offsets is not sound in a segment that begins at `base`, after offset `before`."""
     if magic not in MAGICS:
         return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
     if last < first or first < 0:
@@ -110,7 +110,7 @@ def offset_problem(magic: int, first: int, last: int, base: int, before: int = _
     if last < base:
         return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
     if first <= before:
-        return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} behind {before}"
+        return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"
     if last >= _LAST_OFFSET:
         return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
     return None
@@ -144,7 +144,7 @@ class _Front:
 
 @dataclass(slots=True)
 class _Rest:
-    """Where the batches behind the front begin, all of which end below it."""
+    """Where the batches after the front begin, all of which end below it."""
 
     path: str
     position: int
@@ -240,7 +240,7 @@ class _Walk:
         self._rest = self._rest or _Rest(path, position, first)
 
     def _note_repeat(self, path: str, position: int, first: int, before: int) -> None:
-        detail = f"offset {first} behind {before}"
+        detail = f"offset {first} after {before}"
         self._repeat = Cut(path, position, FindingCode.OFFSET_NOT_INCREASING, detail)
         self._first_repeat = self._first_repeat or self._repeat
 
@@ -286,15 +286,15 @@ class _Walk:
     def end_behind_front(self) -> None:
         """The log ends where its highest offset is."""
         if self._front is not None and self._rest is not None:
-            detail = f"offset {self._rest.first} behind {self._front.last}, and nothing goes on from there"
+            detail = f"offset {self._rest.first} after {self._front.last}, and nothing goes on from there"
             self.result.ends_at_rest = self.result.cut is None
             self._cut(self._rest.path, self._rest.position, FindingCode.OFFSET_NOT_INCREASING, detail)
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:
-    """The offset behind the sound batches of the last segment that begins with one; None if there is none.
+    """The offset after the sound batches of the last segment that begins with one; None if there is none.
 
-    What stands behind that segment is walked on to, as far as a sound log would go on there.
+    What comes after that segment is walked on to, as far as a sound log would go on there.
     """
     segments = log_segments(tree, directory)
     for number in range(len(segments) - 1, -1, -1):
@@ -326,7 +326,7 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
 
 
 def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
-    """Bytes of the batches that reach beyond a log's end; checksums are not looked at."""
+    """Bytes of the batches that reach beyond a log's end; checksums are not examined."""
     return sum(
         batch.size
         for _base, path in log_segments(tree, directory)

@@ -53,7 +53,7 @@ def refuse_if_full(path: str, needed: int, what: str) -> None:
     try:
         facts = os.statvfs(existing)
     except OSError as error:
-        raise StorageError.wrap(error, "cannot look at the file system") from error
+        raise StorageError.wrap(error, "cannot examine the file system") from error
     room = facts.f_bavail * facts.f_frsize
     if needed > room:
         elsewhere = "" if what == _NEW else ", or name a place on another file system with --quarantine"

@@ -67,7 +67,7 @@ class Standing:
         if self.locked:
             told.append("somebody holds the broker's lock: a broker is running on it, or a recovery")
         elif self.locked is None:
-            told.append("whether a broker is running on it cannot be told: its lock file cannot be looked at")
+            told.append("whether a broker is running on it cannot be told: its lock file cannot be examined")
         told += [run.sentence() for run in self.unfinished]
         if self.undoable is not None:
             told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")

@@ -1,4 +1,4 @@
-"""What may stand in a place before, during and after a run, and how far a run has come.
+"""What may be in a place before, during and after a run, and how far a run has come.
 
 A run is a sequence of operations, each of which happens whole or not at all.  So for every place that it touches or
 relies on, the state after each operation is known beforehand, and how far a run came that was cut short is found by
@@ -110,7 +110,7 @@ class Timeline:
         self._below: dict[Place, set[Place]] = {}
 
     def begin(self, place: Place, state: State) -> None:
-        """What stands in a place before the first operation that touches it."""
+        """What is in a place before the first operation that touches it."""
         self._set(place, state, [(0, state)])
 
     def put(self, place: Place, state: State) -> None:
@@ -138,7 +138,7 @@ class Timeline:
         return place in self._history
 
     def state(self, place: Place) -> State:
-        """What stands in a place by now."""
+        """What is in a place by now."""
         return self.now.get(place, ABSENT)
 
     def below(self, place: Place) -> Iterator[Place]:
@@ -153,7 +153,7 @@ class Timeline:
         return sorted(self._history)
 
     def spans(self, place: Place) -> Iterator[tuple[int, int, State]]:
-        """First and last number of operations behind which a place is in a state."""
+        """First and last number of operations after which a place is in a state."""
         history = self._history[place]
         for number, (first, state) in enumerate(history):
             last = history[number + 1][0] - 1 if number + 1 < len(history) else self.operations
@@ -161,7 +161,7 @@ class Timeline:
                 yield first, last, state
 
     def at(self, place: Place, position: int) -> State:
-        """What stands in a place after so many operations."""
+        """What is in a place after so many operations."""
         for first, last, state in self.spans(place):
             if first <= position <= last:
                 return state

@@ -1,7 +1,7 @@
-"""The note that deleted data still stands in a log directory and nothing else there holds it; `undelete` has the way.
+"""The note that deleted data still is in a log directory and nothing else there holds it; `undelete` has the way.
 
 What a broker deleted goes for good soon: `.deleted` files at its next start, `-delete` directories a minute later.
-Only names, sizes, ids and the first batch of each log are looked at here.  A `.deleted` file above the first segment
+Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment
 that lives was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same topic
 id, which begins no later, was moved: their records are held or were replaced.
 """
@@ -31,7 +31,7 @@ _SHOWN = 3
 
 
 def note_of_deleted(found: Survey) -> str | None:
-    """One sentence, None where nothing of the kind stands there; reads little."""
+    """One sentence, None where nothing of the kind is there; reads little."""
     tree = found.tree()
     live: dict[PartitionName, str] = {}
     gone: list[tuple[PartitionName, str]] = []

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Stretch(Protocol):
-    """Batches of one file with increasing offsets; `behind_damage` if the first of them is the next behind damage."""
+    """Batches of one file with increasing offsets; `behind_damage` if the first of them is the next after damage."""
 
     path: str
     behind_damage: bool
@@ -49,7 +49,7 @@ class Stretch(Protocol):
         """Where it begins in the file."""
 
     def next_offset(self) -> int:
-        """The offset behind the last of them."""
+        """The offset after the last of them."""
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
         """How many batches from `start` on are those of another stretch from `other_start` on."""
@@ -70,7 +70,7 @@ class Stretch(Protocol):
         """First and last offset of what is missing between the batches from `start` to before `end`."""
 
     def cleaned_until(self) -> int:
-        """The offset behind the last batch that compaction took records from; 0 if there is none."""
+        """The offset after the last batch that compaction took records from; 0 if there is none."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class OneBatch:
         return self.batch.position
 
     def next_offset(self) -> int:
-        """The offset behind it."""
+        """The offset after it."""
         return self.batch.header.last_offset + 1
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
@@ -131,7 +131,7 @@ class OneBatch:
         return iter(())
 
     def cleaned_until(self) -> int:
-        """The offset behind it if it has fewer records than offsets, else 0."""
+        """The offset after it if it has fewer records than offsets, else 0."""
         header = self.batch.header
         cleaned = isinstance(header, BatchHeader) and 0 <= header.records_count <= header.last_offset_delta
         return header.last_offset + 1 if cleaned else 0
@@ -159,7 +159,7 @@ class Run:
         return int(self.run.positions[number])
 
     def next_offset(self) -> int:
-        """The offset behind the last of them."""
+        """The offset after the last of them."""
         return self.row(len(self) - 1).last + 1
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
@@ -204,7 +204,7 @@ class Run:
             yield int(expected[number]), int(first[number]) - 1
 
     def cleaned_until(self) -> int:
-        """The offset behind the last batch with fewer records than offsets; 0 if there is none."""
+        """The offset after the last batch with fewer records than offsets; 0 if there is none."""
         counts = self.run["records_count"]
         numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
         return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0

@@ -66,7 +66,7 @@ class Survey:
     on_read: OnRead | None = None
     """told the path and the end of every read"""
     is_partial: bool = False
-    """only some of the partition directories were looked at"""
+    """only some of the partition directories were examined"""
     unreadable: Mapping[str, StorageError] = field(default_factory=dict)
     """directory below the root -> what the operating system said; it is in none of the others"""
     tables: HeaderTables | None = None
@@ -79,7 +79,7 @@ class Survey:
         return Survey, (*seen, None, self.is_partial, self.unreadable)
 
     def directory_of(self, path: object) -> str | None:
-        """The directory below the root, one that was looked at, in which a file stands or which is the path itself."""
+        """The directory below the root, one that was examined, in which a file stands or which is the path itself."""
         if not isinstance(path, str | os.PathLike):
             return None
         relative = os.path.relpath(os.path.realpath(path), self.root)
@@ -138,7 +138,7 @@ class Survey:
     def first_change(self, other: Survey) -> str | None:
         """The first path that a later survey sees otherwise; the broker's lock and a quarantine's pointer apart.
 
-        What stands in directories that are left out here is nobody's concern.
+        What is in directories that are left out here is nobody's concern.
         """
         for path in sorted({*self.files, *other.files, *self.directories, *other.directories}):
             if path in _COMES_AND_GOES or path.partition("/")[0] in self.unreadable:
@@ -197,7 +197,7 @@ def survey(
 
     `tables` are those of logs that were read a moment ago, by their real paths.  With `tolerant` a directory below that
     cannot be listed is left out (`unreadable`).
-    Raises `UsageError` if `root` is no directory, `StorageError` if it cannot be read.
+    Raises `UsageError` if `root` is not a directory, `StorageError` if it cannot be read.
     """
     if not os.path.lexists(root):
         raise UsageError(f"{root} does not exist")
@@ -231,7 +231,7 @@ def survey(
 
 
 class _Listing:
-    """What stands in one directory."""
+    """What is in one directory."""
 
     def __init__(self, only: frozenset[str] | None) -> None:
         self._only = only
@@ -247,7 +247,7 @@ class _Listing:
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError as error:
-            raise StorageError.wrap(error, "cannot look at the file") from error
+            raise StorageError.wrap(error, "cannot examine the file") from error
         if stat.S_ISREG(status.st_mode):
             self.files[path] = facts_of(status)
         elif stat.S_ISDIR(status.st_mode):

@@ -139,7 +139,7 @@ def _chosen(
         for error in unreadable.values():
             raise error
         raise RecoveryRefused(
-            f"nothing that was deleted of {topic} stands in {places[0][0].root} or in a quarantine of its runs: "
+            f"nothing that was deleted of {topic} is in {places[0][0].root} or in a quarantine of its runs: "
             "`undelete` without --topic lists what there is",
             reason="nothing",
         )

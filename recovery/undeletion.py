@@ -182,7 +182,7 @@ def undelete(
     `-delete` and `-stray` directories get their live names, `.deleted` segments come back into their partition; what a
     broker needs beside the logs is made anew.  `source` is the name of one such directory, where several are of one
     partition; `as_topic` is another topic to put directories back as; `topic_id` is the id that the cluster knows the
-    topic by (default: that of an empty partition which stands in the place, that in the metadata log, or the own).
+    topic by (default: that of an empty partition which is in the place, that in the metadata log, or the own).
     With `hold`, `-delete` directories only become `-stray`, which no broker removes, so that one can be started and
     the topic be created again before they are put back.  `config`, `at` and `quarantine` are as for `recover`;
     `expected` is what `plan_undelete` said: if the directory is no longer what that was made from, nothing is done.
@@ -231,7 +231,7 @@ def check_topic_id(text: str | None) -> str | None:
         raw = b""
     if len(raw) != _UUID_BYTES or raw == bytes(_UUID_BYTES) or len(text) != 22:
         raise UsageError(
-            f"{text!r} is no topic id: it has 22 letters and digits, as `kafka-topics --describe` shows it"
+            f"{text!r} is not a topic id: it has 22 letters and digits, as `kafka-topics --describe` shows it"
         )
     return text
 
@@ -239,7 +239,7 @@ def check_topic_id(text: str | None) -> str | None:
 def check_topic_name(text: str | None) -> None:
     """Raise `UsageError` for a name that no topic can have (`org.apache.kafka.common.internals.Topic`)."""
     if text is not None and (_TOPIC.fullmatch(text) is None or text in (".", "..")):
-        raise UsageError(f"{text!r} is no name of a topic: up to 249 letters, digits, dots, hyphens and underscores")
+        raise UsageError(f"{text!r} is not a name of a topic: up to 249 letters, digits, dots, hyphens and underscores")
 
 
 def _plan(stack: ExitStack, root: str, wanted: Wanted) -> Undeletion:
@@ -270,7 +270,7 @@ def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
     if not found:
         of = "".join(f"-{number}" for number in wanted.partitions[:1])
         raise RecoveryRefused(
-            f"nothing that was deleted of {wanted.topic}{of} stands in {whole.root}: `undelete` without --topic lists "
+            f"nothing that was deleted of {wanted.topic}{of} is in {whole.root}: `undelete` without --topic lists "
             "what there is",
             reason="nothing",
         )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["header_tables", "verify_partition"]
 
 _LARGE_OFFSET = 2**62
-"""Segments from here on are looked at batch by batch: sums with their offsets may not fit into 64 bits."""
+"""Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
 
 
 def verify_partition(
@@ -56,7 +56,7 @@ def verify_partition(
 
 
 def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
-    """What is read of the headers of these logs, for all who look at them."""
+    """What is read of the headers of these logs, for all who examine them."""
     segments = [segment for partition in partitions for segment in partition.segments]
 
     def batch_bytes() -> int:
@@ -153,7 +153,7 @@ class _PartitionVerifier:
         report.log_end_offset = max(report.log_end_offset, last_offset + 1)
 
     def _behind_damage(self) -> None:
-        """Say what stands behind the first damage, which is where a consumer stops."""
+        """Say what comes after the first damage, which is where a consumer stops."""
         report, partition = self.report, self.partition
         damage = behind_first_damage(
             partition.segments, report.findings, log_start=partition.log_start_offset, limits=self.limits

@@ -24,7 +24,7 @@ class PartitionReport:
     valid_bytes: int = 0
     """up to the first damage of each segment"""
     sound_batches_behind_damage: int = 0
-    """that no consumer reaches: they stand behind the first damage, in the same segment or in later ones"""
+    """that no consumer reaches: they come after the first damage, in the same segment or in later ones"""
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
     findings: list[Finding] = field(default_factory=list)
@@ -68,7 +68,7 @@ class DirectoryReport:
     directory_findings: list[Finding] = field(default_factory=list)
     """about the directory itself; each partition has its own"""
     broker: BrokerStart | None = None
-    """None where `path` is no log directory"""
+    """None where `path` is not a log directory"""
 
     @property
     def findings(self) -> list[Finding]:

@@ -114,7 +114,7 @@ class Measured:
 
     records_kept: int | None = None
     records_hidden: int = 0
-    """of those kept, records behind ones with higher offsets: who reads in order passes over them"""
+    """of those kept, records after ones with higher offsets: who reads in order passes over them"""
     records_lost: int | None = None
     sound_lost: int = 0
     """of those lost, records that could still be read"""
@@ -337,7 +337,7 @@ def _count_damaged(
 
 
 def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges) -> Iterator[tuple[int, int]]:
-    """Offsets that must have been written and are in no batch: behind the log's end up to the high watermark, and where
+    """Offsets that must have been written and are in no batch: after the log's end up to the high watermark, and where
     a segment is gone.
     """
     for first, last in (*original.missing, *unit.written.lost_start):

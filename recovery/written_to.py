@@ -2,7 +2,7 @@
 
 A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was taken at the log's end
 (`ProducerStateManager.takeSnapshot`), a leader epoch begins there (`LeaderEpochFileCache.assign`).  The end of a log
-that reaches less far is gone.  So is its start where indexes stand below the first segment: retention leaves none, it
+that reaches less far is gone.  So is its start where indexes are below the first segment: retention leaves none, it
 renames a segment's files together (`UnifiedLog.deleteSegmentFiles`).
 """
 
@@ -34,7 +34,7 @@ class Written:
     """What must have been in a log."""
 
     end: int = 0
-    """behind the last offset that was written; 0 if nothing is known"""
+    """after the last offset that was written; 0 if nothing is known"""
     lost_start: list[tuple[int, int]] = field(default_factory=list)
     """first and last offset of segments before the first one, of which indexes are left and no log"""
 

@@ -230,7 +230,7 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Everything in the log behind where the commit began is the beginning of what it was to write."""
+    """Everything in the log after where the commit began is the beginning of what it was to write."""
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start)
     try:

@@ -1,4 +1,4 @@
-"""Rows of what stands in the files of log directories: batches, segments, findings, indexes, snapshots, checkpoints."""
+"""Rows of what is in the files of log directories: batches, segments, findings, indexes, snapshots, checkpoints."""
 
 from __future__ import annotations
 

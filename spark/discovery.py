@@ -136,7 +136,7 @@ class Range:
             if self._options.latest_if_no_start:
                 return self._partition.log_end_offset()
             raise UsageError(
-                f"option {bound.option}: {self._name} has no record at or behind {timestamp}; "
+                f"option {bound.option}: {self._name} has no record at or after {timestamp}; "
                 "startingOffsetsByTimestampStrategy=latest would read none of it"
             )
         offset = bound.offset_of(self._key)
@@ -147,7 +147,7 @@ class Range:
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
-        """Behind the last wanted offset."""
+        """After the last wanted offset."""
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:
@@ -172,7 +172,7 @@ class Range:
 
 
 _Wanted = tuple[Partition, int, int]
-"""a partition, and the first wanted offset and the one behind the last"""
+"""a partition, and the first wanted offset and the one after the last"""
 
 
 def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
@@ -181,7 +181,7 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
     if start > end:
         raise UsageError(
             f"{partition.name or partition.path} would start at offset {start} ({options.start.option}), "
-            f"behind its end at {end} ({options.end.option})"
+            f"after its end at {end} ({options.end.option})"
         )
     return partition, start, end
 
@@ -208,7 +208,7 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
     partition, start, end = wanted
     view = ConsumerView(start, end)
     if options.isolation_level == READ_COMMITTED:
-        # through damage, which is for the reader to report: a transaction behind it is none to leave out
+        # through damage, which is for the reader to report: a transaction after it is none to leave out
         followed = Follower(transactions=True).look(partition)
         undecided = () if followed.first_open_offset is None else (followed.first_open_offset,)
         view = view.committed(followed.aborted, undecided)

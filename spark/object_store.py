@@ -135,7 +135,7 @@ class _Store:
         try:
             found, _ = fsspec.core.url_to_fs(self.root, **given)
         except (ValueError, ImportError) as error:
-            raise UsageError(f"{self._scheme}: is no scheme that fsspec can read here: {error}") from None
+            raise UsageError(f"{self._scheme}: is not a scheme that fsspec can read here: {error}") from None
         self._strip = found._strip_protocol  # noqa: SLF001 - how fsspec itself names a path in its file systems
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found))
 
@@ -181,7 +181,7 @@ class _Store:
         return [_entry(info, path) for info in found]
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """What stands there; object stores have a directory where something is below it."""
+        """What is there; object stores have a directory where something is below it."""
         import pyarrow.fs
 
         with self.telling("cannot look", path):

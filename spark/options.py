@@ -100,7 +100,7 @@ class ReadOptions:
     start: Bound
     end: Bound
     latest_if_no_start: bool
-    """a starting timestamp behind all records means the end, instead of an error"""
+    """a starting timestamp after all records means the end, instead of an error"""
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
@@ -221,7 +221,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         try:
             re.compile(pattern)
         except re.error as error:
-            raise UsageError(f"option subscribePattern is no regular expression: {error}") from None
+            raise UsageError(f"option subscribePattern is not a regular expression: {error}") from None
     start = parse_bound(given, "starting", LATEST if streaming else EARLIEST)
     end = parse_bound(given, "ending", LATEST)
     if not streaming:

@@ -1,6 +1,6 @@
-"""What tasks write before anything is committed: one file of batches for each attempt, which only a commit looks at.
+"""What tasks write before anything is committed: one file of batches for each attempt, which only a commit examines.
 
-The files stand beside the log directory, in `<log directory>.writing`, because a broker refuses to start on a log
+The files are beside the log directory, in `<log directory>.writing`, because a broker refuses to start on a log
 directory that holds a directory it does not know.  An attempt that failed, or that another one overtook, leaves a file
 that nobody names.
 """

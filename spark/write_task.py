@@ -39,7 +39,7 @@ def _now_ms() -> int:
 
 
 def _counts(path: str) -> dict[str, int]:
-    """How many partitions each topic of the directory has, by the highest number that stands there."""
+    """How many partitions each topic of the directory has, by the highest number that is there."""
     found: dict[str, int] = {}
     if os.path.isdir(path):
         for entry in scan_directory(path):

@@ -1,6 +1,6 @@
 """The writers: tasks make batches and leave them beside the log directory, the driver commits all of them or none.
 
-Which attempt of a task counts is decided by Spark's commit coordinator; what other attempts wrote is never looked at.
+Which attempt of a task counts is decided by Spark's commit coordinator; what other attempts wrote is never examined.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import kafka_jars
 from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 
-# Everybody's `make test` looks at the same examples; `dev.py sweep` looks at new ones too.
+# Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.
 settings.register_profile("same examples", derandomize=True, database=None)
 if os.environ.get("KAFKALOG_EXAMPLES") != "new":
     settings.load_profile("same examples")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PARENT, _FIRST, _LAST = 1, 11, 15
-"""Fields of /proc/PID/stat behind the name: the parent; user and system time of the process and its dead children."""
+"""Fields of /proc/PID/stat after the name: the parent; user and system time of the process and its dead children."""
 
 
 def tree_seconds(root: int) -> float | None:

@@ -1,6 +1,6 @@
 """What consumers put into a group's subscriptions and assignments.
 
-Behind a version that is written first; never flexible.  A later version than the newest known one is read as that one.
+After a version that is written first; never flexible.  A later version than the newest known one is read as that one.
 Of the user data of `StickyAssignor` and `CooperativeStickyAssignor` there is no published schema: they declare it in
 code, and it is declared here in the notation of the others.
 """

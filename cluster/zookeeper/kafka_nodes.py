@@ -1,6 +1,6 @@
 """Kafka's nodes in ZooKeeper, read (`ZkData`): controller, topics, partition states, configurations.
 
-Data is UTF-8, mostly JSON with a version; a chroot may stand before every path.  What cannot be read is None, never an
+Data is UTF-8, mostly JSON with a version; a chroot may be before every path.  What cannot be read is None, never an
 error: the nodes are other programs' data.
 """
 

@@ -117,7 +117,7 @@ class LogFileReader:
         at = position
         while chunk := source.read(at, _CHUNK):
             if chunk.count(0) != len(chunk):
-                detail = "bytes behind the end of the entries, which ZooKeeper never looks at"
+                detail = "bytes after the end of the entries, which ZooKeeper never examines"
                 self._found(FindingCode.ZK_LOG_CORRUPT, position, detail, Severity.WARNING)
                 return
             at += len(chunk)
@@ -128,7 +128,7 @@ class LogFileReader:
                 detail = f"the first transaction is 0x{transaction.zxid:x}, the file's name says 0x{self._named:x}"
                 self._found(FindingCode.ZK_GAP, position, detail, Severity.WARNING)
         elif transaction.zxid <= self.last_zxid:
-            detail = f"transaction 0x{transaction.zxid:x} behind 0x{self.last_zxid:x}"
+            detail = f"transaction 0x{transaction.zxid:x} after 0x{self.last_zxid:x}"
             self._found(FindingCode.ZK_LOG_CORRUPT, position, detail, Severity.WARNING)
         elif transaction.zxid != self.last_zxid + 1 and transaction.zxid >> 32 == self.last_zxid >> 32:
             detail = f"0x{self.last_zxid:x} is followed by 0x{transaction.zxid:x}: what lies between is lost"

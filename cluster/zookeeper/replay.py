@@ -1,4 +1,4 @@
-"""The tree as of any transaction: a snapshot, and the transactions of the logs behind it (`FileTxnSnapLog`).
+"""The tree as of any transaction: a snapshot, and the transactions of the logs after it (`FileTxnSnapLog`).
 
 A snapshot is used if nothing in it is later than what is asked for; one that cannot be read gives way to the next older
 one, as it does in ZooKeeper.  Where transactions carry digests (3.6 and later) the rebuilt tree is held against them.
@@ -39,7 +39,7 @@ class Replay:
 
 
 class Replayer:
-    """Iterates over the transactions behind the chosen snapshot, each when it has been applied to `tree`."""
+    """Iterates over the transactions after the chosen snapshot, each when it has been applied to `tree`."""
 
     def __init__(self, directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._directory = directory
@@ -109,7 +109,7 @@ class Replayer:
                     self.digests_checked += 1
                     mismatch = transaction.digest != self.tree.digest
                     if mismatch:
-                        detail = f"behind 0x{transaction.zxid:x} the tree is not the one that ZooKeeper had"
+                        detail = f"after 0x{transaction.zxid:x} the tree is not the one that ZooKeeper had"
                         code = FindingCode.ZK_DIGEST_MISMATCH
                         self.findings.append(Finding(code, Severity.ERROR, None, None, detail, path))
                 yield transaction
@@ -121,7 +121,7 @@ class Replayer:
         new_epoch = zxid >> 32 > before >> 32 and zxid & _COUNTER == 1
         if zxid == before + 1 or new_epoch:
             return
-        detail = f"0x{before:x} is followed by 0x{zxid:x}: what lies between is lost, or stands in another server's log"
+        detail = f"0x{before:x} is followed by 0x{zxid:x}: what lies between is lost, or is in another server's log"
         self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
 
 
@@ -133,7 +133,7 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 
 @checked
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
-    """The tree behind transaction `zxid`, or behind the last one.  Raises `StorageError` only."""
+    """The tree after transaction `zxid`, or after the last one.  Raises `StorageError` only."""
     replayer = Replayer(directory, zxid, limits)
     for _ in replayer:
         pass

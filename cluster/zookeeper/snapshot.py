@@ -82,7 +82,7 @@ def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:
         if path == _END:
             return newest
         if not isinstance(path, str) or (path and not path.startswith("/")) or (path or "/") in tree.nodes:
-            raise FormatError(f"{path!r} is no path of a node, or comes twice", position=position)
+            raise FormatError(f"{path!r} is not a path of a node, or comes twice", position=position)
         fields = reader.read(layout.NODE)
         index = fields.pop("acl")
         acl = OPEN_ACL if index == _OPEN_ACL_INDEX else acls.get(index)  # type: ignore[call-overload]
@@ -118,7 +118,7 @@ def parse_snapshot(data: bytes, source: str) -> Snapshot:
         reader.stream.seek(_ZXID_BYTES, 1)
         reader.seal()
     if bytes_left(reader.stream):
-        raise FormatError("bytes behind the nodes that are no digest with its seal", position=reader.stream.tell())
+        raise FormatError("bytes after the nodes that are not a digest with its seal", position=reader.stream.tell())
     return Snapshot(source, tree, digest_zxid, digest, newest)
 
 

@@ -63,7 +63,7 @@ class Transaction:
     type: TransactionType
     operations: tuple[Operation, ...]
     digest: int | None = None
-    """of the whole tree behind it, as ZooKeeper had it"""
+    """of the whole tree after it, as ZooKeeper had it"""
 
     @property
     def failed(self) -> bool:
@@ -111,7 +111,7 @@ def parse_transaction(payload: bytes) -> Transaction:
         found = decode(layout.DIGEST, 0, payload, position=end).fields
         digest = found["tree_digest"] if found["version"] == _DIGEST_VERSION else None
     elif end != len(payload):
-        raise FormatError(f"{len(payload) - end} bytes behind the transaction", position=end)
+        raise FormatError(f"{len(payload) - end} bytes after the transaction", position=end)
     operations: tuple[Operation, ...] = (operation,)
     if operation.type is TransactionType.MULTI:
         operations = tuple(_part(each) for each in operation.fields["txns"] or ())
@@ -126,5 +126,5 @@ def _part(part: Mapping[str, Any]) -> Operation:
         raise FormatError("a multi inside a multi")
     operation, end = _body(part["type"], data, 0)
     if end != len(data):
-        raise FormatError(f"{len(data) - end} bytes behind a part of a multi", position=end)
+        raise FormatError(f"{len(data) - end} bytes after a part of a multi", position=end)
     return operation

@@ -116,7 +116,7 @@ class ArrowAssembler:
         """Take batches from the beginning of a window on; how many bytes of it, whether not more because that is
         enough at a time, and what that completes.
 
-        Everything is taken out of the window before this is over.  `order` goes on to the offset behind what was taken.
+        Everything is taken out of the window before this is over.  `order` goes on to the offset after what was taken.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:

@@ -41,7 +41,7 @@ class BatchDecoder:
         self._plain = PlainDecoder(schema, topic, partition, limits)
 
     def decode(self, part: Part) -> Iterator[Piece]:
-        """Rows in order, as many at a time as the bounds allow; a fault stands behind the rows before it.
+        """Rows in order, as many at a time as the bounds allow; a fault comes after the rows before it.
 
         A record that is larger than the bound by itself is not copied: its columns hold the record bytes.
         """
@@ -70,7 +70,7 @@ class BatchDecoder:
             yield Fault(part.batch, record_finding(part.batch, done, fault))
 
     def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:
-        """How many records from a position on were decoded, and the position behind them."""
+        """How many records from a position on were decoded, and the position after them."""
         buffers, limits = self._builder.buffers, self._limits
         most = min(records, self._rows)
         buffers.ensure(most, min(len(part.payload) - position, self._most_bytes))

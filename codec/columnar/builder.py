@@ -121,7 +121,7 @@ def _binary(
 
 
 def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:
-    """As text; bytes that are no UTF-8 become U+FFFD."""
+    """As text; bytes that are not UTF-8 become U+FFFD."""
     keys = _binary(buffers, headers, ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_KEY, pa.string())
     if not (buffers.view(ArrowBuffer.HEADER_KEY, np.uint8, buffers.count(Filled.HEADER_KEY)) > _LAST_ASCII).any():
         return keys

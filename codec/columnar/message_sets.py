@@ -29,7 +29,7 @@ _LARGEST = MOST_BYTES // 2
 _AT_ONCE = MIB
 """Sets that are decompressed before they are decoded, bytes: what a processor's cache still holds."""
 _WORTH_A_CALL = 4
-"""Wrappers of one kind behind each other that are decompressed in one call."""
+"""Wrappers of one kind after each other that are decompressed in one call."""
 _EXPECTED = 16
 """How many times as large as its compressed form a set is taken to be; more takes another call."""
 _BY_PIECES = -1

@@ -25,7 +25,7 @@ class PlainDecoder:
         self._given = {"topic": topic, "partition": partition}
 
     def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
-        """Rows of all parts in order; a fault stands behind the rows before it."""
+        """Rows of all parts in order; a fault comes after the rows before it."""
         rows: list[tuple[AnyHeader, Record]] = []
         for part in parts:
             batch = part.batch

@@ -50,7 +50,7 @@ class Order:
     end: int
     """offsets from here on are not wanted"""
     flags: int
-    """bits of the attributes that somebody else has to look at"""
+    """bits of the attributes that somebody else has to examine"""
 
 
 class RunDecoder:
@@ -95,7 +95,7 @@ class RunDecoder:
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
         """Collect the batches from byte `start` of a window on; where that ends, and whether `build` is due.
 
-        `order` goes on to the offset behind them.
+        `order` goes on to the offset after them.
         """
         address = np.frombuffer(window, np.uint8).ctypes.data
         headers, builder = self._headers, self.builder

@@ -60,7 +60,7 @@ class Column:
 
 
 def _header_key(key: str) -> str:
-    """The key as text that Arrow accepts: bytes that are no UTF-8 become U+FFFD, as in Kafka's own consumer."""
+    """The key as text that Arrow accepts: bytes that are not UTF-8 become U+FFFD, as in Kafka's own consumer."""
     try:
         key.encode()
     except UnicodeEncodeError:

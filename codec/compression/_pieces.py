@@ -21,7 +21,7 @@ class Pieces:
         self.size = 0
 
     def append(self, part: bytes | memoryview) -> None:
-        """Put a piece behind those before."""
+        """Put a piece after those before."""
         start, self.size = self.size, self.size + len(part)
         if self._whole is not None:
             self._whole.append(part)

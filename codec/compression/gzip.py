@@ -13,7 +13,7 @@ __all__ = ["compress", "decompress"]
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 16 * 1024
-"""of a stream, and what a member behind the first begins with, bytes: Kafka's streams have one member"""
+"""of a stream, and what a member after the first begins with, bytes: Kafka's streams have one member"""
 _LATER_PIECE = 256
 _LARGEST_STEP = 64 * KIB
 """Bytes that go in or come out at a time, at most: what comes out at once the decoder puts together itself, twice."""
@@ -27,7 +27,7 @@ _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _READ = 8 * 1024
 """Bytes that Kafka's reader takes at once (`GzipCompression`)."""
 _SHORTEST_MEMBER = 18
-"""Behind the last piece that it reads, the JDK looks for another member only where more bytes than this are left."""
+"""After the last piece that it reads, the JDK looks for another member only where more bytes than this are left."""
 
 
 def _header_end(data: memoryview, position: int) -> int | None:
@@ -64,13 +64,13 @@ class _Reads:
         return min(self._begin + pieces * _READ, self._size)
 
     def go_on(self, position: int, end: int) -> None:
-        """A member's data begins at `position`, in the piece that ends at `end`, or behind it with a new one."""
+        """A member's data begins at `position`, in the piece that ends at `end`, or after it with a new one."""
         if position >= end:
             self._begin = position
 
 
 def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
-    """The start of a member as zlib takes it: reserved header flags, which the JDK does not look at, are cleared."""
+    """The start of a member as zlib takes it: reserved header flags, which the JDK does not examine, are cleared."""
     if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
         return start
     copied = bytearray(start)
@@ -111,7 +111,7 @@ def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> i
 def decompress(
     data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None
 ) -> bytes | memoryview:
-    """All members of the stream; what follows the last and is no header of another is ignored, as the JDK does.
+    """All members of the stream; what follows the last and is not a header of another is ignored, as the JDK does.
 
     What is no longer than 18 bytes is ignored too, even a whole member.  It is put into `target` if there is room.
     """

@@ -42,7 +42,7 @@ WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes(
 
 
 def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool, bool]:
-    """Position behind the frame header, largest block, and whether blocks and the content carry checksums."""
+    """Position after the frame header, largest block, and whether blocks and the content carry checksums."""
     if len(data) < len(MAGIC) + 3:
         raise bad_stream("lz4", "it ends inside the frame header")
     if bytes(data[: len(MAGIC)]) != MAGIC:

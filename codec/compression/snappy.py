@@ -1,6 +1,6 @@
 """Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block.
 
-The stream is a 16-byte header and blocks, each behind its big-endian length.  Input without that header is one raw
+The stream is a 16-byte header and blocks, each after its big-endian length.  Input without that header is one raw
 block.  A length field that equals the start of a header begins another stream, is passed over once where no header
 follows, and ends the stream where nothing came since.
 """
@@ -27,7 +27,7 @@ _OLDEST_VERSION = 1
 
 
 def _check_version(data: bytes | memoryview, position: int) -> None:
-    """Of a header behind the first one, whose version nobody looks at, as nobody does at the other number of both."""
+    """Of a header after the first one, whose version nobody examines, as nobody does at the other number of both."""
     (version,) = _LENGTH.unpack_from(data, position + len(MAGIC))
     if version < _OLDEST_VERSION:
         raise bad_stream("snappy", f"a header of version {version}")

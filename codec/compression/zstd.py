@@ -54,7 +54,7 @@ def _skippable_end(data: bytes | memoryview, start: int) -> int:
 
 
 def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[int, int]:
-    """Position behind the frame that begins at `start`, and an upper bound of its content's size."""
+    """Position after the frame that begins at `start`, and an upper bound of its content's size."""
     try:
         header = bytes(data[start : start + 18])
         parameters = zstandard.get_frame_parameters(header)
@@ -111,7 +111,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
 
 
 def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, budget: int, limits: Limits) -> bytes:
-    """What comes out of a frame that ends early behind a whole one: zstd-jni takes that for the end of the stream.
+    """What comes out of a frame that ends early after a whole one: zstd-jni takes that for the end of the stream.
 
     So it does where it has read the frame's bytes together with the end of the one before.
     """

@@ -84,7 +84,7 @@ def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, 
 def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
     """The bytes of a batch whose header says everything but its length and checksum, which are computed.
 
-    `payload` is what stands behind the header: records, or one compressed stream of them.
+    `payload` is what comes after the header: records, or one compressed stream of them.
     """
     values = [getattr(header, name) for name in BATCH.names]
     values[BATCH.names.index("batch_length")] = BATCH.size - LOG_OVERHEAD.size + len(payload)
@@ -119,7 +119,7 @@ def _check(records: Sequence[Record], producer: ProducerState, codec: int, contr
         if record.timestamp < NO_TIMESTAMP:
             raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} is negative")
         if last is not None and record.offset <= last:
-            raise UsageError(f"offset {record.offset} behind {last}: offsets increase within a batch")
+            raise UsageError(f"offset {record.offset} after {last}: offsets increase within a batch")
         last = record.offset
 
 
@@ -142,7 +142,7 @@ def build_batch(
 
     `base_offset` defaults to the first record's; compaction keeps the one of the original batch, and likewise
     `last_offset`.  With LogAppendTime readers see `log_append_time`, while the records keep their own times.
-    Sequence, leader epoch and timestamp type of the records themselves are not looked at.  What
+    Sequence, leader epoch and timestamp type of the records themselves are not examined.  What
     `MemoryRecordsBuilder` refuses raises `UsageError`.
     """
     if not records:

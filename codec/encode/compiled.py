@@ -100,7 +100,7 @@ def encode_columns(
     while begin < rows:
         end = min(begin + step, rows)
         part = _Part(columns.slice(begin, end - begin), numbers[begin:end], moments[begin:end], batch_bytes)
-        # the last batch may go on behind these rows
+        # the last batch may go on after these rows
         complete = part.count if end == rows else part.count - 1
         if complete == 0:
             step *= 2

@@ -32,7 +32,7 @@ def down_convert(
     `first_offset` are dropped when they become single messages.  zstd cannot be converted: `FormatError`.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
-        raise UsageError(f"magic {magic} is no message format")
+        raise UsageError(f"magic {magic} is not a message format")
     out: list[bytes] = []
     for batch in batches:
         header = batch.header

@@ -1,4 +1,4 @@
-"""Records as a caller hands them over, looked at before they are written: `UsageError` says what is none."""
+"""Records as a caller hands them over, examined before they are written: `UsageError` says what is none."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def is_bytes(value: object) -> bool:
 def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
     """A header, a `Header` or any pair of a name and bytes, as it is written; the name in UTF-8."""
     if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[0], str) or not is_bytes(header[1]):
-        raise UsageError(f"{shown(header)} is no header: that is a pair of a name and bytes or None")
+        raise UsageError(f"{shown(header)} is not a header: that is a pair of a name and bytes or None")
     try:
         return header[0].encode("utf-8", "surrogateescape"), header[1]
     except UnicodeEncodeError:
-        raise UsageError(f"{header[0][:60]!r} is no name of a header: it has no bytes in UTF-8") from None
+        raise UsageError(f"{header[0][:60]!r} is not a name of a header: it has no bytes in UTF-8") from None
 
 
 def check_record(record: Any) -> None:
     """`UsageError` unless all parts of a record are of the types that it declares."""
     if not isinstance(record, Record):
-        raise UsageError(f"{type(record).__name__} is no Record")
+        raise UsageError(f"{type(record).__name__} is not a Record")
     for name in ("offset", "timestamp"):
         value = getattr(record, name)
         if not isinstance(value, int) or not -_INT64 <= value < _INT64:

@@ -42,7 +42,7 @@ def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None)
     """The bytes of an entry whose header says everything but its size and checksum, which are computed."""
     layout = _LAYOUTS.get(header.magic)
     if layout is None:
-        raise UsageError(f"magic {header.magic} is no message format")
+        raise UsageError(f"magic {header.magic} is not a message format")
     body = _field(key) + _field(value)
     size = layout.size - LOG_OVERHEAD.size + len(body)
     values = [header.offset, size, 0, header.magic, header.attributes]
@@ -67,7 +67,7 @@ def _check(records: Sequence[Record], magic: int, codec: int, timestamp_type: Ti
         if record.timestamp < NO_TIMESTAMP:
             raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} is negative")
         if last is not None and record.offset <= last:
-            raise UsageError(f"offset {record.offset} behind {last}: offsets increase within a set")
+            raise UsageError(f"offset {record.offset} after {last}: offsets increase within a set")
         last = record.offset
 
 
@@ -88,7 +88,7 @@ def build_messages(
     With LogAppendTime all messages carry `log_append_time` (ms).  Magic 0 has no timestamps.
     """
     if magic not in _LAYOUTS:
-        raise UsageError(f"magic {magic} is no message format")
+        raise UsageError(f"magic {magic} is not a message format")
     _check(records, magic, codec, timestamp_type)
     if not records:
         return b""

@@ -85,7 +85,7 @@ _BODY = tuple(_writer(opcode) for opcode in RECORD[1:])
 
 
 def write_records(records: Iterable[RawRecord]) -> bytes:
-    """The records of one v2 batch, uncompressed, each behind its length; a value that does not fit is `FormatError`."""
+    """The records of one v2 batch, uncompressed, each after its length; a value that does not fit is `FormatError`."""
     out = bytearray()
     for record in records:
         body = bytearray()

@@ -1,6 +1,6 @@
 """Batches and entries taken apart as they are stored, and put together again to the same bytes.
 
-A `Record` is what a consumer sees; deltas behind LogAppendTime, record attributes and the compressed bytes are not in
+A `Record` is what a consumer sees; deltas after LogAppendTime, record attributes and the compressed bytes are not in
 it.  `RawBatch` and `RawMessage` keep all of that.
 """
 

@@ -1,6 +1,6 @@
 """Whether index entries describe a run of batches, in one go: for the checks of `recovery.index_check`.
 
-Batches come in order, their offsets increasing; `before` is the largest offset that stands before the first of them.
+Batches come in order, their offsets increasing; `before` is the largest offset that is before the first of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["first_later_batch", "first_wrong_position"]
 
 
 def _offsets_before(run: HeaderRun, before: int) -> npt.NDArray[np.int64]:
-    """For each batch the largest offset that stands before it."""
+    """For each batch the largest offset that is before it."""
     found = np.empty(len(run), np.int64)
     found[0], found[1:] = before, run.last_offsets[:-1]
     return np.maximum(found, before)
@@ -49,7 +49,7 @@ def first_later_batch(
 ) -> tuple[int, int] | None:
     """The first batch at or before the offset of an entry that is later than the entry's timestamp says.
 
-    Entries behind the first have increasing offsets.  Gives the entry's number and that of the batch.
+    Entries after the first have increasing offsets.  Gives the entry's number and that of the batch.
     """
     at = np.array(offsets, np.int64)
     entries = at.searchsorted(_offsets_before(run, before), "right")

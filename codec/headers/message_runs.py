@@ -57,7 +57,7 @@ class MessageRun:
 
     @property
     def end(self) -> int:
-        """Position behind the last entry, in the file."""
+        """Position after the last entry, in the file."""
         return int(self._window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
 
     def part(self, start: int, end: int) -> MessageRun:
@@ -77,7 +77,7 @@ class MessageRun:
 
 
 def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:
-    """The entries from the beginning of a window on, which stands at `position` of the file; None if there is none."""
+    """The entries from the beginning of a window on, which is at `position` of the file; None if there is none."""
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
     table = empty_table(MessageColumn, most)
     address = np.frombuffer(window, np.uint8).ctypes.data

@@ -69,12 +69,12 @@ class BatchRun:
 
     @property
     def end(self) -> int:
-        """Position behind the last batch, in the file."""
+        """Position after the last batch, in the file."""
         return int(self.positions[-1] + self.sizes[-1])
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the largest one."""
+        """The offset after the largest one."""
         return int(self.last_offsets.max()) + 1
 
     def of_transactions(self) -> Iterator[RecordBatch]:

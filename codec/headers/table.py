@@ -1,7 +1,7 @@
-"""The headers of a log's sound batches as columns, kept for those who look at them again as long as there is room.
+"""The headers of a log's sound batches as columns, kept for those who examine them again as long as there is room.
 
 A `HeaderTable` holds what a walk with checksums proved: every batch from the start of a source up to the first byte
-that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What stands behind is for the readable walks.
+that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What comes after is for the readable walks.
 Needs numba and numpy; see `codec.thresholds`.
 """
 
@@ -41,7 +41,7 @@ __all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
 _WINDOW = 512 * KIB
 """Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
 _LENT_WINDOW = 8 * MIB
-"""Bytes looked at at a time where the source lends them."""
+"""Bytes examined at a time where the source lends them."""
 _BATCHES_OF_A_RUN = 16 * KIB
 
 
@@ -194,7 +194,7 @@ class HeaderTable:
 def _next_pieces(source: Source, position: int, end: int, scratch: Table) -> list[Table]:
     """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
     with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
-        # older messages are looked at one by one, which takes longer than anything should be lent
+        # older messages are examined one by one, which takes longer than anything should be lent
         is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == BATCH_MAGIC
         found = _pieces(window, position, scratch) if window is not None and is_v2 else []
     if found:
@@ -203,7 +203,7 @@ def _next_pieces(source: Source, position: int, end: int, scratch: Table) -> lis
 
 
 def _pieces(window: memoryview, position: int, scratch: Table) -> list[Table]:
-    """The sound batches from the beginning of a window on, which stands at a position."""
+    """The sound batches from the beginning of a window on, which is at a position."""
     found: list[Table] = []
     address = np.frombuffer(window, np.uint8).ctypes.data
     start = 0

@@ -100,7 +100,7 @@ _folded: Any = intrinsic(_fold)
 
 @compiled(inline=True)
 def _rest(crc: Any, position: int, end: int) -> Any:
-    """The checksum behind less than 16 further bytes."""
+    """The checksum after less than 16 further bytes."""
     low = numba.uint64(0xFF)
     if end - position >= 8:
         crc = eight(_TABLES, _load64(position) ^ crc, 0)

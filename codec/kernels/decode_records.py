@@ -44,7 +44,7 @@ def _sequence(base: int, delta: int) -> int:
 
 @compiled(declared=_DECLARED)
 def _skip_headers(cursor: int, end: int, count: int) -> int:
-    """Position behind the headers, or -1."""
+    """Position after the headers, or -1."""
     for _ in range(count):
         size, cursor, fault = read_bytes(_STRING, cursor, end)
         if fault != 0:
@@ -59,7 +59,7 @@ def _skip_headers(cursor: int, end: int, count: int) -> int:
 
 @compiled(declared=_DECLARED)
 def _decode_headers(cursor: int, end: int, count: int, buffers: Any, filled: Any) -> int:
-    """Copy headers behind those that are there; the position behind them, or -1, and then some may be filled."""
+    """Copy headers after those that are there; the position after them, or -1, and then some may be filled."""
     for _ in range(count):
         size, cursor, fault = read_bytes(_STRING, cursor, end)
         if fault != 0:
@@ -104,11 +104,11 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
     first: int, end: int, most: int, most_bytes: int, headers: Any, number: int, low: int, high: int, largest: int,
     buffers: Any, filled: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Append at most `most` records from address `first` on; how many those were, and the address behind them.
+    """Append at most `most` records from address `first` on; how many those were, and the address after them.
 
     `headers` is a table of `HeaderColumn`, `number` the batch that they are of, whose record bytes end at `end`.
     Wanted are the offsets from `low` up to, not including, `high`; the other records are read and left out.  `largest`
-    caps the headers of a record.  It stops before a record that ends more than `most_bytes` behind `first`, and before
+    caps the headers of a record.  It stops before a record that ends more than `most_bytes` after `first`, and before
     one with a fault.  The buffers need room for all that the bytes can hold.
     """
     base_offset = headers[HeaderColumn.BASE_OFFSET, number]

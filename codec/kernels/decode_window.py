@@ -1,6 +1,6 @@
 """From the bytes of a log to Arrow's buffers in one pass: each batch is checked and decoded while it is near.
 
-It takes batches that are sound and in order, one behind the other, and stops without a judgement before anything else:
+It takes batches that are sound and in order, one after the other, and stops without a judgement before anything else:
 markers, damage, a batch that is cut or compressed in a way that is not decompressed here.
 """
 
@@ -68,7 +68,7 @@ def decode_window(
 
     Gives how many batches that were, their record bytes, and those of the next one if that is what lacks room, else 0.
     `largest` and `headers` are those of `scan_batches`, `expected`, `base`, `end` and `flags` those of
-    `consecutive_batches`; where room lacks, the column behind those of the batches is that of the next.  No batch may
+    `consecutive_batches`; where room lacks, the column after those of the batches is that of the next.  No batch may
     have more than `most_records`, no record more than `most_headers`, all together no more than `most_bytes`.
     `capacity` says for each of `Filled` up to where there is room.  `rows` gets how many rows each batch has.
     """

@@ -1,6 +1,6 @@
 """Decompressing the record bytes of many batches in one call, by the C functions that `compression.native` finds.
 
-Taken is only the plain shape that producers write, one frame or stream with nothing before, behind or between; at the
+Taken is only the plain shape that producers write, one frame or stream with nothing before, after or between; at the
 first that is anything else, or that the library refuses, the kernel stops without a judgement.
 """
 
@@ -89,7 +89,7 @@ def decompress_lz4_batches(
     function: int, sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int,
     addresses: Any, sizes: Any,
 ) -> int:  # fmt: skip
-    """Contents of the first frames, one behind the other at `target`, until there are `budget` bytes; how many.
+    """Contents of the first frames, one after the other at `target`, until there are `budget` bytes; how many.
 
     None of them has more than `largest` bytes, and all together no more than `room`.
     """

@@ -72,7 +72,7 @@ def _put_field(position: int, size: int, data: int, ends: int, row: int) -> int:
 
 @compiled("int64(int64, int64[::1], int64[::1], int64[::1], int64, int64, int64[:,::1])", declared=RECORD)
 def encode(rows: int, offsets: Any, timestamps: Any, buffers: Any, target: int, batch_bytes: int, batches: Any) -> int:
-    """Write the records of `rows` rows to `target`, each batch behind room for its header; how many batches there are.
+    """Write the records of `rows` rows to `target`, each batch after room for its header; how many batches there are.
 
     `buffers` are those of `ArrowBuffer`, 0 for what is not there; offsets and timestamps come by themselves.  A batch
     has at most `batch_bytes` bytes with its header, unless one record is larger.  `batches` is a table of

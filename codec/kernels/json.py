@@ -24,14 +24,14 @@ PIECES = (
     b',"key_b64":', b',"value":', b',"value_b64":', b',"headers":', b',"headers_b64":', b',"leaderEpoch":', b"null",
     b',"headers":[],"leaderEpoch":',
 )  # fmt: skip
-"""What stands between the values of a line; the caller gives their addresses and sizes."""
+"""What is between the values of a line; the caller gives their addresses and sizes."""
 (_TIMESTAMP, _CREATED, _APPENDED, _KEY_64, _VALUE, _VALUE_64, _HEADERS, _HEADERS_64, _EPOCH,
  _NULL, _NO_HEADERS) = range(len(PIECES))  # fmt: skip
 _HEX = tuple(b"0123456789abcdef")
 _BASE64 = tuple(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _ESCAPES = {0x22: 0x22, 0x5C: 0x5C, 8: 0x62, 9: 0x74, 10: 0x6E, 12: 0x66, 13: 0x72}
 _SHORT = tuple(_ESCAPES.get(byte, 0) for byte in range(128))
-"""The letter behind the backslash where there is a short escape."""
+"""The letter after the backslash where there is a short escape."""
 _QUOTE, _BACKSLASH, _U, _COMMA, _OPEN, _CLOSE = 0x22, 0x5C, 0x75, 0x2C, 0x5B, 0x5D
 _load8, _load32, _load64 = load[8], load[32], load[64]
 _store8, _store16, _store64 = store[8], store[16], store[64]
@@ -132,7 +132,7 @@ def _wide(at: int, end: int) -> tuple[int, int]:
 
 @compiled()
 def _text(out: int, at: int, size: int) -> int:
-    """A string, quoted; -1 if the bytes are no UTF-8."""
+    """A string, quoted; -1 if the bytes are not UTF-8."""
     _store8(out, _QUOTE)
     out += 1
     end = at + size
@@ -225,7 +225,7 @@ def _field(out: int, ends: int, valid: int, data: int, row: int, encoded: bool, 
 
 @compiled()
 def _pairs(out: int, first: int, last: int, buffers: Any, encoded: bool, pieces: Any) -> int:
-    """A list of names and values; -1 if a name is no UTF-8, -2 if a value should be and is none."""
+    """A list of names and values; -1 if a name is not UTF-8, -2 if a value should be and is none."""
     _store8(out, _OPEN)
     out += 1
     for each in range(first, last):
@@ -263,7 +263,7 @@ def _pairs(out: int, first: int, last: int, buffers: Any, encoded: bool, pieces:
 def write_lines(
     rows: int, buffers: Any, appended: Any, epochs: Any, prefix: Any, pieces: Any, encoded: bool, target: int
 ) -> int:
-    """Write a line for each row to `target`; the bytes written, or -1 if a header's name is no UTF-8.
+    """Write a line for each row to `target`; the bytes written, or -1 if a header's name is not UTF-8.
 
     `buffers` are those of `ArrowBuffer`, sequences excepted.  `appended` and `epochs` have an entry for each row.
     `prefix` is address and size of what comes before the offset, `pieces` of each of `PIECES`.  `target` needs room for

@@ -1,7 +1,7 @@
-"""Reading the leaves of a layout in kernels: numbers, and fields of bytes behind their length.
+"""Reading the leaves of a layout in kernels: numbers, and fields of bytes after their length.
 
-Each function for a leaf of variable size gives the value, the position behind it and a fault (0 none), and reads
-nothing at or behind `end`.
+Each function for a leaf of variable size gives the value, the position after it and a fault (0 none), and reads
+nothing at or after `end`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_fixed(position: int, size: int) -> int:
 
 @compiled(inline=True)
 def _unsigned(position: int, end: int, largest: int) -> tuple[Any, int, int]:
-    """Value, position behind it, fault."""
+    """Value, position after it, fault."""
     value = numba.uint64(0)
     shift = numba.uint64(0)
     cursor = position
@@ -97,7 +97,7 @@ def _varlong(position: int, end: int) -> tuple[int, int, int]:
 
 @compiled(inline=True)
 def read_number(op: int, position: int, end: int) -> tuple[int, int, int]:
-    """Value, position behind it, fault, of an opcode that reads one number."""
+    """Value, position after it, fault, of an opcode that reads one number."""
     if op == _VARINT:
         return read_varint(position, end)
     if op == _VARLONG:

@@ -1,7 +1,7 @@
 """Messages of magic 0 and 1: the walk over entries, and their records into Arrow's buffers.
 
 As with v2 it takes only what is sound beyond doubt and stops without a judgement before anything else; `codec.scan`
-and `codec.legacy` say what stands there.  Offsets and timestamps inside a wrapper follow `AbstractLegacyRecordBatch`.
+and `codec.legacy` say what is there.  Offsets and timestamps inside a wrapper follow `AbstractLegacyRecordBatch`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def measure_sets(addresses: Any, sizes: Any, headers: Any, most: int, found: Any
 
     `addresses` and `sizes` are those of a wrapper's decompressed set, and of the whole entry where it is none.  The
     count is -1 where a size is, and where a set is anything but plain messages, at most `most`, with at most a broken
-    one behind them.
+    one after them.
     """
     for number in range(len(addresses)):
         found[MessageSet.COUNT, number], found[MessageSet.BASE_OFFSET, number] = 1 if sizes[number] >= 0 else -1, 0

@@ -1,7 +1,7 @@
 """The compiled walk over whole batches: sizes and checksums, and every header field as a column.
 
 It takes only what is sound beyond doubt: at the first byte that is not a v2 batch with a valid size and checksum it
-stops without a judgement, and the readable walk (`codec.scan`) says what stands there.
+stops without a judgement, and the readable walk (`codec.scan`) says what is there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def batch_size(here: int, left: int, largest: int, check: bool) -> int:
 
 @compiled(inline=True, declared=BATCH.fields)
 def read_header(here: int, position: int, headers: Any, number: int) -> None:
-    """The fields of the batch at an address as column `number`, and behind them its position."""
+    """The fields of the batch at an address as column `number`, and after them its position."""
     for row in range(len(_PLACES)):
         headers[row, number] = read_fixed(here + _PLACES[row], _SIZES[row])
     headers[HeaderColumn.CRC, number] = numba.int64(_load32(here + _CRC_AT)) & 0xFFFFFFFF

@@ -50,7 +50,7 @@ def consecutive_batches(headers: Any, expected: int, base: int, end: int, flags:
 
 @compiled("UniTuple(int64, 2)(int64[:,:], int64, int64, int64)", declared=_DECLARED)
 def same_codec(headers: Any, start: int, most_records: int, most_bytes: int) -> tuple[int, int]:
-    """The codec of batch `start`, `EMPTY` or `UNDECODED`, and the number behind the last of those that are the same."""
+    """The codec of batch `start`, `EMPTY` or `UNDECODED`, and the number after the last of those that are the same."""
     kind = 0
     for number in range(start, headers.shape[1]):
         count = headers[HeaderColumn.RECORDS_COUNT, number]

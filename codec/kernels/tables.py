@@ -189,6 +189,6 @@ def empty_table(rows: type[Rows], columns: int) -> Table:
 
 
 def check_table(rows: type[Rows], table: Table) -> None:
-    """Refuse an array that is no table of this kind: kernels read and write it without looking."""
+    """Refuse an array that is not a table of this kind: kernels read and write it without looking."""
     if table.ndim != 2 or table.shape[0] != len(rows) or table.dtype != np.int64:
         raise TypeError(f"a table of {rows.__name__} has {len(rows)} rows of int64, not {table.dtype}{table.shape}")

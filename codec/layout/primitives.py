@@ -54,7 +54,7 @@ class LayoutError(ConstructError):  # type: ignore[misc]
 
 
 def bytes_left(stream: BinaryIO) -> int:
-    """Bytes behind the current position."""
+    """Bytes after the current position."""
     here = stream.tell()
     end = stream.seek(0, SEEK_END)
     stream.seek(here, SEEK_SET)

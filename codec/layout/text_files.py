@@ -1,4 +1,4 @@
-"""The text files of a log directory: what stands on a line, behind a name, or in a JSON object, in order.
+"""The text files of a log directory: what is on a line, after a name, or in a JSON object, in order.
 
 Decided by `CheckpointFile` and its formatters, `PartitionMetadataFile`, `MetaProperties`, `CleanShutdownFileHandler`
 and `FileQuorumStateStore`.

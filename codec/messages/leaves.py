@@ -93,7 +93,7 @@ class _Uuid(Scalar):
         except (binascii.Error, ValueError, TypeError):
             data = b""
         if len(data) != 16:
-            raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} is no uuid", path)
+            raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} is not a uuid", path)
         stream.write(data)
         return obj
 
@@ -210,7 +210,7 @@ def _jute_character(character: str) -> bytes:
 
 
 class Array(_Sized):
-    """Elements behind their count, or None for null."""
+    """Elements after their count, or None for null."""
 
     def __init__(self, element: Construct, encoding: Encoding, nullable: bool) -> None:
         super().__init__(encoding, nullable)
@@ -238,7 +238,7 @@ class Array(_Sized):
 
 
 class Optional(Construct):  # type: ignore[misc]
-    """A struct behind a marker: below zero is null, anything else (written 1) means that it follows.
+    """A struct after a marker: below zero is null, anything else (written 1) means that it follows.
 
     Inside a tagged field the marker is an unsigned varint and null is 0.
     """

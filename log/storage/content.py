@@ -61,7 +61,7 @@ class Content:
         return sum(part.length for part in self.parts)
 
     def slice(self, start: int, end: int) -> Content:
-        """The bytes from `start` to `end` of this content; bytes behind its end are zeros."""
+        """The bytes from `start` to `end` of this content; bytes after its end are zeros."""
         parts: list[Part] = []
         position = 0
         for part in self.parts:

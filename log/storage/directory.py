@@ -39,7 +39,7 @@ class _Slots:
         self.entries += len(data) // self._entry_size
 
     def keep(self, entries: int) -> None:
-        """Cut the file behind the first `entries`."""
+        """Cut the file after the first `entries`."""
         del self._data[entries * self._entry_size :]
         self.entries = entries
         self._file.truncate(len(self._data))
@@ -100,7 +100,7 @@ class _GrowingFile:
         return self._open()
 
     def append(self, data: bytes) -> None:
-        """Write behind the end."""
+        """Write after the end."""
         self._open().append(data)
 
     def truncate(self, size: int) -> None:

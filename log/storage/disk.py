@@ -33,19 +33,19 @@ class Slots(Protocol):
         """Add whole entries."""
 
     def keep(self, entries: int) -> None:
-        """No entry behind the first `entries` is in use."""
+        """No entry after the first `entries` is in use."""
 
     def resize(self, size: int) -> bool:
         """Make room for so many bytes of entries; whether that changed the file."""
 
     def trim(self) -> None:
-        """Cut the file behind its entries."""
+        """Cut the file after its entries."""
 
     def store(self) -> None:
         """Bring the disk up to date."""
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
 
     def sync(self) -> None:
         """Make it durable."""
@@ -63,13 +63,13 @@ class GrowingFile(Protocol):
         """A reader of the file as it is now."""
 
     def append(self, data: bytes) -> None:
-        """Write behind the end."""
+        """Write after the end."""
 
     def truncate(self, size: int) -> None:
         """Cut the file."""
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
 
     def sync(self) -> None:
         """Make it durable."""
@@ -92,7 +92,7 @@ class LogStore(Protocol):
         """The sound batches at its start, where a table of them is at hand."""
 
     def append(self, data: bytes) -> None:
-        """Write behind the end."""
+        """Write after the end."""
 
     def truncate(self, size: int) -> None:
         """Cut the content."""
@@ -104,7 +104,7 @@ class LogStore(Protocol):
         """Give back what was reserved and not used."""
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
 
     def sync(self) -> None:
         """Make it durable."""

@@ -74,7 +74,7 @@ class _Index:
         return self._slots.resize(size)
 
     def trim(self) -> None:
-        """Cut the file behind its entries."""
+        """Cut the file after its entries."""
         self._slots.trim()
 
     def reset(self) -> None:
@@ -96,7 +96,7 @@ class _Index:
         self._slots.store()
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
         self._slots.renamed(path)
 
     def sync(self) -> None:
@@ -244,7 +244,7 @@ class TransactionIndex:
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes behind the last whole entry, over which a broker reads, and behind which it appends."""
+        """Bytes after the last whole entry, over which a broker reads, and after which it appends."""
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
@@ -255,7 +255,7 @@ class TransactionIndex:
         for number, fields in each_slot(self._file.source(), ABORTED_TRANSACTION, pass_holes=True):
             entry = AbortedTransaction(*fields)
             first_byte = entry.version >> 8 & 0xFF
-            if 0 < first_byte < 128:  # only the first byte of the version is looked at
+            if 0 < first_byte < 128:  # only the first byte of the version is examined
                 raise KafkaError(f"Unexpected aborted transaction version {first_byte}")
             yield number, entry
 
@@ -266,7 +266,7 @@ class TransactionIndex:
                 raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Add an entry behind whatever the file holds; `store` writes it."""
+        """Add an entry after whatever the file holds; `store` writes it."""
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")
         self._last_offset = entry.last_offset
@@ -298,7 +298,7 @@ class TransactionIndex:
             last = entry.last_offset
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
         self._file.renamed(path)
 
     def sync(self) -> None:

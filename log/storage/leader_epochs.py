@@ -100,7 +100,7 @@ class LeaderEpochFileCache:
                 self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs that begin at or behind the log's end."""
+        """Drop epochs that begin at or after the log's end."""
         self._write_assigned()
         latest = self.latest_epoch
         if end_offset < 0 or latest is None or self.epochs[latest].start_offset < end_offset:

@@ -252,7 +252,7 @@ class LogLoader:
         try:
             segment.sanity_check(time_index_is_new=time_index_is_new)
         except (NoSuchFileError, CorruptIndexError):
-            self._recover_segment(segment)  # what it cuts is not looked at: later segments stay
+            self._recover_segment(segment)  # what it cuts is not examined: later segments stay
         self._segments.put(segment, base_offset)
 
     def _recover_segment(self, segment: LogSegment) -> int:

@@ -55,7 +55,7 @@ _SINGLE_BATCH_WINDOW = 64 * KIB
 
 
 class LogBatch:
-    """One batch of a file; header and records are looked at only when asked for."""
+    """One batch of a file; header and records are examined only when asked for."""
 
     __slots__ = ("_header", "_window", "magic", "offset", "position", "size")
 
@@ -182,7 +182,7 @@ class LogFile:
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
         """Sound batches from the one at a position on, as far as they are known, each run with a number to begin at.
 
-        The batches behind are those of `batches`; so are all if none begins at the position.
+        The batches after are those of `batches`; so are all if none begins at the position.
         """
         if self._headers is None:
             return
@@ -222,7 +222,7 @@ class LogFile:
             position += size
 
     def search(self, target: int, start: int) -> LogBatch | None:
-        """The batch that holds an offset, or the first behind it (`searchForOffsetFromPosition`, 4.1)."""
+        """The batch that holds an offset, or the first after it (`searchForOffsetFromPosition`, 4.1)."""
         previous: LogBatch | None = None
         for batch in self.batches(start):
             base = batch.base_offset

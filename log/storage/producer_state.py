@@ -73,7 +73,7 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Sequences go on at 0 behind the largest."""
+        """Sequences go on at 0 after the largest."""
         first = self.last_sequence - self.offset_delta
         return first if first >= 0 or self.last_sequence < 0 else first + MAX_SEQUENCE + 1
 

@@ -91,7 +91,7 @@ class ProducerStateManager:
         self._ongoing[first_offset] = producer_id
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """First offset of the earliest transaction of another producer, else the one behind the marker."""
+        """First offset of the earliest transaction of another producer, else the one after the marker."""
         others = [first for first, producer in self._ongoing.items() if producer != completed.producer_id]
         return min(others, default=completed.last_offset + 1)
 
@@ -180,7 +180,7 @@ class ProducerStateManager:
                 self.snapshots.delete(offset)
 
     def delete_snapshots_above(self, offset: int) -> None:
-        """The log is cut: no snapshot of what was behind is left, the newest goes first."""
+        """The log is cut: no snapshot of what was after is left, the newest goes first."""
         for snapshot in reversed([each for each in self.snapshots.offsets() if each > offset]):
             self.snapshots.delete(snapshot)
 
@@ -194,7 +194,7 @@ class ProducerStateManager:
         return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Keep the snapshots of segments, and of the others only the newest, if it lies behind the last segment."""
+        """Keep the snapshots of segments, and of the others only the newest, if it lies after the last segment."""
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)
         bases = frozenset(base_offsets)

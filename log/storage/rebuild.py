@@ -39,7 +39,7 @@ class _Appends:
         return None if state is None else state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Take in a stretch; its transactions begin in the order in which they stand in the log."""
+        """Take in a stretch; its transactions begin in the order in which they are in the log."""
         began: list[tuple[int, int, int]] = []
         for header, number, transactional_from in ends:
             append = self._producers.prepare(header.producer_id)
@@ -83,7 +83,7 @@ class Rebuild:
         self._last_indexed = 0
         self.valid_bytes = 0
         self.position = 0
-        """of the batch that is looked at"""
+        """of the batch that is examined"""
         self.largest = self._times.last_entry
         """the largest timestamp so far"""
 

@@ -13,7 +13,7 @@ __all__ = ["replay"]
 
 
 def replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """The batches of one segment, taken over at its end; checksums are not looked at."""
+    """The batches of one segment, taken over at its end; checksums are not examined."""
     collected = ProducerAppends(producers)
     end = start + size
     position = start

@@ -177,7 +177,7 @@ class LogSegment:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
-        """Position and size of what a read from an offset gives; None if there is nothing at or behind it."""
+        """Position and size of what a read from an offset gives; None if there is nothing at or after it."""
         limit = self.log.size if max_position is None else max_position
         batch = self.translate(offset)
         if batch is None:
@@ -209,7 +209,7 @@ class LogSegment:
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
         """Cut log and indexes at an offset; gives the bytes that were cut.
 
-        With `log_first` a crash leaves entries that point behind the log's end, which are found to be wrong, and not a
+        With `log_first` a crash leaves entries that point after the log's end, which are found to be wrong, and not a
         log without its entries, which is not.
         """
         found = self.translate(offset)
@@ -321,7 +321,7 @@ class LogSegment:
         return roll.now_ms - self._created_ms
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Write batches behind the end, then their index entries, as long as there is room for those.
+        """Write batches after the end, then their index entries, as long as there is room for those.
 
         Where one append of several batches fills an index a broker throws, with the batches written.
         """
@@ -332,7 +332,7 @@ class LogSegment:
             position += batch.size
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
-        """Note a batch that stands at a position, and index it if it is due."""
+        """Note a batch that is at a position, and index it if it is due."""
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
             largest = self._max = TimestampOffset(batch.header.max_timestamp, batch.last_offset)

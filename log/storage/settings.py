@@ -16,7 +16,7 @@ class StorageSettings(Protocol):
 
     @property
     def index_interval_bytes(self) -> int:
-        """A batch gets an index entry when more bytes than this lie behind the last one."""
+        """A batch gets an index entry when more bytes than this lie after the last one."""
 
     @property
     def producer_id_expiration_ms(self) -> int:

@@ -105,7 +105,7 @@ class _Directories(MutableSet[str]):
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
-    Live symbolic links and special files are no files here.  `links` are symbolic links to nothing: they do not exist
+    Live symbolic links and special files are not files here.  `links` are symbolic links to nothing: they do not exist
     for who looks, but are in the way of who creates a file, and a broker that opens one for writing writes through it.
     """
 
@@ -162,7 +162,7 @@ class Tree:
         return VirtualLog(self, path)
 
     def append_slice(self, path: str, source_path: str, start: int, end: int) -> None:
-        """Add to a file what stands in another one."""
+        """Add to a file what is in another one."""
         self.files[path] = join([*self.files[path].parts, *self.files[source_path].slice(start, end).parts])
 
     def slots(self, path: str, entry_size: int, max_size: int) -> VirtualSlots:
@@ -226,7 +226,7 @@ class Tree:
         self.files[path] = join([Literal(data)])
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Write over the beginning of a file; what it holds behind that stays."""
+        """Write over the beginning of a file; what it holds after that stays."""
         if path in self.directories:
             raise JavaIOError(f"{path} (Is a directory)")
         old = self.files.get(path)

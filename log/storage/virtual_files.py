@@ -37,7 +37,7 @@ class VirtualDirectory(Protocol):
 
 
 class VirtualSlots:
-    """As a broker maps an index (`AbstractIndex`): at full size, with what was there, or zeros, behind the entries.
+    """As a broker maps an index (`AbstractIndex`): at full size, with what was there, or zeros, after the entries.
 
     An existing file is taken to be full of entries; only recovery resets it.  Old bytes stay under a reset until the
     file is trimmed, so the file is modeled as what was written over what was there.
@@ -72,7 +72,7 @@ class VirtualSlots:
         start = number * self._entry_size
         end = start + self._entry_size
         if end > self._length:
-            raise IllegalArgumentError("an index entry lies behind the end of its file")
+            raise IllegalArgumentError("an index entry lies after the end of its file")
         if end <= len(self._written):
             return bytes(self._written[start:end])
         return bytes(self._source.read(start, self._entry_size)).ljust(self._entry_size, b"\0")
@@ -88,7 +88,7 @@ class VirtualSlots:
         self._dirty = True
 
     def keep(self, entries: int) -> None:
-        """No entry behind the first `entries` is in use."""
+        """No entry after the first `entries` is in use."""
         self.entries = entries
 
     def store(self) -> None:
@@ -117,11 +117,11 @@ class VirtualSlots:
         return True
 
     def trim(self) -> None:
-        """Cut the file behind its entries."""
+        """Cut the file after its entries."""
         self.resize(self.entries * self._entry_size)
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
         self.store()
         self._path = path
         self._source = self._tree.source(path)
@@ -148,7 +148,7 @@ class VirtualFile:
         return self._tree.source(self._path)
 
     def append(self, data: bytes) -> None:
-        """Write behind the end."""
+        """Write after the end."""
         old = self._tree.files[self._path].parts if self.exists else ()
         self._tree.files[self._path] = join([*old, Literal(data)])
         self.exists = True
@@ -158,7 +158,7 @@ class VirtualFile:
         self._tree.files[self._path] = self._tree.files[self._path].slice(0, size)
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
         self._path = path
 
     def sync(self) -> None:
@@ -207,7 +207,7 @@ class VirtualLog:
         return self._tree.headers(self._path)
 
     def append(self, data: bytes) -> None:
-        """Write behind the end."""
+        """Write after the end."""
         self._put(join([*self._tree.files[self._path].parts, Literal(data)]))
 
     def truncate(self, size: int) -> None:
@@ -219,11 +219,11 @@ class VirtualLog:
         self._content = self._tree.source(self._path)
 
     def renamed(self, path: str) -> None:
-        """The file stands under another name now."""
+        """The file is under another name now."""
         self._path = path
 
     def reserve(self, size: int) -> None:
-        """Room is no matter."""
+        """Room is not matter."""
 
     def trim(self) -> None:
         """Nothing was reserved."""

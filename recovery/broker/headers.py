@@ -1,6 +1,6 @@
-"""Tables of what a walk with checksums proved, one for each log file and shared by everything that looks at it.
+"""Tables of what a walk with checksums proved, one for each log file and shared by everything that examines it.
 
-The model of the broker, the search for what is sound and verification look at the same segments several times.  With a
+The model of the broker, the search for what is sound and verification examine the same segments several times.  With a
 table the file is read once; where its columns find no room they are read again.  Small work does without.
 """
 

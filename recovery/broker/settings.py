@@ -69,7 +69,7 @@ class LogSettings:
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
-        """From Kafka's topic or broker names to numbers; an unknown name or a value that is no number is refused."""
+        """From Kafka's topic or broker names to numbers; an unknown name or a value that is not a number is refused."""
         known = {field.name.replace("_", "."): field.name for field in fields(cls)}
         topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
         broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}

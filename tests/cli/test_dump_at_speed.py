@@ -40,7 +40,7 @@ def test_recorded_directories(case: BrokerCase, encoding: str) -> None:
     assert fast == plain
 
 
-ASCII = st.text(st.characters(max_codepoint=0x82), max_size=40)  # the writer looks at eight bytes at a time
+ASCII = st.text(st.characters(max_codepoint=0x82), max_size=40)  # the writer examines eight bytes at a time
 TEXTS = (st.text(max_size=12) | ASCII).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=12)
 HEADERS = st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=3)
 TIMES = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 99)

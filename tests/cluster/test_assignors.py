@@ -86,7 +86,7 @@ def test_what_no_assignor_does() -> None:
 
 @pytest.mark.parametrize("case", WITH_GROUPS, ids=lambda case: case.id)
 def test_every_recorded_assignment_is_what_its_assignor_gives(case: BrokerCase, compared: Note) -> None:
-    """Behind every record of `__consumer_offsets`, not only as of its end."""
+    """After every record of `__consumer_offsets`, not only as of its end."""
     for broker in brokers(case.id):
         partitions = open_all(broker).readable()
         counts = partition_counts(partitions)

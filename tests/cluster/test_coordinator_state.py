@@ -162,7 +162,7 @@ def test_transactional_commits_wait_for_their_marker() -> None:
     assert _offsets(_commit(5, 0, 7), Marker(7, True, 1)) == ([5], [])
     assert _offsets(_commit(5, 0, 7), Marker(7, False, 1)) == ([], [])
     assert _offsets(_commit(5, 0, 7), Marker(8, True, 1)) == ([], [5])
-    # a plain commit behind the transactional one stands, although the marker comes last
+    # a plain commit after the transactional one stands, although the marker comes last
     assert _offsets(_commit(5, 0, 7), _commit(6, 1), Marker(7, True, 2)) == ([6], [])
     assert _offsets(_commit(6, 0), _commit(5, 1, 7), Marker(7, True, 2)) == ([5], [])
     tombstone = Entry(decode_record("__consumer_offsets", KEY, None), 1, 0)

@@ -1,4 +1,4 @@
-"""Election timelines, and metadata against the log directories that stand beside it."""
+"""Election timelines, and metadata against the log directories that are beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever stands in the files, there is a report: no other exception than the library's own, and no hang."""
+"""Whatever is in the files, there is a report: no other exception than the library's own, and no hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index files and producer snapshots: whole, cut at every byte, with more behind; and the old fetch results."""
+"""Index files and producer snapshots: whole, cut at every byte, with more after; and the old fetch results."""
 
 from __future__ import annotations
 

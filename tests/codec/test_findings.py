@@ -86,7 +86,7 @@ TRIPPED: dict[FindingCode, Callable[[], set[FindingCode]]] = {
     FindingCode.META_PROPERTIES_INVALID: lambda: parsing(decode_meta_properties, b"version=7\n"),
 }
 
-# What looks at whole directories has its own tests.
+# What examines whole directories has its own tests.
 ELSEWHERE = {
     FindingCode.INDEX_MISSING: "recovery/test_verify.py",
     FindingCode.INDEX_SIZE_INVALID: "recovery/test_verify.py",

@@ -147,7 +147,7 @@ def test_messages_that_cannot_be_read(name: str, execution: Execution) -> None:
 
 def test_the_smallest_message_of_magic_1_has_no_room_for_its_lengths() -> None:
     data = fix_crc(struct.pack(">qiIbbq", 5, 14, 0, 1, 0, 0))
-    assert fault(data) is FindingCode.MESSAGE_INVALID  # its checksum is right, so a walk goes on behind it
+    assert fault(data) is FindingCode.MESSAGE_INVALID  # its checksum is right, so a walk goes on after it
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -1,4 +1,4 @@
-"""From a batch to its records: what stands behind a valid checksum and still cannot be read, and where."""
+"""From a batch to its records: what comes after a valid checksum and still cannot be read, and where."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HEAD = b"\x00\x00\x00"  # attributes, timestamp delta, offset delta
 K, V = sized(b"k"), sized(b"v")
 FIRST = record(0)
 
-# payload -> code, position behind the batch header, records read before
+# payload -> code, position after the batch header, records read before
 FAULTS: dict[str, tuple[bytes, FindingCode, int, int]] = {
     "no second record": (FIRST, FindingCode.RECORD_TRUNCATED, len(FIRST), 1),
     "a length that ends early": (FIRST + b"\x80", FindingCode.RECORD_TRUNCATED, len(FIRST), 1),
@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[bytes, FindingCode, int, int]] = {
     "a body longer than its fields": (
         FIRST + whole(HEAD + K + V + varint(0) + b"?"), FindingCode.RECORD_LENGTH_MISMATCH, len(FIRST) + 9, 1,
     ),
-    "bytes behind the last record": (
+    "bytes after the last record": (
         FIRST + record(1) + b"?", FindingCode.RECORDS_TRAILING_BYTES, 2 * len(FIRST), 2,
     ),
 }  # fmt: skip

@@ -159,7 +159,7 @@ def test_every_single_bit_of_a_batch_is_noticed_or_not_under_the_checksum() -> N
     assert unnoticed == {4, 5, 6, 7, 12, 13, 14, 15}  # low bytes of the offset, and the leader epoch
 
 
-# --- rules behind a valid checksum: they never end a walk ------------------------------------------------------------
+# --- rules after a valid checksum: they never end a walk ------------------------------------------------------------
 
 
 def rules(data: bytes, base_offset: int | None = None) -> list[FindingCode]:

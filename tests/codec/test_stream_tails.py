@@ -1,4 +1,4 @@
-"""What stands behind the records of a stream is read alike by plain Python, the reference and the kernels.
+"""What comes after the records of a stream is read alike by plain Python, the reference and the kernels.
 
 Kafka's classes are asked about the same batches in `tests/interop/test_batches.py`.
 """

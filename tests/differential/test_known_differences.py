@@ -41,7 +41,7 @@ TWO_OLD = message(0, magic=0) + message(1, magic=0)
 THREE = message(0) + message(1) + message(2)
 
 CASES = {
-    "header key that is no UTF-8": Difference(
+    "header key that is not UTF-8": Difference(
         records_batch(record(headers=[(b"\xff", b"1")])), [one(headers=(("\udcff", b"1"),))], RAISES, RAISES,
     ),
     "record attributes above 127": Difference(
@@ -59,7 +59,7 @@ CASES = {
     "offset beyond 64 bits": Difference(
         batch(record(5), 1, base_offset=2**63 - 1), [one(2**63 + 4)], SAME, OTHER,
     ),
-    "bytes behind no record": Difference(batch(b"abc", 0), [], RAISES, RAISES),
+    "bytes after no record": Difference(batch(b"abc", 0), [], RAISES, RAISES),
     "control key too short": Difference(
         batch(record(key=b"k"), 1, attributes=0x20), [one()], RAISES, SAME,
     ),
@@ -81,10 +81,10 @@ CASES = {
         message(body=b"\xff\xff\xff\xfb\xff\xff\xff\xf9"), [Seen(0, 0, 0, None, None, ())], OTHER, RAISES,
     ),
     "message of magic 1 without a timestamp": Difference(message(timestamp=-1), [one(0, -1)], SAME, OTHER),
-    "bytes behind the last gzip member": Difference(
+    "bytes after the last gzip member": Difference(
         batch(gzip.compress(record()) + b"junk", 1, attributes=GZIP), [one()], RAISES, RAISES,
     ),
-    "bytes behind the lz4 end mark": Difference(
+    "bytes after the lz4 end mark": Difference(
         batch(compress(LZ4, record()) + b"junk", 1, attributes=LZ4), [one()], SAME, RAISES,
     ),
     "second snappy header": Difference(

@@ -28,7 +28,7 @@ def test_every_declaration_has_its_table() -> None:
         argument for page in PAGES for kind, argument in blocks(page.read_text(encoding="utf-8")) if kind == "table"
     }
     declared = set()
-    inner = {"record_batch.RECORD_HEADER"}  # stands in the table of the record
+    inner = {"record_batch.RECORD_HEADER"}  # is in the table of the record
     for found in pkgutil.iter_modules(layout.__path__):
         module = importlib.import_module(f"{layout.__name__}.{found.name}")
         for name in module.__all__:

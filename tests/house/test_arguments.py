@@ -56,7 +56,7 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafkalog.LogDi
     root.mkdir()
     root.with_name("written").mkdir()
     before = Path.cwd()
-    os.chdir(root.parent)  # what is opened for writing by a relative name stands there
+    os.chdir(root.parent)  # what is opened for writing by a relative name is there
     with kafkalog.Log.open(root / "t-0") as log:
         log.append([kafkalog.NewRecord(b"a"), kafkalog.NewRecord(b"b", b"k")])
         log.append([b"c"], compression="zstd")
@@ -106,7 +106,7 @@ def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def right(name: str, log_dir: kafkalog.LogDir) -> Any:
-    """A value that an argument of this name may have, so that others are looked at behind it."""
+    """A value that an argument of this name may have, so that others are examined after it."""
     known = {
         "batch": BATCH, "batches": [BATCH], "records": [RECORD], "buffer": simple(3, 0), "data": b"\0" * 80,
         "log_dir": log_dir, "path": log_dir.path, "header": BATCH.header, "offset": 1, "timestamp": 0, "topic": "t",

@@ -41,7 +41,6 @@ HELD = {
     "kafkalog.recovery.safe.SafeResult": "a tree, which reads its originals",
     "kafkalog.recovery.choice._Outcome": "a tree, which reads its originals",
     "kafkalog.recovery.choice._Result": "a tree, which reads its originals",
-    "kafkalog.recovery.safe._Rules": "functions that are asked",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
     "kafkalog.codec.columnar.schema.Column": "functions that are asked",
     "kafkalog.codec.kernels.tables.Rows": "an enumeration without members",

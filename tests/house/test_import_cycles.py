@@ -1,7 +1,7 @@
 """No module needs another one that needs it, and no room another one that needs it.
 
 Every import counts: one inside of a function, which only hides a cycle from Python, and one for type checkers alone.
-Rooms are the packages and modules that stand beside each other in a package.
+Rooms are the packages and modules that are beside each other in a package.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ LONG = 48_000
 LONG_CONVERSIONS = 8_000
 CONVERTING = "3.9.1"  # the last version that converts
 
-TRAILING = "bytes behind the last record"
+TRAILING = "bytes after the last record"
 BROKEN = "stream that breaks off"
 MANY = "record count above the limit"
 NOTHING = "compression around no record"
@@ -109,7 +109,7 @@ def _fields(us: Json, kafka: Json) -> Iterator[str]:
 
 
 def _without_runs(records: list[Any]) -> list[Any]:
-    """How many replacement characters stand for bytes that are no UTF-8 is the decoder's own choice."""
+    """How many replacement characters stand for bytes that are not UTF-8 is the decoder's own choice."""
     return [
         [*fields, [[re.sub("\ufffd+", "\ufffd", key), value] for key, value in headers]] for *fields, headers in records
     ]

@@ -1,4 +1,4 @@
-"""The comparison with the peers runs, and everyone finds the same records; no figure is looked at."""
+"""The comparison with the peers runs, and everyone finds the same records; no figure is examined."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_a_transactional_life(broker_of: Callable[..., RealBroker]) -> None:
     assert broker.records("txn")["txn-0"] == everything
     broker.client("transaction", transactional_id="open", topic="txn", records=records(2, seed=52), end="commit")
     ended = broker.records("txn", isolation="read_committed")["txn-0"]
-    assert len(ended["records"]) == 8 * 5 + 4 + 2, "the open transaction was aborted, what was behind it can be read"
+    assert len(ended["records"]) == 8 * 5 + 4 + 2, "the open transaction was aborted, what was after it can be read"
 
 
 def cleaned_to(broker: RealBroker, topic: str) -> int:

@@ -1,6 +1,6 @@
 """Mode safe on logs whose offsets go back and forth: what Kafka's own stable result keeps, safe keeps.
 
-Where Kafka's result is stable and its log ends behind all that is in it, every batch of it is in ours, and Kafka serves
+Where Kafka's result is stable and its log ends after all that is in it, every batch of it is in ours, and Kafka serves
 from ours what it serves from its own. Where its log end hides batches that are still in the files, losing more than it
 hides takes the operator's consent. And ours is left alone by Kafka, started as it is, forced unclean, or with
 everything to be scanned.
@@ -76,7 +76,7 @@ def _reaches_as_much(query: int, mine: tuple[int, int], theirs: tuple[int, int])
 
 
 def offsets_of(logs: dict[int, list[bytes]]) -> set[int]:
-    """The offsets of all batches; of what stands twice, one copy is enough."""
+    """The offsets of all batches; of what is twice, one copy is enough."""
     return {
         offset
         for batches in logs.values()

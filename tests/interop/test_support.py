@@ -164,7 +164,7 @@ OTHER_SNAPSHOT = damage.snapshot([(7, 1, 2, 3, 4, 5, 6, -1), (8, 1, 2, 3, 4, 99,
     [
         ("t-0/1.index", entry((5, 4), (80, 4)), entry((5, 4), (81, 4)), "entry 0 of 1, position: 80, not 81"),
         ("t-0/1.index", entry((5, 4), (80, 4)), b"", "entry 0 of 1, relative offset: 5, not cut off (expected 8 bytes"),
-        ("t-0/1.index", b"", entry((5, 4), (80, 4)), "entry 0 behind the 0, relative offset: cut off, not 5"),
+        ("t-0/1.index", b"", entry((5, 4), (80, 4)), "entry 0 after the 0, relative offset: cut off, not 5"),
         ("t-0/1.timeindex", entry((9, 8), (3, 4)) * 2, entry((9, 8), (3, 4), (9, 8), (4, 4)), "entry 1 of 2, relative"),
         ("t-0/1.txnindex", entry((0, 2), (1, 8), (2, 8), (3, 8), (4, 8)), entry((0, 2), (1, 8), (2, 8), (3, 8), (5, 8)),
          "entry 0 of 1, last stable offset: 4, not 5"),

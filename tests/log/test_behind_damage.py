@@ -1,4 +1,4 @@
-"""What stands behind damage: how much is said to be there is what `dump --all` shows and what recovery counts."""
+"""What comes after damage: how much is said to be there is what `dump --all` shows and what recovery counts."""
 
 from __future__ import annotations
 
@@ -139,12 +139,12 @@ def test_dump_all_shows_every_sound_record_behind_damage(
     assert seen == [offset for offset in kept if offset < places[0][0] * LAYOUTS[layout][1]]
     behind = len(kept) - len(seen)
     number = 12 - len(places) - places[0][0]
-    assert f"{number} sound batches with {behind} records behind it; --all shows them" in stopped.err
+    assert f"{number} sound batches with {behind} records after it; --all shows them" in stopped.err
     assert (stopped.code, shown.code) == (1, 1)
     (partition,) = verify(directory).partitions
     assert (partition.sound_batches_behind_damage, partition.sound_records_behind_damage) == (number, behind)
     listed = command("ls", directory)
-    assert f"{number} sound batches with {behind} records behind it" in listed.err
+    assert f"{number} sound batches with {behind} records after it" in listed.err
     assert json.loads(command("ls", "--json", directory).out)["partitions"][0]["segments"][0][
         "sound_records_behind_damage"
     ] == behind  # fmt: skip
@@ -159,7 +159,7 @@ def test_later_segments_count_and_are_shown(tmp_path: Path) -> None:
     names = ("sound_batches_behind_damage", "sound_records_behind_damage")
     found = [tuple(segment[name] for name in names) for segment in partition["segments"]]
     assert found == [(7, 21), (2, 6), (1, 2)]
-    assert "29 records in 10 batches behind damage" in partition["health"]
+    assert "29 records in 10 batches after damage" in partition["health"]
     with_segments = command("ls", "--segments", directory).out
     assert "21 records in 7 batches" in with_segments
 

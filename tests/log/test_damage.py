@@ -64,7 +64,7 @@ def test_a_flipped_bit_in_an_older_segment_stops_the_reader(directory: Path, off
     assert (finding.file, finding.position) == (segment.path, batch.position)
     behind = sum(each.size for each in partition.segments[2:])
     assert f"{segment.size - batch.position} bytes here" in finding.detail
-    assert f"({behind} bytes) behind were not read" in finding.detail
+    assert f"({behind} bytes) after were not read" in finding.detail
 
 
 def test_everything_goes_on_behind_damage_with_the_next_batch(directory: Path, offsets: list[int]) -> None:

@@ -91,7 +91,7 @@ def test_two_spellings_of_one_partition_in_a_directory_are_a_duplicate(log_dir: 
     shutil.copytree(log_dir / "orders-23-0", log_dir / "orders-23-00")
     opened = open_log_dir(log_dir)
     assert serious(opened) == [(FindingCode.DUPLICATE_PARTITION, "orders-23-00")]
-    with pytest.raises(UsageError, match="stands in two directories"):
+    with pytest.raises(UsageError, match="is in two directories"):
         opened["orders-23", 0]
 
 

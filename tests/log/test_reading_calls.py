@@ -64,7 +64,7 @@ def test_an_offset_outside_names_the_valid_range(partition: kafkalog.Partition) 
         with pytest.raises(kafkalog.OffsetOutOfRangeError, match="the log holds 0 to 88") as raised:
             partition.read(offset)
         assert (raised.value.offset, raised.value.start, raised.value.end) == (offset, 0, 88)
-    assert partition.read(88).data == b"", "the end is no error"
+    assert partition.read(88).data == b"", "the end is not an error"
 
 
 def test_offsets_before_a_time_are_those_of_kafka_s_definition(partition: kafkalog.Partition) -> None:

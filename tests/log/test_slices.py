@@ -1,4 +1,4 @@
-"""Where segments are cut, and how reading goes on behind damage."""
+"""Where segments are cut, and how reading goes on after damage."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_reading_goes_on_behind_a_damaged_batch(tmp_path: Path, field: int) -> N
     assert none == []
     path = Path(partition.segments[0].path)
     content = bytearray(path.read_bytes())
-    content[starts[3] + field] ^= 0x41  # behind the checksum; or the size field, which then says nothing
+    content[starts[3] + field] ^= 0x41  # after the checksum; or the size field, which then says nothing
     path.write_bytes(content)
     stopped, (first,) = read(partition)
     assert stopped == [record.offset for record in partition.records()]

@@ -88,7 +88,7 @@ class Broker:
 
 
 def some(rng: random.Random, offset: int, epoch: int) -> list[RecordBatch]:
-    """One to three batches behind an offset, of all kinds, with gaps between their offsets."""
+    """One to three batches after an offset, of all kinds, with gaps between their offsets."""
     made = []
     for _ in range(rng.randint(1, 3)):
         offset += rng.choice([0, 0, 1, 7])
@@ -135,7 +135,7 @@ def on_both(steps: list[str], seed: int, directory: Path) -> tuple[Broker, Broke
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.iterdir():
         old.unlink()
-    tree = Tree({}, {"t-0"}, lambda path: pytest.fail(f"{path} is no original"))
+    tree = Tree({}, {"t-0"}, lambda path: pytest.fail(f"{path} is not an original"))
     virtual, real = Broker(tree, "t-0", at_once=False), Broker(DirectoryDisk(), str(directory), at_once=True)
     assert run(steps, seed, virtual) == run(steps, seed, real)
     return virtual, real, tree

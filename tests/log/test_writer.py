@@ -91,7 +91,7 @@ def test_no_marker_for_what_others_left_unfinished(path: Path) -> None:
     assert not (path.parent / MARKER).exists()
     with kafkalog.Log.open(path) as first, kafkalog.Log.open(path.with_name("t-1")) as second:
         assert (first.end_offset, second.end_offset) == (1, 1)
-    assert (path.parent / MARKER).exists(), "both were looked at and closed"
+    assert (path.parent / MARKER).exists(), "both were examined and closed"
 
 
 @pytest.mark.parametrize("name", ["t", "t-x", "t-00", "-0", "a b-0", "t-0." + "0" * 32 + "-delete", "..-0"])

@@ -35,7 +35,7 @@ CHANGES = ("append", "truncate", "trim")
 
 
 def recovered(root: Path) -> list[tuple[int, bytes]]:
-    """Offsets and values behind a recovery, which must leave a log that opens and can be appended to."""
+    """Offsets and values after a recovery, which must leave a log that opens and can be appended to."""
     (root / ".lock").unlink(missing_ok=True)
     found: list[tuple[int, bytes]] = []
     if list(root.glob("t-0/*.log")):  # before the first one there is nothing to recover

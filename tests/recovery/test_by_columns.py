@@ -71,7 +71,7 @@ def columns(shape: Columns) -> Iterator[None]:
 
 @st.composite
 def logs(draw: st.DrawFn, start: int = 0) -> bytes:
-    """Batches of any kind behind each other, mostly as a broker writes them, and then some damage."""
+    """Batches of any kind after each other, mostly as a broker writes them, and then some damage."""
     parts: list[bytes] = []
     offset, epoch, time = start + draw(st.sampled_from([0, 0, 0, -9])), draw(st.integers(-1, 2)), 1000
     for _ in range(draw(st.integers(0, 25))):

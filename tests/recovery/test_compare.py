@@ -77,7 +77,7 @@ def lineage(end: int, **starts: int) -> Lineage:
         (lineage(100, e1=0, e3=40, e5=80), lineage(100, e1=0, e2=30, e4=70), CommonPast(1, 30)),
         (lineage(10, e7=0), lineage(20, e9=15), CommonPast(7, 10)),
         (lineage(20, e7=0), lineage(20, e9=15), CommonPast(7, 15)),
-        # epochs that begin at the log's end or behind it are forgotten
+        # epochs that begin at the log's end or after it are forgotten
         (lineage(60, e0=0, e4=60), lineage(80, e0=0, e5=70), CommonPast(0, 60)),
         (lineage(50), lineage(80, e0=0), None),
         (lineage(50, e3=0), lineage(80), CommonPast(3, 50)),
@@ -475,7 +475,7 @@ def test_the_command_names_damage(volumes: dict[int, Path]) -> None:
     finished = run("compare", *volumes.values(), "--topic", "equal")
     assert finished.code == 1
     assert f"Broker {OLD} is damaged: crc_mismatch in {log} at byte" in finished.out
-    assert "sound records stand behind it" in finished.out
+    assert "sound records come after it" in finished.out
 
 
 def test_reading_is_told_once(volumes: dict[int, Path], measured: Callable[[str, int], None]) -> None:

@@ -1,4 +1,4 @@
-"""Damage that stays in the log is said: in the table, in the plan and behind a recovery."""
+"""Damage that stays in the log is said: in the table, in the plan and after a recovery."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_it_is_said_where_nothing_changes(root: Path) -> None:
     planned = command("plan", root)
     assert planned.code == 1
     lines = planned.out.splitlines()
-    assert f"with this plan {SENTENCE}; --full looks at segments below the recovery point too" in lines
+    assert f"with this plan {SENTENCE}; --full examines segments below the recovery point too" in lines
     title = next(line for line in lines if line.startswith("way "))
     column = title.index("damage left")
     left = {line.split()[0]: line[column : column + len("damage left")].strip()

@@ -195,7 +195,7 @@ def test_a_lock_that_was_removed_while_we_waited_is_no_lock(tmp_path: Path, monk
 
 
 def test_holes_stay_holes(tmp_path: Path) -> None:
-    """A gigabyte of holes behind a log takes no room in the quarantine, and is holes again when it is back."""
+    """A gigabyte of holes after a log takes no room in the quarantine, and is holes again when it is back."""
     for place in PLACES:
         root = CASES[1].unpack_before(tmp_path / place / "logs")
         log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)

@@ -87,7 +87,7 @@ def test_recovered_again_there_is_nothing_to_do_where_kafka_is_stable(case: Reco
 
 
 def test_the_forecast_says_what_kafka_would_lose(tmp_path: Path) -> None:
-    """A retried copy of all batches behind themselves: Kafka empties the segment, safe keeps it."""
+    """A retried copy of all batches after themselves: Kafka empties the segment, safe keeps it."""
     case = recovery_case("offset_order/all-batches-twice")
     root = case.unpack_before(tmp_path / "logs")
     given = arguments(case)

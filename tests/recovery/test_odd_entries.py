@@ -122,7 +122,7 @@ def test_a_name_that_is_no_text_stops_a_broker_only_as_a_snapshot(logs: Path) ->
 
 
 def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: Path) -> None:
-    """The index of a segment that is not looked at at start."""
+    """The index of a segment that is not examined at start."""
     sequence = Sequence(((0, ((0, 1, 20),)), (1, ((1, 1, 20), (2, 1, 20)))))
     root = sequence.write(logs.with_name("two"))
     (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 2\n")

@@ -62,7 +62,7 @@ def test_bytes_are_durable_before_what_needs_them(
         result = recover(root, mode="kafka", accept_loss=True, **given(case))
     assert (order.changes > 0) is result.changed
     assert watch.pending(tmp_path) == []
-    measured("changes of a recovery, each behind what it needs on disk", order.changes)
+    measured("changes of a recovery, each after what it needs on disk", order.changes)
     if not result.changed:
         return
     order = Order(root)

@@ -1,4 +1,4 @@
-"""Behind the damage: batches found again are real ones, lost ranges are exact, repairs restore the very bytes."""
+"""After the damage: batches found again are real ones, lost ranges are exact, repairs restore the very bytes."""
 
 from __future__ import annotations
 

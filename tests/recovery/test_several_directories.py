@@ -24,7 +24,7 @@ NAMES = {"path", "broker", "partitions", "run_id", "ways", "recommended", "recom
 
 @pytest.fixture
 def roots(tmp_path: Path) -> list[Path]:
-    """Three volumes after a crash: sound batches behind damage in the first two, a torn tail in the third."""
+    """Three volumes after a crash: sound batches after damage in the first two, a torn tail in the third."""
     found = []
     for name in "abc":
         root = PLAIN.unpack_before(tmp_path / name)
@@ -81,7 +81,7 @@ def test_a_lock_that_is_held(roots: list[Path]) -> None:
     assert finished.code == 3
     lines = objects(finished, roots)
     assert str(roots[1]) in lines[1]["refusal"]
-    assert lines[0]["refusal"] == f"{roots[0]}: another directory was declined before this one was looked at"
+    assert lines[0]["refusal"] == f"{roots[0]}: another directory was declined before this one was examined"
     assert str(roots[1]) in finished.err
 
 

@@ -20,7 +20,7 @@ INDEXES = (".index", ".timeindex", ".log", ".snapshot")
 
 
 def differing(root: Path, name: str, expected: dict[str, dict[str, object]]) -> tuple[list[str], int]:
-    """Paths of indexes, logs and snapshots that are not what the broker left, and how many were looked at."""
+    """Paths of indexes, logs and snapshots that are not what the broker left, and how many were examined."""
     found, looked_at = [], 0
     for path, entry in expected.items():
         broker, _, rest = path.partition("/")

@@ -64,7 +64,7 @@ class Fail:
             raise OSError(number, os.strerror(number), path)
 
     def look(self, at: Callable[[Path], Any], root: Path) -> Any:
-        """What really stands there."""
+        """What really is there."""
         self._is_paused = True
         try:
             return at(root)
@@ -143,7 +143,7 @@ def without(root: Path, target: Path) -> Path:
 
 
 def partitions(root: Path) -> dict[str, tuple[int, str]]:
-    """What stands in the partition directories; files beside them name what else there is."""
+    """What is in the partition directories; files beside them name what else there is."""
     return {path: data for path, data in contents(root).items() if "/" in path}
 
 

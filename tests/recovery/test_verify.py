@@ -42,7 +42,7 @@ def of_one(code: FindingCode, report: DirectoryReport) -> list[Finding]:
 
 
 def only(report: VerifyReport, code: FindingCode, severity: Severity, file: Path) -> Finding:
-    """The one finding of a code; what stands beside it is information."""
+    """The one finding of a code; what is beside it is information."""
     (found,) = of(code, report)
     assert (found.severity, found.file) == (severity, str(file))
     others = [each for each in report.findings if each.code is not code and each.severity is not Severity.INFO]
@@ -139,7 +139,7 @@ def test_index_entry_mismatch_behind_the_log(broker: Path) -> None:
     path = last(broker, "*.index")
     edit(path, lambda data: data + OFFSET_ENTRY.pack(2**30, 2**30))
     found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.WARNING, path)
-    assert "behind the last batch" in found.detail
+    assert "after the last batch" in found.detail
 
 
 def test_index_entry_mismatch_of_a_timestamp(broker: Path) -> None:
@@ -176,7 +176,7 @@ def test_snapshot_invalid(broker: Path) -> None:
     only(verify(broker), FindingCode.SNAPSHOT_INVALID, Severity.ERROR, path)
 
 
-# --- batches against what stands beside them ------------------------------------------------------------------------
+# --- batches against what is beside them ------------------------------------------------------------------------
 
 
 def test_leader_epoch_mismatch(broker: Path) -> None:
@@ -231,7 +231,7 @@ def test_max_timestamp_above_the_records(tmp_path: Path) -> None:
 
 
 def test_offsets_below_log_start(broker: Path) -> None:
-    """Deleted by a client, and the segment not yet removed: that is no fault."""
+    """Deleted by a client, and the segment not yet removed: that is not a fault."""
     (partition,) = [each for each in verify(broker).partitions if each.path.endswith(PARTITION)]
     checkpoint(broker, "log-start-offset-checkpoint", partition.log_end_offset)
     report = verify(broker)

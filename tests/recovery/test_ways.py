@@ -235,7 +235,7 @@ def test_what_ends_below_the_high_watermark_is_lost(tmp_path: Path) -> None:
     for ahead in (0, 40):
         (root / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {end + ahead}\n")
         own = plan(root, **given(SOUND)).choice.own
-        lost = max(ahead, 1)  # the last batch's record: the snapshot beside the log was taken behind it
+        lost = max(ahead, 1)  # the last batch's record: the snapshot beside the log was taken after it
         assert (own.records_lost, own.below_high_watermark) == (lost, ahead > 0)
         assert [(each.first, each.last) for each in own.lost] == [(end, end + lost - 1)]
 
@@ -378,7 +378,7 @@ def run_command(path: Path, name: str) -> str:
 
 @pytest.mark.parametrize("evidence", ["recovery point", "snapshot", "epoch", "none", "absurd"])
 def test_damage_at_the_end_is_counted_by_headers_and_by_what_stands_beside(evidence: str, tmp_path: Path) -> None:
-    """A damaged batch before the last one, which is cut: nothing sound is behind them, and still much is lost."""
+    """A damaged batch before the last one, which is cut: nothing sound is after them, and still much is lost."""
     root = tmp_path / "root"
     (root / "t-0").mkdir(parents=True)
 
@@ -405,7 +405,7 @@ def test_damage_at_the_end_is_counted_by_headers_and_by_what_stands_beside(evide
 
 
 def test_a_sound_marker_is_not_dropped_without_consent(tmp_path: Path) -> None:
-    """Behind a damaged batch stands the marker alone that ends the transaction of sound batches before it."""
+    """After a damaged batch stands the marker alone that ends the transaction of sound batches before it."""
     root = tmp_path / "root"
     (root / "t-0").mkdir(parents=True)
 
@@ -436,5 +436,5 @@ def test_a_part_of_a_directory_promises_nothing_of_the_rest(tmp_path: Path) -> N
     log.write_bytes(log.read_bytes()[:-3])
     finished = kafkalog_command("recover", "--yes", "--topic", "t", "--partition", "0", root)
     assert finished.code == 2
-    assert "the others were not looked at" in finished.out
-    assert "the partitions that were not asked for were not looked at" in finished.out
+    assert "the others were not examined" in finished.out
+    assert "the partitions that were not asked for were not examined" in finished.out

@@ -1,4 +1,4 @@
-"""What recoveries left is listed as it is, whatever stands in a quarantine, and looking at it changes nothing."""
+"""What recoveries left is listed as it is, whatever is in a quarantine, and examining it changes nothing."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_writer_at_any_moment(
                 assert differences == set(), f"change {number}"
                 assert originals.missing(root, original if other is not created else None) == []
                 shutil.rmtree(copy)
-            except StorageError as error:  # behind the cut: the run says that the file is not as it left it
+            except StorageError as error:  # after the cut: the run says that the file is not as it left it
                 assert "somebody else wrote" in str(error)  # noqa: PT017
                 recover(root, accept_loss=True, **given(CASE))
         if count[0] < number:

@@ -30,7 +30,7 @@ def segments(data: Path) -> list[Path]:
 
 
 def last_line(error: Exception) -> str:
-    """Behind Spark's own words and what is left of the stack."""
+    """After Spark's own words and what is left of the stack."""
     lines = [line for line in str(error).splitlines() if line.startswith(("kafkalog.", "UsageError", "StorageError"))]
     assert len(lines) == 1, str(error)
     return lines[0]

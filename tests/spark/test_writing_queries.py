@@ -101,7 +101,7 @@ def test_another_thread_writes_once_the_session_is_active_in_it(spark: SparkSess
             jvm: Any = spark._jvm
             jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
             rows.write.format("kafkalog").mode("append").save(str(tmp_path / "out"))
-        except Exception as error:  # noqa: BLE001 - it is looked at in the test's own thread
+        except Exception as error:  # noqa: BLE001 - it is examined in the test's own thread
             raised.append(error)
 
     thread = threading.Thread(target=write)

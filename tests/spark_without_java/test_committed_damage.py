@@ -1,4 +1,4 @@
-"""Damage under read_committed: reported as under read_uncommitted, and what is behind it judged by its markers."""
+"""Damage under read_committed: reported as under read_uncommitted, and what is after it judged by its markers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVELS = ["read_uncommitted", "read_committed"]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Sixty batches of a record, with damage in the middle; behind it an aborted, a committed, an open transaction."""
+    """Sixty batches of a record, with damage in the middle; after it an aborted, a committed, an open transaction."""
     with kafkalog.Log.open(tmp_path / "t-0", SMALL) as log:
         for number in range(60):
             log.append([b"%d" % number * 20])

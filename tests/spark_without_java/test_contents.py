@@ -219,7 +219,7 @@ def test_znodes_are_those_of_the_live_server(compared: Note) -> None:
     for line in case.expected("zk_tree"):
         row = got.get(line["path"])
         if row is None or row["mzxid"] != line["mzxid"] or row["pzxid"] != line["pzxid"]:
-            continue  # what the broker's stop changed behind the record
+            continue  # what the broker's stop changed after the record
         row = {name: row[name] for name in line}
         row["data"] = None if row["data"] is None else base64.b64encode(row["data"]).decode()
         assert row == line

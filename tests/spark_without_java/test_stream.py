@@ -245,7 +245,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"startingOffsets": '{"orders":{"0":-3}}'}, "offset -3 for orders-0"),
     ({"startingOffsets": '{"orders":{"1":3}}'}, "does not name orders-0; orders-1 is not read"),
     ({"startingOffsets": '{"orders":{"0":99}}'}, "names offset 99 of orders-0, which holds offsets 0 to 30"),
-    ({"startingTimestamp": T0 + 999}, "no record at or behind"),
+    ({"startingTimestamp": T0 + 999}, "no record at or after"),
     ({"subscribe": "orders,other"}, "other is not below"),
     ({"contents": "batches"}, "contents is batches, and a stream reads records"),
 ]

@@ -351,7 +351,7 @@ def test_times_are_cut_to_milliseconds_downwards() -> None:
 
 
 class Killed(BaseException):
-    """The process is gone: nothing behind this changes anything."""
+    """The process is gone: nothing after this changes anything."""
 
 
 @contextlib.contextmanager

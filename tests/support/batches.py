@@ -132,7 +132,7 @@ def patch(data: bytes, position: int, change: bytes) -> bytes:
 
 
 def fix_crc(data: bytes) -> bytes:
-    """The same batch or message with the checksum that fits: what stands behind the checksum becomes reachable."""
+    """The same batch or message with the checksum that fits: what comes after the checksum becomes reachable."""
     if data[MAGIC_AT] in (0, 1):
         return patch(data, MESSAGE_CRC_AT, struct.pack(">I", zlib.crc32(data[MESSAGE_CRC_FROM:])))
     return patch(data, BATCH_CRC_AT, struct.pack(">I", crc32c(data[BATCH_CRC_FROM:])))

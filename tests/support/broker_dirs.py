@@ -12,7 +12,7 @@ from typing import Any
 from fixture_data import BrokerCase, broker_case, broker_cases
 
 KILLED = ("crash", "torn", "tornbig")
-"""Cases whose expected records were read behind the broker's own recovery."""
+"""Cases whose expected records were read after the broker's own recovery."""
 
 STOPPED = tuple(case for case in broker_cases() if case.name not in KILLED)
 

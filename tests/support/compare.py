@@ -58,7 +58,7 @@ LEGACY: tuple[Field, ...] = (("offset", 8), ("size", 4), ("crc", 4), ("magic", 1
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One file that differs: where first, and what stands there."""
+    """One file that differs: where first, and what is there."""
 
     path: str
     position: int | None
@@ -88,7 +88,7 @@ def _field_at(fields: Sequence[Field], position: int) -> tuple[str, int, int] | 
 def _named(fields: Sequence[Field], base: int, position: int, expected: bytes, actual: bytes) -> str:
     found = _field_at(fields, position - base)
     if found is None:
-        return f"byte {position - base} behind the header"
+        return f"byte {position - base} after the header"
     name, start, size = found
     return f"{name}: {_show(number(expected, base + start, size))}, not {_show(number(actual, base + start, size))}"
 
@@ -102,9 +102,7 @@ def _entries(fields: tuple[Field, ...]) -> Callable[[int, bytes, bytes], str]:
 
     def meaning(position: int, expected: bytes, actual: bytes) -> str:
         entry = position // size
-        last = (
-            f" of {len(expected) // size}" if entry * size < len(expected) else f" behind the {len(expected) // size}"
-        )
+        last = f" of {len(expected) // size}" if entry * size < len(expected) else f" after the {len(expected) // size}"
         return f"entry {entry}{last}, {_named(fields, entry * size, position, expected, actual)}"
 
     return meaning
@@ -115,7 +113,7 @@ def _snapshot(position: int, expected: bytes, actual: bytes) -> str:
     if position < head:
         at = 6 if expected[6:head] != actual[6:head] else position
         found = f"header, {_named(SNAPSHOT_HEAD, 0, at, expected, actual)}"
-        if at == position and 2 <= position < 6:  # the crc only says that something behind it differs
+        if at == position and 2 <= position < 6:  # the crc only says that something after it differs
             rest = first_difference(expected[head:], actual[head:])
             return found if rest is None else f"{found}; {_snapshot(head + rest, expected, actual)}"
         return found

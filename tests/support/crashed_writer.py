@@ -2,7 +2,7 @@
 
     python crashed_writer.py DIRECTORY SEED
 
-Lines: ``appended END`` behind each append, ``flushed END`` behind each flush; the records' values are their offsets, so
+Lines: ``appended END`` after each append, ``flushed END`` after each flush; the records' values are their offsets, so
 that a reader can tell a prefix.  Segments are small, so that a kill often meets a roll.
 """
 

@@ -530,7 +530,7 @@ def remove_batch(tree: Tree, rng: random.Random) -> None:
 
 
 def batch_from_elsewhere(tree: Tree, rng: random.Random) -> None:
-    """A misdirected write: a batch of one segment lands behind another."""
+    """A misdirected write: a batch of one segment lands after another."""
     source, target = _log(tree, rng), _log(tree, rng)
     if source and tree.batches(source):
         tree.do("append", target, hex=rng.choice(tree.batches(source))[1])
@@ -566,7 +566,7 @@ def header_field_with_crc(tree: Tree, rng: random.Random) -> None:
 
 
 def more_batches(tree: Tree, rng: random.Random) -> None:
-    """Valid batches behind the end: continuing, behind a gap, or stale."""
+    """Valid batches after the end: continuing, after a gap, or stale."""
     bases = tree.bases()
     if not bases:
         return

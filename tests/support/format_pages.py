@@ -104,7 +104,7 @@ def _line(position: int, data: bytes, text: str) -> Iterator[str]:
 
 
 def annotate(tree: Construct, data: bytes, position: int = 0, prefix: str = "") -> tuple[list[str], int]:
-    """Lines of position, bytes, name and value for one structure; and the position behind it."""
+    """Lines of position, bytes, name and value for one structure; and the position after it."""
     lines: list[str] = []
     for name, _doc, leaf in derive.fields_of(tree):
         path = prefix + name

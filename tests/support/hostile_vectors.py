@@ -47,7 +47,7 @@ class Vector(NamedTuple):
     verdict: str
     make: Callable[[], bytes]
     unpacked: int = 0
-    """bytes that have to be looked at after decompression, where those are more than the vector itself has"""
+    """bytes that have to be examined after decompression, where those are more than the vector itself has"""
 
 
 def _fixed(name: str, reader: str, verdict: str, data: bytes) -> Vector:
@@ -83,7 +83,7 @@ def _sizes() -> Iterator[Vector]:
                    patch(whole, 8, _int(2 * len(whole) - 12)) + whole)  # fmt: skip
     yield _segment("size of the largest batch there can be", "torn_tail", patch(bytes(4096), 8, b"\x7f" + b"\xff" * 3))
     for cut in (1, 8, 12, 16, 17, 18, 60, 61, len(whole) - 1):
-        yield _segment(f"cut behind {cut} bytes", "torn_tail", patch(whole, 0, b"\x01")[:cut])
+        yield _segment(f"cut after {cut} bytes", "torn_tail", patch(whole, 0, b"\x01")[:cut])
     yield _segment("nothing", FINE, b"")
     yield _segment("zeros", "zero_tail", bytes(MIB))
     yield _segment("zeros but the last byte", "batch_size_invalid", bytes(MIB) + b"\x01")
@@ -119,7 +119,7 @@ def _counts() -> Iterator[Vector]:
         yield _segment(f"base offset {base}", FINE, batch(one, 1, base_offset=base))
     yield _segment("offsets beyond 64 bits", FINE, batch(record(2**31 - 1), 1, base_offset=LARGEST,
                                                          last_offset_delta=2**31 - 1))  # fmt: skip
-    yield _segment("a batch behind the largest offset", "offset_not_increasing",
+    yield _segment("a batch after the largest offset", "offset_not_increasing",
                    batch(one, 1, base_offset=LARGEST) + batch(one, 1, base_offset=SMALLEST))  # fmt: skip
     for time in (SMALLEST, LARGEST):
         yield _segment(f"timestamps from {time}", FINE,
@@ -228,7 +228,7 @@ def _messages() -> Iterator[Vector]:
     yield _segment("wrapper of nothing", wrong, _wrapped(b""))
     for label, size in INT32.items():
         yield _segment(f"inner size {label}", wrong, _wrapped(patch(message(), 8, _int(size))))
-    yield _segment("inner size int32 max behind a good one", FINE,
+    yield _segment("inner size int32 max after a good one", FINE,
                    _wrapped(message() + patch(message(1), 8, _int(2**31 - 1))))  # fmt: skip
     for magic in (2, 3, 127, 255):
         yield _segment(f"inner magic {magic}", wrong, _wrapped(patch(message(), 16, bytes([magic]))))
@@ -359,7 +359,7 @@ def _streams() -> Iterator[tuple[str, int, str, Callable[[], bytes]]]:
         lambda: (_little(0x184D2A50) + bytes(4)) * (MIB // 8),
     )
     yield "zstd: frame to skip of 4 GiB", ZSTD, failed, lambda: _little(0x184D2A5F) + b"\xff" * 4
-    yield "zstd: garbage behind a frame", ZSTD, failed, lambda: packed(ZSTD, good) + b"garbage"
+    yield "zstd: garbage after a frame", ZSTD, failed, lambda: packed(ZSTD, good) + b"garbage"
 
 
 def _in_batch(codec: int, make: Callable[[], bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""Batches as Kafka's own classes read them and as we do, in the same words; damage behind a repaired checksum."""
+"""Batches as Kafka's own classes read them and as we do, in the same words; damage after a repaired checksum."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def ours(data: bytes, execution: Execution = PLAIN) -> Json:
 
 
 def scribble(choose: random.Random, data: bytes, first: int = 0) -> bytes:
-    """A few bytes at or behind ``first`` changed, inserted, removed, or cut off."""
+    """A few bytes at or after ``first`` changed, inserted, removed, or cut off."""
     out = bytearray(data)
     for _ in range(choose.choice([1, 1, 1, 2, 4])):
         if len(out) <= first:
@@ -114,7 +114,7 @@ def _sized(data: bytes) -> bytes:
 
 
 def _flipped(choose: random.Random, data: bytes) -> bytes:
-    """Behind the checksum, nothing longer or shorter."""
+    """After the checksum, nothing longer or shorter."""
     out = bytearray(data)
     first = 21 if data[16] == 2 else 17
     for _ in range(choose.choice([1, 1, 2])):
@@ -124,7 +124,7 @@ def _flipped(choose: random.Random, data: bytes) -> bytes:
 
 
 def _resized(choose: random.Random, data: bytes) -> bytes:
-    """What stands behind the header scribbled over, the size field following."""
+    """What comes after the header scribbled over, the size field following."""
     return _sized(scribble(choose, data, PAYLOAD_FROM if data[16] == 2 else 18 if data[16] == 0 else 26))
 
 

@@ -176,7 +176,7 @@ def wanted(schemas: tuple[Published, ...]) -> dict[str, Published]:
 
 
 def update(version: str) -> list[str]:
-    """Bring the copies to a release; what stands in the way of that."""
+    """Bring the copies to a release; what is in the way of that."""
     schemas = wanted(in_release(version))
     problems: list[str] = []
     for name, each in sorted(schemas.items()):

@@ -53,7 +53,7 @@ def read(
             times = pa.int64()
             rows += zip(*[(each.cast(times) if each.type == SCHEMA.field("timestamp").type else each).to_pylist()
                           for each in piece.columns], strict=True)  # fmt: skip
-    # where damage ends the reading, how far the walk was ahead of it is no promise
+    # where damage ends the reading, how far the walk was ahead of it is not a promise
     return rows, damage, reader.next_offset if tolerant or not damage else -1
 
 

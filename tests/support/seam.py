@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Typed loosely: what these calls promise is what the tests are about.
 _API: Any = kafkalog
-# Parameters of the harness that are no settings of a log.
+# Parameters of the harness that are not settings of a log.
 NOT_SETTINGS = ("now_ms", "force_unclean", "close", "hash", "load_copy", "strays", "broker_epoch")
 # What kafkalog may leave of its own in a log directory.
 OWN_FILES = (".kafkalog*",)

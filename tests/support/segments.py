@@ -1,4 +1,4 @@
-"""Segments of about 64 KiB put together from batches that real brokers wrote, renumbered one behind the other.
+"""Segments of about 64 KiB put together from batches that real brokers wrote, renumbered one after the other.
 
 Offsets lie outside every checksum of Kafka's formats, so a batch that is given another one keeps its checksum.
 """

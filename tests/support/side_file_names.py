@@ -1,4 +1,4 @@
-"""A small log directory, and every kind of file that may stand in one besides logs that are sound."""
+"""A small log directory, and every kind of file that may be in one besides logs that are sound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLACES = {
     "log of a replacement": f"t-0/{40:020d}.log.swap",
     "cleaned log": f"t-0/{40:020d}.log.cleaned",
 }
-"""kind -> where it stands"""
+"""kind -> where it is"""
 
 RUN = """
 import json, sys

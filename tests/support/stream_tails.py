@@ -1,4 +1,4 @@
-"""Batches whose compressed stream goes on behind its records, or ends before its end: what readers do with the tail."""
+"""Batches whose compressed stream goes on after its records, or ends before its end: what readers do with the tail."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def gzip_of_messages(size: int, tail: bytes) -> bytes:
 
 
 def _full_buffers() -> Iterator[bytes]:
-    """Snappy streams whose content fills the buffers of who reads it, and a header that is none behind it."""
+    """Snappy streams whose content fills the buffers of who reads it, and a header that is none after it."""
     whole = compress(Codec.SNAPPY, record(1))[16:]
     for size in (2048, 4096, 8192, 16384, 32768, 65536):
         for short in (-1, 0, 1):

@@ -61,7 +61,7 @@ setattr(target, name, pressed)
 
 
 def on_a_terminal(*words: str | Path, answer: bytes = b"", setup: str = "", columns: int = 160) -> Seen:
-    """Run a command line with a terminal as input, output and error; `answer` is typed when a question stands there.
+    """Run a command line with a terminal as input, output and error; `answer` is typed when a question is there.
 
     `setup` is Python that runs before: it may put an interrupt at a certain moment.  Bars show at once.
     """

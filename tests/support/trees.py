@@ -1,4 +1,4 @@
-"""What stands below a directory, exactly: for saying that a tree is the same, or what is different."""
+"""What is below a directory, exactly: for saying that a tree is the same, or what is different."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_every_flipped_bit(kind: str, compared: Callable[[str, int], None]) -> N
 
 
 def _flip_in_window(layout: Layout, window: bytes, start: int, number: int, inside: int, window_end: int) -> str:
-    """Judge a walk over the batch before, the damaged one and the one behind: nothing further can differ."""
+    """Judge a walk over the batch before, the damaged one and the one after: nothing further can differ."""
     valid, stop, findings = walk(window, 0)
     valid += start
     if valid == window_end and stop is StopReason.END:

@@ -14,7 +14,7 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type
 REPLICA = click.option(
     "--replica",
     metavar="longest|PATH",
-    help="Which directory to read when a topic-partition stands in several.",
+    help="Which directory to read when a topic-partition is in several.",
 )
 
 

@@ -27,7 +27,7 @@ __all__ = ["command"]
 @click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, show_default=True,
               help="Largest segment.")  # fmt: skip
 @click.option("--keep-offsets", is_flag=True, help="Keep the offsets of the records instead of counting anew.")
-@click.option("--append", is_flag=True, help="Go on behind partitions that are there already.")
+@click.option("--append", is_flag=True, help="Go on after partitions that are there already.")
 @click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
               help="Keys and values in JSON lines, as dump --encoding wrote them.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

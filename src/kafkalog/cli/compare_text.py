@@ -20,7 +20,7 @@ def print_comparison(found: Comparison) -> None:
                 f"{each.topic}-{each.partition}",
                 each.label(copy),
                 *_numbers(copy),
-                "" if copy.damage is None else f"{copy.damage.code}, {copy.records_behind_damage} behind",
+                "" if copy.damage is None else f"{copy.damage.code}, {copy.records_behind_damage} after",
                 _standing(each, copy),
             ]
             for each in found.partitions
@@ -78,7 +78,7 @@ def _sentences(partition: PartitionComparison) -> Iterator[str]:
         if best is not None and copy is not best:
             yield from _against(partition, copy, best)
     for node in partition.missing:
-        yield f"Broker {node} should hold a copy by the cluster's own memory; none stands in its volumes given here."
+        yield f"Broker {node} should hold a copy by the cluster's own memory; none is in its volumes given here."
     if best is not None and (best.damage is not None or _some_have_more(partition)):
         yield "`kafkalog merge` makes one log of what all of them hold."
 
@@ -120,7 +120,7 @@ def _damage(partition: PartitionComparison, copy: CopyReport) -> Iterator[str]:
     more = f", and {copy.damaged_places - 1} more damaged places" if copy.damaged_places > 1 else ""
     yield (
         f"{_subject(partition, copy)} is damaged: {damage.code} in {damage.file} at byte {damage.position} "
-        f"({damage.detail}); {behind} behind it{more}."
+        f"({damage.detail}); {behind} after it{more}."
     )
 
 
@@ -139,7 +139,7 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         seen = copy.high_watermark is not None and copy.high_watermark > past.offset
         read = f" Consumers may have read them: its high watermark was {copy.high_watermark}." if seen else ""
         yield (
-            f"{subject} diverges: both have {until} in common, and behind it {copy.records_cut} records are its own, "
+            f"{subject} diverges: both have {until} in common, and after it {copy.records_cut} records are its own, "
             f"up to offset {copy.log_end_offset - 1}; Kafka would cut them off when it follows {other}.{read}"
         )
     elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
@@ -172,7 +172,7 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
     if copy.log_start_offset != best.log_start_offset:
         yield f"{subject} begins at offset {copy.log_start_offset}, {other} at {best.log_start_offset}."
     if difference.cleaned:
-        yield f"{difference.cleaned} batches differ by compaction alone, which is no difference between the logs."
+        yield f"{difference.cleaned} batches differ by compaction alone, which is not a difference between the logs."
 
 
 def _not(count: int) -> str:
@@ -180,7 +180,7 @@ def _not(count: int) -> str:
 
 
 def _end(found: Comparison) -> Iterator[str]:
-    """Where brokers stand, where ISRs are from, what was not looked at, and the sum."""
+    """Where brokers stand, where ISRs are from, what was not examined, and the sum."""
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"
     elif found.memory_problem is not None:

@@ -111,7 +111,7 @@ class _Dump:
         self._ended(partition, reader, everything=everything)
 
     def _ended(self, partition: Partition, reader: BatchReader | RecordReader, *, everything: bool) -> None:
-        """Take over what was found; where damage ended the walk, with what stands behind it."""
+        """Take over what was found; where damage ended the walk, with what comes after it."""
         found = list(reader.findings)
         if reader.damaged_at is not None and found and not everything:
             segment, position = reader.damaged_at
@@ -192,7 +192,7 @@ def _selected(partitions: Sequence[Partition], topics: Sequence[str], numbers: S
 )
 @click.option("--batches", "only_batches", is_flag=True, help="Batches instead of records.")
 @click.option("--all", "everything", is_flag=True, help="All that is in the files: also control records, deleted ones "
-              "below the log start offset, aborted ones, and what stands behind damage.")  # fmt: skip
+              "below the log start offset, aborted ones, and what comes after damage.")  # fmt: skip
 @click.option("--deleted", is_flag=True, help="Instead of what lives, what was deleted and is still there: -delete "
               "directories and .deleted segments.")  # fmt: skip
 @click.option(

@@ -64,7 +64,7 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
 
 
 def _runs(path: str, quarantine: str | None) -> Documents:
-    """All that is kept for a log directory; nothing where none can be looked at."""
+    """All that is kept for a log directory; nothing where none can be examined."""
     from kafkalog.recovery.history import root_of_runs
     from kafkalog.recovery.journal import PURGING, UNDONE
     from kafkalog.recovery.quarantine import Runs, document_of, run_ids_in

@@ -83,7 +83,7 @@ class _PartitionSummary:
         serious = [str(found.code) for found in self.findings if found.severity is not Severity.INFO]
         words = list(dict.fromkeys([*stops, *serious]))
         if self.behind.batches:
-            words.append(f"{behind_text(self.behind.batches, self.behind.records)} behind damage")
+            words.append(f"{behind_text(self.behind.batches, self.behind.records)} after damage")
         return ", ".join(words) if words else "ok"
 
 
@@ -242,7 +242,7 @@ def _print_deleted(summaries: list[_PartitionSummary]) -> None:
 def _print_segments(summary: _PartitionSummary) -> None:
     print_table(
         escape_controls(summary.partition.path),
-        ["segment", "first", "last", "from", "to", "bytes", "batches", "codecs", "behind damage", "ends"],
+        ["segment", "first", "last", "from", "to", "bytes", "batches", "codecs", "after damage", "ends"],
         [
             [
                 each.segment.base_offset,

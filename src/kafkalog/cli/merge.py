@@ -40,7 +40,7 @@ def command(
     """Merge copies of a topic-partition, or log directories of several brokers, by the lineage of leader epochs.
 
     The copies are only read.  Says which copy gave each range of offsets, what is wrong with each copy, and which
-    offsets no copy has.  Of log directories every partition that stands in any of them is merged; no meta.properties is
+    offsets no copy has.  Of log directories every partition that is in any of them is merged; no meta.properties is
     written.
 
     Exit code 2 if something was written, 3 if some partitions were refused, 4 if something could not be read.

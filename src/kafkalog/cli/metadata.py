@@ -145,7 +145,7 @@ def command(
 ) -> int:
     """The image of a KRaft cluster: topics, partitions, brokers, configurations, features, quotas, credentials, ACLs.
 
-    From the newest whole snapshot of `__cluster_metadata` and the log behind it.
+    From the newest whole snapshot of `__cluster_metadata` and the log after it.
     """
     log = metadata_log(paths, replica)
     if history:

@@ -27,7 +27,7 @@ class Outcome(enum.IntEnum):
     CLEAN = 0
     """clean, or nothing to do"""
     FINDINGS = 1
-    """something is wrong with what was looked at; nothing was changed"""
+    """something is wrong with what was examined; nothing was changed"""
     CHANGED = 2
     """something was changed"""
     REFUSED = 3

@@ -175,7 +175,7 @@ def _rich_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def behind_text(batches: int, records: int) -> str:
-    """What stands behind damage, for a column; nothing where nothing does."""
+    """What comes after damage, for a column; nothing where nothing does."""
     return f"{records} records in {batches} batches" if batches else ""
 
 

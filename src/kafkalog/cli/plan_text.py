@@ -69,7 +69,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
                 writer.write(escape_controls(_below(partition)))
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
-        others = "; the partitions that were not asked for were not looked at" if plan.survey.is_partial else ""
+        others = "; the partitions that were not asked for were not examined" if plan.survey.is_partial else ""
         writer.write(escape_controls(_forecast(plan.broker) + others))
         for name in plan.broker.strays:
             writer.write(f"Kafka would rename {escape_controls(name)} -stray: the metadata has no such replica here")
@@ -83,7 +83,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)
         if damage is not None:
-            more = "" if full else "; --full looks at segments below the recovery point too"
+            more = "" if full else "; --full examines segments below the recovery point too"
             writer.write(f"with this plan {damage}{more}")
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))

@@ -36,7 +36,7 @@ __all__ = ["command"]
 
 def _is_confirmed(plans: list[Plan]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RecoveryRefused("nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm")
+        raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
     return click.confirm(f"Do this to {', '.join(escape_controls(made.root) for made in plans)}?", default=False)
 
 
@@ -86,7 +86,7 @@ def command(
     for one partition only, 4 if something could not be read; the partitions that can be are recovered then.
 
     Modes: safe keeps every sound batch up to the damage and leaves what a broker opens without changing a byte;
-    salvage goes on behind the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
+    salvage goes on after the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
     byte for byte, what the broker's own recovery would.
     """
     options, threads = options_of(given), job_count(jobs)

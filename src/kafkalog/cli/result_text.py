@@ -57,7 +57,7 @@ def _broker(result: RecoveryResult) -> str:
     if result.plan.survey.is_partial:
         return (
             "a broker that starts on it now opens the partitions that were recovered and changes nothing in them; the "
-            "others were not looked at"
+            "others were not examined"
         )
     if result.plan.mode is Mode.KAFKA:
         return "this is what the broker would have left: at its next start it goes on from here"

@@ -115,7 +115,7 @@ def _purge(
     if any(found for _path, _root, found, _left in chosen) and not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise RecoveryRefused(
-                "nothing was removed: this is no terminal to ask on; add --yes to act", reason="confirm"
+                "nothing was removed: there is no terminal to ask on; add --yes to act", reason="confirm"
             )
         if not click.confirm("Remove all of this for good?", default=False):
             raise RecoveryRefused("nothing was removed", reason="confirm")

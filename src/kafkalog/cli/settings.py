@@ -53,7 +53,7 @@ def planning_options(function: Function) -> Function:
             help="The metadata log of KRaft too. A cut there can drop committed metadata: prefer another controller.",
         ),
         click.option(
-            "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions looked at at a time [one for each CPU]."
+            "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions examined at a time [one for each CPU]."
         ),
         click.option(
             "--copy",

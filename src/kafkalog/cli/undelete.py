@@ -91,7 +91,7 @@ def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]
 
 def _confirm(made: Undeletion, topic: str) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RecoveryRefused("nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm")
+        raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
     if not click.confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?", default=False):
         raise RecoveryRefused("nothing was changed", reason="confirm")
 

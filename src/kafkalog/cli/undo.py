@@ -30,7 +30,7 @@ def command(path: str, run_id: str | None, quarantine: str | None, yes: bool, as
         if not yes:
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
                 raise RecoveryRefused(
-                    "nothing was changed: this is no terminal to ask on; add --yes to act", reason="confirm"
+                    "nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm"
                 )
             if not click.confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?", default=False):
                 raise RecoveryRefused("nothing was changed", reason="confirm")

@@ -19,7 +19,7 @@ class Unplanned:
 
     root: str
     error: StorageError | RecoveryRefused | None
-    """None: another directory was in the way before this one was looked at"""
+    """None: another directory was in the way before this one was examined"""
 
     @property
     def is_unreadable(self) -> bool:
@@ -29,7 +29,7 @@ class Unplanned:
     @property
     def sentence(self) -> str:
         """Why, with the directory's name."""
-        why = "another directory was declined before this one was looked at" if self.error is None else str(self.error)
+        why = "another directory was declined before this one was examined" if self.error is None else str(self.error)
         return why if self.root in why else f"{self.root}: {why}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from kafkalog.recovery.verify import verify
 __all__ = ["command"]
 
 _COLUMNS = (
-    "partition directory", "segments", "batches", "records", "bytes", "valid", "behind damage", "end", "findings",
+    "partition directory", "segments", "batches", "records", "bytes", "valid", "after damage", "end", "findings",
 )  # fmt: skip
 
 

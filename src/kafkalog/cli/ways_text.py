@@ -58,7 +58,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
             writer.write("  without it a wrong leader epoch stays, and replicas and merge go by epochs")
         if any(way.measured.records_hidden for way in ways):
-            writer.write("  passed over: records behind ones with higher offsets, which no consumer comes across")
+            writer.write("  passed over: records after ones with higher offsets, which no consumer comes across")
         command = command_for(best, plan, given)
         if plan.refusal is not None and plan.mode not in (Mode.STRICT, Mode.KAFKA):
             command = None  # what keeps this one from being done keeps that one too

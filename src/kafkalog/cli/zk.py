@@ -23,7 +23,7 @@ else:
 
 
 class Zxid(_NumberType):
-    """A transaction id: decimal, or hexadecimal behind 0x."""
+    """A transaction id: decimal, or hexadecimal after 0x."""
 
     name = "zxid"
 
@@ -35,7 +35,7 @@ class Zxid(_NumberType):
         except ValueError:
             number = -1
         if not 0 <= number < 1 << 63:
-            self.fail(f"{text!r} is no zxid (decimal, or 0x…)", param, ctx)
+            self.fail(f"{text!r} is not a zxid (decimal, or 0x…)", param, ctx)
         return number
 
 
