@@ -1,29 +1,31 @@
-"""Opening an existing partition for writing (`LogLoader`), without ever throwing anything away.
+"""Opening an existing partition for writing: `LogLoader`, under the rule that no byte of a log is thrown away.
 
-After an orderly close the indexes are believed, as a broker believes them.  After a crash the segments from the
-recovery point on are read and their indexes rebuilt.  Damage is not repaired here: what to do about it is for
-`kafkalog recover`, which keeps the bytes.
+What a broker would recover, and the segment that is appended to, are read first.  Where they are damaged nothing is
+changed: what to do about it is for `kafkalog recover`, which keeps the bytes.  All else is what a broker does.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.framing import SMALLEST_MESSAGE
 from kafkalog.codec.index_files import (
+    ABORTED_TRANSACTION,
+    OFFSET_ENTRY,
     TIME_ENTRY,
     decode_offset_index,
     decode_time_index,
     used_offset_entries,
     used_time_entries,
 )
-from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
+from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import (
     CLEANED,
     DELETED,
-    INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     SWAP,
@@ -36,15 +38,14 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
-from kafkalog.log.files import FileSource, scan_directory
-from kafkalog.log.incoming import marker_in
+from kafkalog.log.files import FileSource, scan_directory, status_of
 from kafkalog.log.partition import Partition
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
-from kafkalog.log.storage.producer_appends import ProducerAppends
+from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producers import ProducerStateManager
-from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.segment import LogLossError, LogSegment
 
 __all__ = ["Loaded", "SealedSegment", "load", "open_segment", "remove_leftovers", "seal"]
 
@@ -69,6 +70,7 @@ class Loaded:
     active: LogSegment
     end_offset: int
     log_start_offset: int
+    producers: ProducerStateManager
 
 
 def open_segment(
@@ -81,11 +83,14 @@ def open_segment(
         raise FormatError(f"{error}{_ADVICE}", source=directory) from error
     if segment.transaction_index.torn_bytes:
         segment.close_handlers()
-        source = segment.path(FileKind.TRANSACTION_INDEX)
-        raise FormatError("a transaction index with a torn entry", source=source, code="index_invalid")
+        raise _torn(segment.path(FileKind.TRANSACTION_INDEX))
     if create and config.preallocate:
         segment.reserve(config.segment_bytes)
     return segment
+
+
+def _torn(path: str) -> FormatError:
+    return FormatError("a transaction index with a torn entry", source=path, code="index_invalid")
 
 
 def seal(segment: LogSegment) -> SealedSegment:
@@ -96,32 +101,25 @@ def seal(segment: LogSegment) -> SealedSegment:
     return SealedSegment(segment.base_offset, segment.log.size, largest)
 
 
-def _indexes_make_sense(segment: LogSegment) -> bool:
-    """The entries increase and point into the log."""
-    offsets = decode_offset_index(segment.offset_index.content())
-    times = decode_time_index(segment.time_index.content())
-    return (
-        used_offset_entries(offsets) == len(offsets)
-        and used_time_entries(times) == len(times)
-        and (not offsets or offsets[-1].position < segment.log.size)
-    )
+def _sealed(segment: LogSegment) -> SealedSegment:
+    """The same, without opening more than the end of its time index."""
+    timestamp = NO_TIMESTAMP
+    with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
+        if source.size >= TIME_ENTRY.size:
+            at = (source.size // TIME_ENTRY.size - 1) * TIME_ENTRY.size
+            timestamp = TIME_ENTRY.struct.unpack(source.read(at, TIME_ENTRY.size))[0]
+    if timestamp < 0:
+        timestamp = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
+    return SealedSegment(segment.base_offset, segment.log.size, timestamp)
 
 
 def remove_leftovers(directory: str) -> None:
-    """Remove what a deletion, a replacement or a roll left unfinished; `LogLoader` removes an index without its log."""
-    names = [entry.name for entry in scan_directory(directory)]
-    for name in names:
-        base = name.removesuffix(DELETED).removesuffix(TEMPORARY)
+    """Remove what a deletion or a replacement left unfinished."""
+    for entry in scan_directory(directory):
+        base = entry.name.removesuffix(DELETED).removesuffix(TEMPORARY)
         ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
-        if (base != name and ours) or _is_orphan(name, names):
-            fs.remove(os.path.join(directory, name))
-
-
-def _is_orphan(name: str, names: list[str]) -> bool:
-    parsed = parse_segment_file(name)
-    if parsed is None or parsed.pending or parsed.kind not in INDEX_KINDS:
-        return False
-    return segment_file(parsed.base_offset, FileKind.LOG) not in names
+        if base != entry.name and ours:
+            fs.remove(entry.path)
 
 
 def _refuse_oddities(directory: str) -> None:
@@ -133,22 +131,35 @@ def _refuse_oddities(directory: str) -> None:
             raise UsageError(f"{entry.path} is not named as Kafka names it{_ADVICE}")
 
 
-class _Loader:
-    def __init__(self, partition: Partition, config: LogConfig, now_ms: int) -> None:
-        self.directory = partition.path
-        self.bases = [segment.base_offset for segment in partition.segments]
-        self.config = config
-        self.now_ms = now_ms
-        self.rebuilt: set[int] = set()
-        self.end = self.bases[0]
+class _Check:
+    """Reads what a broker would recover and what is appended to, and changes nothing."""
 
-    def walk(self, segment: LogSegment, epochs: LeaderEpochFileCache, next_base: int | None, *, rebuild: bool) -> None:
-        """Read one segment, rebuilding its indexes; raises `FormatError` where it is damaged."""
-        path = segment.path(FileKind.LOG)
-        continuity = Continuity(segment.base_offset, next_segment=next_base)
-        if rebuild:
-            segment.begin_rebuild()
-            self.rebuilt.add(segment.base_offset)
+    def __init__(self, partition: Partition) -> None:
+        self._directory = partition.path
+        self._bases = [segment.base_offset for segment in partition.segments]
+
+    def _path(self, base: int, kind: FileKind) -> str:
+        return os.path.join(self._directory, segment_file(base, kind))
+
+    def __call__(self, *, clean: bool, recovery_point: int) -> int:
+        """The end of the log; raises `FormatError` where it is damaged."""
+        end = self._bases[-1]
+        first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
+        for number, base in enumerate(self._bases):
+            is_believed = clean or number < first_unflushed
+            is_last = number == len(self._bases) - 1
+            if is_last or not is_believed or not os.path.lexists(self._path(base, FileKind.OFFSET_INDEX)):
+                end = max(end, self.log(base))
+        return end
+
+    def log(self, base: int) -> int:
+        """Read one segment; gives where it ends."""
+        path, transactions = self._path(base, FileKind.LOG), status_of(self._path(base, FileKind.TRANSACTION_INDEX))
+        fs.AppendFile(path, create=False).close()
+        if transactions is not None and transactions.st_size % ABORTED_TRANSACTION.size:
+            raise _torn(self._path(base, FileKind.TRANSACTION_INDEX))
+        continuity = Continuity(base, next_segment=next((each for each in self._bases if each > base), None))
+        end = base
         with FileSource(path) as source:
             scanner = Scanner(source)
             for batch in scanner:
@@ -157,53 +168,31 @@ class _Loader:
                         raise FormatError(
                             finding.detail + _ADVICE, position=batch.position, source=path, code=finding.code
                         )
-                if rebuild:
-                    segment.index_batch(batch, batch.position, while_there_is_room=True)
-                    self.epoch(batch, epochs)
-                self.end = batch.header.next_offset
+                end = batch.header.next_offset
             for finding in scanner.findings:
                 raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
-        if rebuild:
-            segment.end_rebuild()
+        return end
 
-    @staticmethod
-    def epoch(batch: RecordBatch, epochs: LeaderEpochFileCache) -> None:
-        header = batch.header
-        latest = epochs.latest_epoch
-        if isinstance(header, BatchHeader) and header.partition_leader_epoch > (-1 if latest is None else latest):
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
-
-    def sealed(self, base_offset: int) -> SealedSegment:
-        """A segment that is not looked into."""
-        log = os.path.join(self.directory, segment_file(base_offset, FileKind.LOG))
-        times = os.path.join(self.directory, segment_file(base_offset, FileKind.TIME_INDEX))
-        status = os.stat(log)
-        timestamp = NO_TIMESTAMP
-        with FileSource(times) as source:
-            if source.size >= TIME_ENTRY.size:
-                at = (source.size // TIME_ENTRY.size - 1) * TIME_ENTRY.size
-                timestamp = TIME_ENTRY.struct.unpack(source.read(at, TIME_ENTRY.size))[0]
-        return SealedSegment(
-            base_offset, status.st_size, timestamp if timestamp >= 0 else status.st_mtime_ns // 1_000_000
+    def doubtful_index(self) -> str | None:
+        """The offset index of the segment that is appended to, where it or the time index cannot be that of the log."""
+        base = self._bases[-1]
+        path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
+        entries = size // SMALLEST_MESSAGE + 1
+        found = []
+        for kind, entry in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
+            if not os.path.lexists(self._path(base, kind)):
+                return None
+            with FileSource(self._path(base, kind)) as source:
+                if source.size > entries * entry.size:
+                    return path
+                found.append(source.read(0, source.size // entry.size * entry.size))
+        offsets, times = decode_offset_index(found[0]), decode_time_index(found[1])
+        makes_sense = (
+            used_offset_entries(offsets) == len(offsets)
+            and used_time_entries(times) == len(times)
+            and (not offsets or offsets[-1].position < size)
         )
-
-    def replay(self, producers: ProducerStateManager, segment: LogSegment | None, base: int, start: int) -> None:
-        """Feed the batches from offset `start` on to the producers; `segment` if its transaction index is rebuilt."""
-        path = os.path.join(self.directory, segment_file(base, FileKind.LOG))
-        with FileSource(path) as source:
-            for batch in Scanner(source, check_crc=False):
-                header = batch.header
-                if not isinstance(header, BatchHeader) or not header.has_producer_id or header.base_offset < start:
-                    continue
-                append = ProducerAppends(producers)
-                marker = marker_in(batch) if header.is_control else None
-                try:
-                    append.add(header, lambda marker=marker: marker)  # type: ignore[misc]
-                    append.take_over(None if segment is None else segment.transaction_index)
-                except JavaError as error:
-                    raise FormatError(f"{error}{_ADVICE}", position=batch.position, source=path) from error
-        if segment is not None:
-            segment.transaction_index.store()
+        return None if makes_sense else path
 
 
 def load(
@@ -211,70 +200,60 @@ def load(
     partition: Partition,
     config: LogConfig,
     epochs: LeaderEpochFileCache,
-    producers: ProducerStateManager,
+    begin: Callable[[], None],
     *,
     clean: bool,
     recovery_point: int,
     log_start_checkpoint: int,
     now_ms: int,
 ) -> Loaded:
-    """The log of a directory with a segment; raises `FormatError` or `UsageError` where it needs recovery."""
-    _refuse_oddities(partition.path)
-    loader = _Loader(partition, config, now_ms)
-    bases = loader.bases
-    log_start = max(bases[0], log_start_checkpoint)
-    unflushed = bases[max((n for n, base in enumerate(bases) if base <= recovery_point), default=0)]
-    sealed: list[SealedSegment] = []
-    writers: dict[int, LogSegment] = {}
+    """The log of a directory with a segment; raises `FormatError` or `UsageError` where it needs recovery.
+
+    `begin` is called before the first change.
+    """
+    directory = partition.path
+    _refuse_oddities(directory)
+    check = _Check(partition)
+    end = check(clean=clean, recovery_point=recovery_point)
+    if log_start_checkpoint > end:
+        raise UsageError(f"the log start offset {log_start_checkpoint} lies behind the log's end {end}{_ADVICE}")
+    request = LoadRequest(
+        directory=directory,
+        settings=config,
+        now_ms=now_ms,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_checkpoint,
+        keeps_log=True,
+        on_recovered=_put_away,
+    )
     try:
-        for number, base in enumerate(bases):
-            is_last = number == len(bases) - 1
-            kinds = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-            indexed = all(os.path.lexists(os.path.join(partition.path, segment_file(base, kind))) for kind in kinds)
-            if indexed and not is_last and (clean or base < unflushed):
-                sealed.append(loader.sealed(base))
-                continue
-            segment = writers[base] = open_segment(disk, partition.path, base, config, now_ms, create=False)
-            loader.end = max(loader.end, base)
-            rebuild = not (clean and indexed and _indexes_make_sense(segment))
-            loader.walk(segment, epochs, None if is_last else bases[number + 1], rebuild=rebuild)
-            if not is_last:
-                sealed.append(seal(segment))
-        end = max(loader.end, bases[-1])
-        if log_start > end:
-            raise UsageError(f"the log start offset {log_start} lies after the log's end {end}{_ADVICE}")
-        epochs.truncate_from_end(end)
-        epochs.truncate_from_start(log_start_checkpoint)
-        _load_producers(loader, producers, writers, log_start, end)
-        active = writers.pop(bases[-1])
-        for segment in writers.values():
-            segment.flush()
-            segment.close_handlers()
-        return Loaded(sealed, active, end, log_start)
-    except BaseException as error:
-        for segment in writers.values():
-            segment.close_handlers()
-        if isinstance(error, JavaError):
-            raise FormatError(f"{error}{_ADVICE}", source=partition.path) from error
-        raise
+        loader = LogLoader(disk, request, epochs)
+    except JavaError as error:
+        raise UsageError(f"{directory} holds a snapshot that a broker stumbles over: {error}") from error
+    begin()
+    if clean and (doubtful := check.doubtful_index()) is not None:
+        disk.delete(doubtful)  # a broker builds one that is missing, and believes any that is there
+    try:
+        loaded = loader.load()
+    except JavaError as error:
+        source = directory if error.segment_path is None else error.segment_path
+        raise FormatError(f"{error}{_ADVICE}", position=error.position, source=source) from error
+    except LogLossError as error:
+        detail = f"a broker would cut the log here{_ADVICE}"
+        raise FormatError(detail, position=error.position, source=error.path) from error
+    loader.producers.on_high_watermark_updated(loaded.log_end_offset)
+    *sealed, active = loaded.segments
+    return Loaded(
+        [_sealed(segment) for segment in sealed],
+        active,
+        loaded.log_end_offset,
+        loaded.log_start_offset,
+        loader.producers,
+    )
 
 
-def _load_producers(
-    loader: _Loader, producers: ProducerStateManager, writers: dict[int, LogSegment], log_start: int, end: int
-) -> None:
-    producers.truncate_and_reload(log_start, min(loader.rebuilt, default=end))
-    start = producers.map_end_offset
-    for number, base in enumerate(loader.bases):
-        following = loader.bases[number + 1] if number + 1 < len(loader.bases) else end
-        if following <= start and base not in loader.rebuilt:
-            continue
-        if base in loader.rebuilt and base > start:
-            producers.set_map_end(base)
-            producers.take_snapshot()
-        if base in loader.rebuilt:
-            loader.replay(producers, writers[base], base, min(start, base))
-        else:
-            loader.replay(producers, None, base, start)
-    producers.set_map_end(end)
-    producers.on_high_watermark_updated(end)
-    producers.take_snapshot()
+def _put_away(segment: LogSegment) -> None:
+    """A segment that was recovered is made durable and closed, however many there are."""
+    segment.flush()
+    segment.close_handlers()

@@ -156,6 +156,7 @@ class Log:
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
         self._sealed = loaded.sealed
         self._active = loaded.active
+        self._producers = loaded.producers
         self._end = self._files_end = loaded.end_offset
         self._log_start = loaded.log_start_offset
         self._checkpointed_ms = clock()
@@ -228,14 +229,13 @@ class Log:
         for stale in set(others) - known:
             fs.remove(os.path.join(self.path, stale))
         fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
-        self._producers = self._new_producers()
         self._disk.create(self._checkpoint_of_epochs.path)
         self._epochs = self._epochs_of(())
         active = open_segment(self._disk, self.path, 0, self.config, self._clock(), create=True)
         active.flush()
         fs.sync_directory(self.path)
         self._recovery_point = 0
-        return Loaded([], active, 0, 0)
+        return Loaded([], active, 0, 0, self._new_producers())
 
     def _new_producers(self) -> ProducerStateManager:
         try:
@@ -259,7 +259,6 @@ class Log:
             if finding.severity is Severity.ERROR:
                 raise FormatError(finding.detail, source=finding.file, code=finding.code)
         self._epochs = self._epochs_of(partition.leader_epochs)
-        self._producers = self._new_producers()
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
         loaded = load(
@@ -267,13 +266,12 @@ class Log:
             partition,
             self.config,
             self._epochs,
-            self._producers,
+            self._begin,
             clean=self._was_clean(),
             recovery_point=point,
             log_start_checkpoint=max(start, 0),
             now_ms=self._clock(),
         )
-        self._begin()
         if metadata is None:
             identity = PartitionMetadata(0, _topic_id(None))
             fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.names import is_seen_by_java
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log import fs
-from kafkalog.log.files import is_file, read_small, scan_directory
+from kafkalog.log.files import (
+    FileSource,
+    MissingFileError,
+    NotRegularFileError,
+    is_file,
+    read_small,
+    scan_directory,
+    status_of,
+    what_it_is,
+)
 
 __all__ = ["DirectoryDisk"]
 
@@ -68,30 +80,109 @@ class _Slots:
         self._file.close()
 
 
-class _LogStore(fs.AppendFile):
-    """A log file that is appended to; its reader ends where the content ends, whatever room is reserved."""
+def _size_of(path: str) -> int:
+    """Bytes of a regular file."""
+    status = status_of(path)
+    if status is None:
+        raise MissingFileError(errno.ENOENT, "there is no such file", path)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularFileError(errno.EINVAL, what_it_is(status.st_mode), path)
+    return status.st_size
 
-    def source(self) -> fs.AppendFile:
+
+class _LogStore:
+    """A log file: opened for reading or for writing when that is asked for, and again after it was closed.
+
+    Its reader ends where the content ends, whatever room is reserved.
+    """
+
+    def __init__(self, path: str, *, create: bool) -> None:
+        self._path = path
+        self._file = fs.AppendFile(path, create=True) if create else None
+        self._reader: FileSource | None = None
+        self._size = 0 if create else _size_of(path)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+        return self._size if self._file is None else self._file.size
+
+    def _open(self) -> fs.AppendFile:
+        if self._file is None:
+            self.close()
+            self._file = fs.AppendFile(self._path, create=False)
+            self._file.size = min(self._file.size, self._size)  # what is behind is reserved
+        return self._file
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes from `position`; fewer only where the content ends."""
+        if self._file is not None:
+            return self._file.read(position, length)
+        if self._reader is None:
+            self._reader = FileSource(self._path)
+        return self._reader.read(position, max(min(length, self._size - position), 0))
+
+    def source(self) -> _LogStore:
         """A reader of the file."""
         return self
 
     def headers(self) -> None:
         """There is no table of it."""
 
+    def append(self, data: bytes) -> None:
+        """Write behind the end."""
+        self._open().append(data)
+
+    def append_from(self, other: Source, start: int, end: int) -> None:
+        """Write behind the end what stands in another log."""
+        while start < end:
+            piece = other.read(start, min(end - start, MIB))
+            self.append(bytes(piece))
+            start += len(piece)
+
+    def truncate(self, size: int) -> None:
+        """Cut the content."""
+        self._open().truncate(size)
+
+    def reserve(self, size: int) -> None:
+        """Make room up to `size` bytes."""
+        self._open().reserve(size)
+
+    def trim(self) -> None:
+        """Give back what was reserved and not used."""
+        if self._file is not None:
+            self._file.trim()
+
     def renamed(self, path: str) -> None:
-        """The open file is the same."""
-        self.path = path
+        """An open file is the same."""
+        self._path = path
+        if self._file is not None:
+            self._file.path = path
+
+    def sync(self) -> None:
+        """Make it durable."""
+        self._open().sync()
+
+    def close(self) -> None:
+        """Close the file, until it is needed again."""
+        self._size = self.size
+        for opened in (self._file, self._reader):
+            if opened is not None:
+                opened.close()
+        self._file = self._reader = None
 
 
 class _GrowingFile:
+    """Opened when it is needed, and again after it was closed."""
+
     def __init__(self, path: str) -> None:
         self._path = path
         self.exists = os.path.lexists(path)
-        self._file = fs.AppendFile(path, create=False) if self.exists else None
+        self._file: fs.AppendFile | None = None
 
     def _open(self) -> fs.AppendFile:
         if self._file is None:
-            self._file = fs.AppendFile(self._path, create=True)
+            self._file = fs.AppendFile(self._path, create=not self.exists)
             self.exists = True
         return self._file
 
@@ -108,18 +199,21 @@ class _GrowingFile:
         self._open().truncate(size)
 
     def renamed(self, path: str) -> None:
-        """The open file is the same."""
-        self._path = self._open().path = path
+        """An open file is the same."""
+        self._path = path
+        if self._file is not None:
+            self._file.path = path
 
     def sync(self) -> None:
         """Make it durable, if it is there."""
-        if self._file is not None:
-            self._file.sync()
+        if self.exists:
+            self._open().sync()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, until it is needed again."""
         if self._file is not None:
             self._file.close()
+        self._file = None
 
 
 class DirectoryDisk:
@@ -148,6 +242,10 @@ class DirectoryDisk:
     def all_names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory, sorted."""
         return [entry.name for entry in scan_directory(directory) if entry.is_file(follow_symlinks=False)]
+
+    def names(self, directory: str) -> list[str]:
+        """Those of them that a JVM finds."""
+        return [name for name in self.all_names(directory) if is_seen_by_java(name)]
 
     def changes(self, directory: str, suffix: str) -> int:
         """Nobody changes names but who holds the lock."""

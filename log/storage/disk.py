@@ -55,7 +55,7 @@ class Slots(Protocol):
 
 
 class GrowingFile(Protocol):
-    """A file that is appended to, and comes to be with the first bytes."""
+    """A file that is appended to, and comes to be with the first bytes; closed, it is opened again when needed."""
 
     exists: bool
 
@@ -79,7 +79,7 @@ class GrowingFile(Protocol):
 
 
 class LogStore(Protocol):
-    """A log file that is held open; `size` is where its content ends."""
+    """A log file; `size` is where its content ends.  Closed, it is opened again when needed."""
 
     @property
     def size(self) -> int:
@@ -93,6 +93,9 @@ class LogStore(Protocol):
 
     def append(self, data: bytes) -> None:
         """Write after the end."""
+
+    def append_from(self, other: Source, start: int, end: int) -> None:
+        """Write behind the end what stands in another log."""
 
     def truncate(self, size: int) -> None:
         """Cut the content."""
@@ -133,6 +136,9 @@ class Disk(Protocol):
 
     def all_names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory, sorted."""
+
+    def names(self, directory: str) -> list[str]:
+        """Those of them that a JVM finds."""
 
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix came or went, where others than the asking change names too."""

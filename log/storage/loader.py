@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kafkalog.codec.names import CLEANED, DELETED, SWAP, FileKind, segment_file
+from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     CorruptIndexError,
@@ -26,9 +27,8 @@ from kafkalog.log.storage.log_file import LogBatch
 from kafkalog.log.storage.producer_snapshots import Snapshots
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.replay import replay
-from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.segment import LogLossError, LogSegment
 from kafkalog.log.storage.settings import StorageSettings
-from kafkalog.log.storage.tree import Tree
 
 __all__ = ["LoadRequest", "LoadedLog", "LogLoader"]
 
@@ -51,6 +51,10 @@ class LoadRequest:
     log_start_offset: int
     offline: Callable[[], bool] = lambda: False
     """the directory is to go offline already"""
+    keeps_log: bool = False
+    """`LogLossError` where a broker would cut, delete or replace a log, before that is done"""
+    on_recovered: Callable[[LogSegment], None] = lambda segment: None
+    """told of each segment that was recovered; its files may be closed until they are needed"""
 
 
 @dataclass(slots=True)
@@ -133,8 +137,8 @@ class _Segments:
 class LogLoader:
     """Opens the segments of one partition directory, recovers what needs it, rebuilds epochs and producer state."""
 
-    def __init__(self, tree: Tree, request: LoadRequest) -> None:
-        self._tree = tree
+    def __init__(self, disk: Disk, request: LoadRequest, epochs: LeaderEpochFileCache | None = None) -> None:
+        self._disk = disk
         self._request = request
         self._directory = request.directory
         self._segments = _Segments()
@@ -143,20 +147,21 @@ class LogLoader:
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
         self._emptied: tuple[str, int] | None = None
-        self.epochs = LeaderEpochFileCache(LeaderEpochCheckpointFile(tree, request.directory))
-        self._producers = self._new_producers()
+        checkpoint = LeaderEpochCheckpointFile(disk, request.directory)
+        self.epochs = LeaderEpochFileCache(checkpoint) if epochs is None else epochs
+        self.producers = self._new_producers()
 
     def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
         request = self._request
         return ProducerStateManager(
-            self._tree, self._directory, request.now_ms, request.settings.producer_id_expiration_ms, snapshots
+            self._disk, self._directory, request.now_ms, request.settings.producer_id_expiration_ms, snapshots
         )
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
     def _names(self) -> list[str]:
-        return self._tree.names(self._directory)
+        return self._disk.names(self._directory)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -167,7 +172,7 @@ class LogLoader:
         self._retry_on_overflow(self._open_segments)
         if self._directory.endswith("-delete"):
             if not self._segments:
-                self._segments.put(LogSegment(self._tree, self._directory, 0, request.settings), 0)
+                self._segments.put(LogSegment(self._disk, self._directory, 0, request.settings), 0)
             recovery_point = next_offset = 0
         else:
             recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
@@ -175,10 +180,10 @@ class LogLoader:
         self.epochs.truncate_from_end(next_offset)
         log_start = max(request.log_start_offset, self._segments.bases[0])
         self.epochs.truncate_from_start(request.log_start_offset)
-        if not self._producers.is_empty:
+        if not self.producers.is_empty:
             raise IllegalStateError("Producer state must be empty during log initialization")
-        self._producers.remove_stray_snapshots(self._segments.bases)
-        self._rebuild_producers(self._producers, log_start, next_offset, reload_from_clean=request.clean)
+        self.producers.remove_stray_snapshots(self._segments.bases)
+        self._rebuild_producers(self.producers, log_start, next_offset, reload_from_clean=request.clean)
         log_start = max(log_start, self._segments.bases[0])
         self._touch_first_unstable(log_start)
         segments = self._segments.all()
@@ -190,7 +195,7 @@ class LogLoader:
 
     def _touch_first_unstable(self, log_start: int) -> None:
         """Finding the first open transaction opens the offset index of its segment."""
-        unstable = self._producers.first_unstable_offset()
+        unstable = self.producers.first_unstable_offset()
         if unstable is not None:
             if self._request.offline():
                 raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
@@ -203,7 +208,7 @@ class LogLoader:
         smallest_cleaned = _MAX_OFFSET
         for name in self._names():
             if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
-                self._tree.delete(self._path(name))
+                self._disk.delete(self._path(name))
             elif name.endswith(CLEANED):
                 smallest_cleaned = min(smallest_cleaned, _offset_of(name))
                 cleaned.append(name)
@@ -211,7 +216,7 @@ class LogLoader:
                 swaps.append(name)
         kept = [name for name in swaps if _offset_of(name) < smallest_cleaned]
         for name in [*(name for name in swaps if name not in kept), *cleaned]:
-            self._tree.delete(self._path(name))
+            self._disk.delete(self._path(name))
         return kept
 
     def _resolve_swaps(self, swaps: list[str]) -> None:
@@ -219,9 +224,10 @@ class LogLoader:
         for name in swaps:
             if not name.removesuffix(SWAP).endswith(FileKind.LOG.value):
                 continue
-            segment = LogSegment(self._tree, self._directory, _offset_of(name), self._request.settings, SWAP)
+            segment = LogSegment(self._disk, self._directory, _offset_of(name), self._request.settings, SWAP)
             low = min(low, segment.base_offset)
             high = max(high, segment.read_next_offset())
+            segment.close_handlers()
         for name in self._names():
             if name.endswith(SWAP):
                 continue
@@ -230,25 +236,25 @@ class LogLoader:
             except NumberFormatError:
                 continue  # no number, not part of what is replaced
             if low <= offset < high:
-                self._tree.delete(self._path(name))
+                self._disk.delete(self._path(name))
         for name in self._names():
             if name.endswith(SWAP):
-                self._tree.rename(self._path(name), self._path(name.removesuffix(SWAP)))
+                self._disk.rename(self._path(name), self._path(name.removesuffix(SWAP)))
 
     def _open_segments(self) -> None:
         self._segments.clear()
         for name in self._names():
             if name.endswith(_INDEX_KINDS):
                 log = self._path(segment_file(_offset_of(name), FileKind.LOG))
-                if not self._tree.exists(log):
-                    self._tree.delete(self._path(name))
+                if not self._disk.exists(log):
+                    self._disk.delete(self._path(name))
             elif name.endswith(FileKind.LOG.value):
                 self._open_segment(_offset_of(name))
 
     def _open_segment(self, base_offset: int) -> None:
         time_index = self._path(segment_file(base_offset, FileKind.TIME_INDEX))
-        time_index_is_new = not self._tree.exists(time_index)
-        segment = LogSegment(self._tree, self._directory, base_offset, self._request.settings)
+        time_index_is_new = not self._disk.exists(time_index)
+        segment = LogSegment(self._disk, self._directory, base_offset, self._request.settings)
         try:
             segment.sanity_check(time_index_is_new=time_index_is_new)
         except (NoSuchFileError, CorruptIndexError):
@@ -260,8 +266,9 @@ class LogLoader:
         producers = self._new_producers(listed)
         self._listed = producers.snapshots
         self._rebuild_producers(producers, self._request.log_start_offset, segment.base_offset, reload_from_clean=False)
-        truncated = segment.recover(producers, self.epochs)
+        truncated = segment.recover(producers, self.epochs, keeps_log=self._request.keeps_log)
         producers.take_snapshot()
+        self._request.on_recovered(segment)
         return truncated
 
     def _recover_log(self) -> tuple[int, int]:
@@ -271,7 +278,7 @@ class LogLoader:
         end = self._end_unless_below_start()
         if not self._segments:
             base = request.log_start_offset
-            self._segments.put(LogSegment(self._tree, self._directory, base, request.settings), base)
+            self._segments.put(LogSegment(self._disk, self._directory, base, request.settings), base)
         if request.clean and end is not None:
             return end, end
         end = self._segments.last.read_next_offset() if end is None else end
@@ -285,6 +292,7 @@ class LogLoader:
             try:
                 truncated = self._recover_segment(segment)
             except (InvalidOffsetError, JavaIOError) as error:
+                self._lose(segment, 0 if error.position is None else error.position)
                 if error.segment_path is not None and error.position is not None:
                     self._emptied = self._emptied or (error.segment_path, error.position)
                 truncated = segment.truncate_to(segment.base_offset)
@@ -293,11 +301,17 @@ class LogLoader:
                 self._delete_segments(unflushed[number + 1 :])
                 return
 
+    def _lose(self, segment: LogSegment, position: int) -> None:
+        """Bytes of a log go, from a position on."""
+        if self._request.keeps_log:
+            raise LogLossError(segment.path(FileKind.LOG), position)
+
     def _delete_segments(self, segments: list[LogSegment]) -> None:
         for segment in segments:
+            self._lose(segment, 0)
             self._segments.remove(segment.base_offset)
             segment.delete_files()
-        self._producers.delete_snapshots_of([segment.base_offset for segment in segments])
+        self.producers.delete_snapshots_of([segment.base_offset for segment in segments])
 
     def _end_unless_below_start(self) -> int | None:
         if not self._segments:
@@ -307,7 +321,7 @@ class LogLoader:
             return end
         self._delete_segments(self._segments.all())
         self.epochs.clear()
-        self._producers.truncate_fully(self._request.log_start_offset)
+        self.producers.truncate_fully(self._request.log_start_offset)
         return None
 
     # -- producer state ----------------------------------------------------------------------------------------------
@@ -354,6 +368,7 @@ class LogLoader:
 
     def _split(self, segment: LogSegment) -> None:
         """`LocalLog.splitOverflowedSegment`."""
+        self._lose(segment, 0)
         if not segment.has_overflow:
             raise IllegalArgumentError(
                 "requirement failed: Split operation is only permitted for segments with overflow"
@@ -364,7 +379,7 @@ class LogLoader:
             first = next(segment.log.batches(position), None)
             if first is None:
                 raise NoSuchElementError("no batch where a split goes on")
-            part = LogSegment(self._tree, self._directory, first.base_offset, self._request.settings, CLEANED)
+            part = LogSegment(self._disk, self._directory, first.base_offset, self._request.settings, CLEANED)
             parts.append(part)
             taken = self._append_from(part, segment, position)
             if taken == 0:
@@ -389,10 +404,7 @@ class LogLoader:
                 size += batch.size
             if not chunk:
                 break
-            end = part.log.size
-            paths = part.path(FileKind.LOG), source.path(FileKind.LOG)
-            self._tree.append_slice(*paths, position, position + size)
-            part.index_appended(chunk, end)
+            part.append_from(source, chunk)
             position += size
         return position - start
 
@@ -409,7 +421,7 @@ class LogLoader:
         for part in parts:
             part.change_suffix("")
         if is_known and old.base_offset not in {part.base_offset for part in parts}:
-            self._producers.delete_snapshots_of([old.base_offset])
+            self.producers.delete_snapshots_of([old.base_offset])
 
     # -- stop --------------------------------------------------------------------------------------------------------
 
@@ -418,6 +430,6 @@ class LogLoader:
         if loaded.log_end_offset > loaded.recovery_point:
             for segment in self._segments.between(loaded.recovery_point, loaded.log_end_offset):
                 segment.flush()
-        self._producers.take_snapshot()
+        self.producers.take_snapshot()
         for segment in loaded.segments:
             segment.close()

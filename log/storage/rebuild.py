@@ -61,7 +61,10 @@ class _Appends:
 
 
 class Rebuild:
-    """What one segment's walk has taken in; the indexes, epochs and producers that it is given follow."""
+    """What one segment's walk has taken in; the indexes, epochs and producers that it is given follow.
+
+    Where an index is full a broker's walk throws; with `while_there_is_room` it goes on without entries.
+    """
 
     def __init__(
         self,
@@ -71,6 +74,8 @@ class Rebuild:
         interval_bytes: int,
         producers: ProducerStateManager,
         epochs: LeaderEpochFileCache,
+        *,
+        while_there_is_room: bool = False,
     ) -> None:
         self._segment = segment
         self._log = log
@@ -79,6 +84,7 @@ class Rebuild:
         self._interval = interval_bytes
         self._producers = producers
         self._epochs = epochs
+        self._while_there_is_room = while_there_is_room
         self._appends = _Appends(producers, transactions)
         self._last_indexed = 0
         self.valid_bytes = 0
@@ -104,7 +110,8 @@ class Rebuild:
             raise OffsetOverflowError(self._segment, last_offset)
         if batch.header.max_timestamp > self.largest.timestamp:
             self.largest = TimestampOffset(batch.header.max_timestamp, last_offset)
-        if self.valid_bytes - self._last_indexed > self._interval:
+        has_room = not (self._while_there_is_room and (self._offsets.is_full or self._times.is_full))
+        if self.valid_bytes - self._last_indexed > self._interval and has_room:
             self._offsets.append(last_offset, self.valid_bytes)
             self._times.maybe_append(*self.largest)
             self._last_indexed = self.valid_bytes

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from kafkalog.codec.errors import PortableError
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
@@ -26,7 +27,7 @@ from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.rebuild import Rebuild
 from kafkalog.log.storage.settings import StorageSettings
 
-__all__ = ["LogSegment", "RollParams", "change_suffixes"]
+__all__ = ["LogLossError", "LogSegment", "RollParams", "change_suffixes"]
 
 _V2 = 2
 _ALL_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
@@ -57,6 +58,17 @@ class AnyBatch(Protocol):
     @property
     def size(self) -> int:
         """All its bytes."""
+
+
+class LogLossError(PortableError):
+    """A broker would take something of a log away, here, from one that is to be kept; nothing of it has changed."""
+
+    def __init__(self, path: str, position: int) -> None:
+        super().__init__(path, position)
+        self.path = path
+        """of the log file"""
+        self.position = position
+        """from which on its bytes would go"""
 
 
 class LogSegment:
@@ -137,8 +149,11 @@ class LogSegment:
             self._max = self.time_index.last_entry
         return self._max
 
-    def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache) -> int:
-        """Walk all batches, cut at the first invalid one, rebuild the indexes; gives the bytes that were cut."""
+    def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
+        """Walk all batches, cut at the first invalid one, rebuild the indexes; gives the bytes that were cut.
+
+        With `keeps_log` nothing is cut but `LogLossError` raised, and a full index ends nothing.
+        """
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.reset()
         time_index.reset()
@@ -146,7 +161,7 @@ class LogSegment:
         self._max = None
         interval = self._settings.index_interval_bytes
         indexes = (offset_index, time_index, self.transaction_index)
-        rebuild = Rebuild(self, self.log, indexes, interval, producers, epochs)
+        rebuild = Rebuild(self, self.log, indexes, interval, producers, epochs, while_there_is_room=keeps_log)
         try:
             rebuild.walk()
         except (CorruptRecordError, InvalidRecordError):
@@ -156,9 +171,14 @@ class LogSegment:
         finally:
             self._max = rebuild.largest
         truncated = self.log.size - rebuild.valid_bytes
+        if keeps_log and truncated:
+            raise LogLossError(self.path(FileKind.LOG), rebuild.valid_bytes)
         self._truncate_log(rebuild.valid_bytes)
         offset_index.trim()
-        time_index.maybe_append(*rebuild.largest, skip_full_check=True)
+        if keeps_log:
+            self.append_largest_timestamp()
+        else:
+            time_index.maybe_append(*rebuild.largest, skip_full_check=True)
         time_index.trim()
         self.transaction_index.store()
         return truncated
@@ -263,10 +283,11 @@ class LogSegment:
         self.store()
 
     def close_handlers(self) -> None:
-        """Close the files and write nothing."""
+        """Close the files and write nothing; they are opened again when they are needed."""
         for file in (self._store, self._offset_index, self._time_index, self.transaction_index):
             if file is not None:
                 file.close()
+        self._offset_index = self._time_index = None
 
     def become_inactive(self) -> None:
         """What rolling does to the segment that is left."""
@@ -281,6 +302,7 @@ class LogSegment:
 
     def delete_files(self) -> None:
         """Remove the segment's files."""
+        self.close_handlers()
         for kind in _ALL_KINDS:
             self._disk.delete(self.path(kind))
 
@@ -344,25 +366,14 @@ class LogSegment:
                 self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += batch.size
 
-    def index_appended(self, batches: Sequence[LogBatch], position: int) -> None:
-        """Note batches that were put into the file from a position on."""
+    def append_from(self, other: LogSegment, batches: Sequence[LogBatch]) -> None:
+        """Append batches of another segment, which stand there one behind the other."""
+        position, first, last = self.log.size, batches[0], batches[-1]
+        self._store.append_from(other._store.source(), first.position, last.position + last.size)
         self.log = LogFile(self._store.source())
         for batch in batches:
             self.index_batch(batch, position)
             position += batch.size
-
-    def begin_rebuild(self) -> None:
-        """Empty the indexes; `index_batch` every batch, then `end_rebuild`."""
-        self.offset_index.reset()
-        self.time_index.reset()
-        self.transaction_index.reset()
-        self._max = None
-        self._bytes_since_index_entry = 0
-
-    def end_rebuild(self) -> None:
-        """The last time entry; who opens a segment begins to count the interval anew."""
-        self.append_largest_timestamp()
-        self._bytes_since_index_entry = 0
 
     def append_largest_timestamp(self) -> None:
         """The last time entry, unless the index was written with room for more than it has now."""

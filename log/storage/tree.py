@@ -161,10 +161,6 @@ class Tree:
         """Open a log file, or make it."""
         return VirtualLog(self, path)
 
-    def append_slice(self, path: str, source_path: str, start: int, end: int) -> None:
-        """Add to a file what is in another one."""
-        self.files[path] = join([*self.files[path].parts, *self.files[source_path].slice(start, end).parts])
-
     def slots(self, path: str, entry_size: int, max_size: int) -> VirtualSlots:
         """Open an index as a broker maps it."""
         return VirtualSlots(self, path, entry_size, max_size)

@@ -6,6 +6,7 @@ from collections.abc import Container, MutableMapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from kafkalog.codec.source import Source
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Zeros, join
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
 
@@ -209,6 +210,16 @@ class VirtualLog:
     def append(self, data: bytes) -> None:
         """Write after the end."""
         self._put(join([*self._tree.files[self._path].parts, Literal(data)]))
+
+    def append_from(self, other: Source, start: int, end: int) -> None:
+        """Write behind the end what stands in another log, whose bytes are not read for it."""
+        if not isinstance(other, VirtualLog):
+            raise TypeError(f"{type(other).__name__} is no log of a tree")
+        self._put(join([*self._tree.files[self._path].parts, *other.slice(start, end).parts]))
+
+    def slice(self, start: int, end: int) -> Content:
+        """A part of its content."""
+        return self._tree.files[self._path].slice(start, end)
 
     def truncate(self, size: int) -> None:
         """Cut the content."""
