@@ -6,19 +6,21 @@ retention removed their records, are taken from there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_SEQUENCE, BatchHeader, ProducerEntry, RecordBatch
+from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.names import parse_segment_file
-from kafkalog.codec.records import decode_batch
 from kafkalog.log.files import FileSource
 from kafkalog.log.partition import Partition
+from kafkalog.log.storage.java import InvalidTxnStateError
+from kafkalog.log.storage.producer_state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
+from kafkalog.log.transactions import marker_of
 
 __all__ = ["PartitionProducers", "Producer", "read_producers"]
 
@@ -52,57 +54,56 @@ class PartitionProducers:
 
 
 class _Tracker:
+    """What a broker's own state says of each producer, fed with batches that may be damaged (`ProducerStateEntry`)."""
+
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.known: dict[int, Producer] = {}
+        self.known: dict[int, ProducerStateEntry] = {}
         self.findings: list[Finding] = []
+        self._started_at: dict[int, int] = {}
 
     def feed(self, batch: RecordBatch, file: str | None) -> None:
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
             return
-        before = self.known.get(header.producer_id)
-        if header.is_control:
-            self._marker(batch, header, before, file)
-            return
-        start, started_at = (before.transaction_start, before.transaction_started_at) if before else (None, None)
-        if start is None and header.is_transactional:
-            start, started_at = header.base_offset, header.base_timestamp
-        self.known[header.producer_id] = Producer(
-            header.producer_id,
-            header.producer_epoch,
-            header.last_sequence,
-            header.max_timestamp,
-            before.coordinator_epoch if before is not None else None,
-            start,
-            started_at,
-        )
-
-    def _marker(self, batch: RecordBatch, header: BatchHeader, before: Producer | None, file: str | None) -> None:
-        records = decode_batch(batch, limits=self.limits).records
-        if not records:
-            return  # the whole transaction has been cleaned away
         try:
-            marker = end_transaction_marker(records[0])
+            marker = marker_of(batch, self.limits) if header.is_control else None
         except FormatError as error:
             detail = f"a transaction marker cannot be read: {error.message}"
             code = FindingCode.CONTROL_RECORD_INVALID
             self.findings.append(Finding(code, Severity.ERROR, batch.position, header.base_offset, detail, file))
             return
-        if marker is None:
-            return
-        same_epoch = before is not None and before.producer_epoch == header.producer_epoch
-        self.known[header.producer_id] = Producer(
-            header.producer_id,
-            header.producer_epoch,
-            before.last_sequence if before is not None and same_epoch else NO_SEQUENCE,
-            records[0].timestamp,
-            marker.coordinator_epoch,
-            None,
+        if header.is_control and marker is None:
+            return  # the whole transaction has been cleaned away
+        state = self.known.get(header.producer_id) or ProducerStateEntry(header.producer_id)
+        append = ProducerAppendInfo(state, AppendOrigin.REPLICATION)
+        with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it stands in the log
+            append.append(header, lambda: marker)
+        state.update(append.state)
+        self.known[header.producer_id] = state
+        if append.started:
+            self._started_at[header.producer_id] = header.base_timestamp
+
+    def producers(self) -> tuple[Producer, ...]:
+        """All of them, by id."""
+        return tuple(self._producer(self.known[each]) for each in sorted(self.known))
+
+    def _producer(self, state: ProducerStateEntry) -> Producer:
+        start = state.current_txn_first_offset
+        return Producer(
+            state.producer_id,
+            state.producer_epoch,
+            state.last_batch.last_sequence,
+            state.last_timestamp,
+            state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
+            start,
+            None if start is None else self._started_at.get(state.producer_id),
         )
 
 
-def _from_snapshots(partition: Partition, end: int, known: dict[int, Producer], limits: Limits) -> list[Finding]:
+def _from_snapshots(
+    partition: Partition, end: int, known: dict[int, ProducerStateEntry], limits: Limits
+) -> list[Finding]:
     """Add what the newest readable snapshot within the log knows and the log does not."""
     findings = []
     for path in reversed(partition.snapshots):
@@ -117,20 +118,9 @@ def _from_snapshots(partition: Partition, end: int, known: dict[int, Producer], 
                 findings.append(found)
                 continue
             for entry in entries:
-                known.setdefault(entry.producer_id, _as_known(entry))
+                known.setdefault(entry.producer_id, ProducerStateEntry.from_entry(entry))
         break
     return findings
-
-
-def _as_known(entry: ProducerEntry) -> Producer:
-    return Producer(
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.last_sequence if entry.last_offset >= 0 else NO_SEQUENCE,
-        entry.timestamp,
-        entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
-        entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
-    )
 
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
@@ -144,7 +134,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     if partition.segments:
         end = max(end, partition.segments[-1].base_offset)
     findings = _from_snapshots(partition, end, tracker.known, limits)
-    producers = tuple(tracker.known[each] for each in sorted(tracker.known))
+    producers = tracker.producers()
     starts = [each.transaction_start for each in producers if each.transaction_start is not None]
     return PartitionProducers(
         partition,

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.arguments import shown
-from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import ProducerState, build_batch
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.encode.given import check_record
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import (
     BATCH,
     NO_TIMESTAMP,
@@ -30,9 +28,8 @@ from kafkalog.codec.model import (
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import scan
 from kafkalog.log.config import LogConfig
-from kafkalog.log.storage.producer_state import Marker
 
-__all__ = ["Appendable", "NewRecord", "Stamp", "as_codec", "assign", "build", "marker_in", "parse_batch", "taken_over"]
+__all__ = ["Appendable", "NewRecord", "Stamp", "as_codec", "assign", "build", "parse_batch", "taken_over"]
 
 _MAGIC = 2
 _LABELS = {codec.label: codec for codec in Codec}
@@ -160,14 +157,3 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
 def taken_over(batch: RecordBatch) -> RecordBatch:
     """A batch of another log as it is there, checked; it no longer depends on where it was read from."""
     return parse_batch(bytes(batch.data))
-
-
-def marker_in(batch: RecordBatch) -> Marker | None:
-    """The COMMIT or ABORT marker of a control batch; None for another one or an empty one."""
-    found = decode_batch(batch, limits=DEFAULT_LIMITS)
-    if found.finding is not None:
-        raise FormatError(found.finding.detail, position=batch.position, code=found.finding.code)
-    if not found.records:
-        return None
-    marker = end_transaction_marker(found.records[0])
-    return None if marker is None else Marker(marker, found.records[0].timestamp)

@@ -25,10 +25,10 @@ from kafkalog.codec.model import (
     AbortedTransaction,
     BatchHeader,
     ControlType,
-    EndTransactionMarker,
     RecordBatch,
 )
 from kafkalog.codec.records import decode_batch
+from kafkalog.log.storage.producer_state import Marker
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,14 +41,16 @@ __all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "marker_of"]
 _VERSION = 0
 
 
-def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> EndTransactionMarker | None:
-    """The COMMIT or ABORT marker that a control batch holds, or None; raises `FormatError` if it cannot be read."""
+def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
+    """The COMMIT or ABORT marker that a control batch begins with; None in another one, and in an empty one.
+
+    Raises `FormatError` if it cannot be read; with `whole` also for whatever else is wrong with the batch.
+    """
     decoded = decode_batch(batch, limits=limits)
-    if decoded.records:
-        return end_transaction_marker(decoded.records[0])
-    if decoded.finding is not None:
+    if decoded.finding is not None and (whole or not decoded.records):
         raise FormatError(decoded.finding.detail, position=batch.position, code=decoded.finding.code)
-    return None
+    marker = end_transaction_marker(decoded.records[0]) if decoded.records else None
+    return None if marker is None else Marker(marker, decoded.records[0].timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,14 @@ class TransactionTracker:
                 heapq.heappush(self._earliest, (header.base_offset, header.producer_id))
             return
         try:
-            marker = marker_of(batch, self._limits)
+            found = marker_of(batch, self._limits)
         except FormatError as error:
             detail = f"a transaction marker cannot be read: {error.message}"
             code = FindingCode.CONTROL_RECORD_INVALID
             self.findings.append(Finding(code, Severity.ERROR, batch.position, header.base_offset, detail, file))
             return
-        first = self._open.pop(header.producer_id, None) if marker is not None else None
-        if first is not None and marker is not None and marker.type is ControlType.ABORT:
+        first = None if found is None else self._open.pop(header.producer_id, None)
+        if first is not None and found is not None and found.marker.type is ControlType.ABORT:
             last = header.base_offset
             stable = self._earliest_open(last + 1)
             self.aborted.append(AbortedTransaction(_VERSION, header.producer_id, first, last, stable))

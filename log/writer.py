@@ -51,7 +51,7 @@ from kafkalog.log.directory import is_partition_dir
 from kafkalog.log.fetch import Chunk
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
-from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, marker_in, parse_batch, taken_over
+from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, parse_batch, taken_over
 from kafkalog.log.live import LiveLog, LiveState
 from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
 from kafkalog.log.lock import HeldDirectory, hold
@@ -66,6 +66,7 @@ from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_state import AppendOrigin
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import RollParams, change_suffixes
+from kafkalog.log.transactions import marker_of
 
 __all__ = ["Log", "partition_name"]
 
@@ -110,7 +111,7 @@ def _topic_id(topic_id: str | None) -> str:
 
 def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
     """Take in one batch of a producer; `UsageError` is what a broker answers to one that breaks the rules."""
-    marker = marker_in(batch) if header.is_control else None
+    marker = marker_of(batch, whole=True) if header.is_control else None
     try:
         appends.add(header, lambda: marker)
     except JavaError as error:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, BatchHeader
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
 from kafkalog.log.storage.java import OffsetOverflowError, int64
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogBatch, LogFile
+from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_runs import ProducerError, StretchEnd, take_producers
 from kafkalog.log.storage.producers import ProducerStateManager
 
@@ -51,13 +52,9 @@ class _Appends:
 
     def batch(self, batch: LogBatch) -> None:
         """Take in one batch of a producer."""
-        header = batch.header
-        if isinstance(header, BatchHeader):
-            append = self._producers.prepare(header.producer_id)
-            completed = append.append(header, batch.end_transaction_marker)
-            self._producers.update(append)
-            if completed is not None:
-                self._producers.finish(completed, self._index)
+        appends = ProducerAppends(self._producers)
+        appends.batch(batch)
+        appends.take_over(self._index)
 
 
 class Rebuild:

@@ -14,7 +14,7 @@ from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
 from kafkalog.log import LogConfig
-from kafkalog.log.incoming import marker_in, parse_batch
+from kafkalog.log.incoming import parse_batch
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
@@ -22,6 +22,7 @@ from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment, change_suffixes
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.transactions import marker_of
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(index_interval_bytes=150, segment_index_bytes=4096)
@@ -51,7 +52,7 @@ class Broker:
                 self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             if header.has_producer_id:
                 appends = ProducerAppends(self.producers)
-                appends.add(header, lambda each=each: marker_in(each))  # type: ignore[misc]
+                appends.add(header, lambda each=each: marker_of(each))  # type: ignore[misc]
                 appends.take_over(self.segment.transaction_index)
         self.end = batches[-1].header.next_offset
         self.producers.set_map_end(self.end)
