@@ -7,8 +7,8 @@ changed: what to do about it is for `kafkalog recover`, which keeps the bytes.  
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
@@ -198,42 +198,32 @@ class _Check:
 def load(
     disk: Disk,
     partition: Partition,
-    config: LogConfig,
+    request: LoadRequest,
     epochs: LeaderEpochFileCache,
-    begin: Callable[[], None],
-    *,
-    clean: bool,
-    recovery_point: int,
-    log_start_checkpoint: int,
-    now_ms: int,
+    changing: AbstractContextManager[None],
 ) -> Loaded:
     """The log of a directory with a segment; raises `FormatError` or `UsageError` where it needs recovery.
 
-    `begin` is called before the first change.
+    `changing` is entered before the first change.
     """
-    directory = partition.path
+    directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)
     check = _Check(partition)
-    end = check(clean=clean, recovery_point=recovery_point)
-    if log_start_checkpoint > end:
-        raise UsageError(f"the log start offset {log_start_checkpoint} lies behind the log's end {end}{_ADVICE}")
-    request = LoadRequest(
-        directory=directory,
-        settings=config,
-        now_ms=now_ms,
-        clean=clean,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_checkpoint,
-        keeps_log=True,
-        on_recovered=_put_away,
-    )
+    end = check(clean=request.clean, recovery_point=request.recovery_point)
+    if log_start > end:
+        raise UsageError(f"the log start offset {log_start} lies behind the log's end {end}{_ADVICE}")
     try:
-        loader = LogLoader(disk, request, epochs)
+        loader = LogLoader(disk, replace(request, keeps_log=True, on_recovered=_put_away), epochs)
     except JavaError as error:
         raise UsageError(f"{directory} holds a snapshot that a broker stumbles over: {error}") from error
-    begin()
-    if clean and (doubtful := check.doubtful_index()) is not None:
-        disk.delete(doubtful)  # a broker builds one that is missing, and believes any that is there
+    doubtful = check.doubtful_index() if request.clean else None
+    with changing:
+        if doubtful is not None:
+            disk.delete(doubtful)  # a broker builds one that is missing, and believes any that is there
+        return _loaded(loader, directory)
+
+
+def _loaded(loader: LogLoader, directory: str) -> Loaded:
     try:
         loaded = loader.load()
     except JavaError as error:

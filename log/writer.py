@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from types import TracebackType
 from typing import Self
@@ -62,6 +63,7 @@ from kafkalog.log.session import leave
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.loader import LoadRequest
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_state import AppendOrigin
 from kafkalog.log.storage.producers import ProducerStateManager
@@ -216,6 +218,16 @@ class Log:
         if self._was_clean():
             checkpoint_files.unmark_clean(self._root)
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The directory counts as open; what an error leaves unfinished is looked at by the next start."""
+        self._begin()
+        try:
+            yield
+        except BaseException:
+            self._held.failed = True
+            raise
+
     def _create(self, topic_id: str | None) -> Loaded:
         identity = PartitionMetadata(0, _topic_id(topic_id))
         present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
@@ -262,17 +274,15 @@ class Log:
         self._epochs = self._epochs_of(partition.leader_epochs)
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
-        loaded = load(
-            self._disk,
-            partition,
-            self.config,
-            self._epochs,
-            self._begin,
+        request = LoadRequest(
+            directory=self.path,
+            settings=self.config,
+            now_ms=self._clock(),
             clean=self._was_clean(),
             recovery_point=point,
-            log_start_checkpoint=max(start, 0),
-            now_ms=self._clock(),
+            log_start_offset=max(start, 0),
         )
+        loaded = load(self._disk, partition, request, self._epochs, self._changing())
         if metadata is None:
             identity = PartitionMetadata(0, _topic_id(None))
             fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.names import is_seen_by_java
@@ -219,6 +220,14 @@ class _GrowingFile:
 class DirectoryDisk:
     """Absolute paths; links are not followed.  Raises `StorageError`."""
 
+    def __init__(self) -> None:
+        self._changes: Counter[tuple[str, str]] = Counter()
+
+    def _changed(self, *paths: str) -> None:
+        for path in paths:
+            directory, name = os.path.split(path)
+            self._changes[directory, name.rpartition(".")[2]] += 1
+
     def is_file(self, path: str) -> bool:
         """A regular file of this path is there."""
         return is_file(path)
@@ -248,28 +257,33 @@ class DirectoryDisk:
         return [name for name in self.all_names(directory) if is_seen_by_java(name)]
 
     def changes(self, directory: str, suffix: str) -> int:
-        """Nobody changes names but who holds the lock."""
-        return 0
+        """How often this disk wrote or took away such a file; nobody else does while the lock is held."""
+        return self._changes[directory, suffix]
 
     def create(self, path: str) -> None:
         """Make an empty file, flushed; whoever needs its name to be durable flushes the directory."""
         fs.write_new(path, b"")
+        self._changed(path)
 
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` in the place of a file: at every moment, after a crash too, old or new is there."""
         fs.replace(path, data)
+        self._changed(path)
 
     def overwrite(self, path: str, data: bytes) -> None:
         """As `replace`: a snapshot that is there is whole, and nothing stays behind its end."""
         fs.replace(path, data)
+        self._changed(path)
 
     def delete(self, path: str) -> None:
         """Remove a file if it is there."""
         fs.remove(path)
+        self._changed(path)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file over whatever is there."""
         fs.rename(old, new)
+        self._changed(old, new)
 
     def open_log(self, path: str, *, create: bool | None) -> _LogStore:
         """Open a log file: a new one, one that is there, or with None whichever it is."""

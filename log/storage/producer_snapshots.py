@@ -85,7 +85,9 @@ class Snapshots:
     def mark_deleted(self, offset: int) -> str:
         """Rename the file of an offset for a later deletion; gives its path."""
         path = self._forget(offset)
+        before = self._changes()
         self._disk.rename(path, path + DELETED)
+        self._seen += self._changes() - before
         return path + DELETED
 
     def _forget(self, offset: int) -> str:

@@ -13,11 +13,14 @@ from batches import batch, record
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
-from kafkalog.log import LogConfig
+from kafkalog.codec.source import BufferSource
+from kafkalog.log import Log, LogConfig
 from kafkalog.log.incoming import parse_batch
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment, change_suffixes
@@ -174,3 +177,80 @@ def test_a_long_history_has_indexes_aborted_transactions_epochs_and_snapshots(tm
     assert kinds == {"log", "index", "timeindex", "txnindex"}
     assert found[LEADER_EPOCH_CHECKPOINT].count(b"\n") > 5
     assert any(name.endswith(".snapshot") for name in found)
+
+
+def written(root: Path, rng: random.Random) -> Path:
+    """A partition of several segments that was closed in order."""
+    path = root / "t-0"
+    config = LogConfig(segment_bytes=1000, index_interval_bytes=150, segment_index_bytes=4096)
+    with Log.open(path, config, clock=lambda: NOW_MS) as log:
+        for _ in range(12):
+            log.append(some(rng, log.end_offset, 0), keep_offsets=True)
+    return path
+
+
+def harm(path: Path, rng: random.Random) -> None:
+    """What a crash, a compaction or a disk leaves behind."""
+    logs = sorted(path.glob("*.log"))
+    victim = rng.choice(logs[-2:])
+    match rng.randrange(8):
+        case 0:
+            victim.write_bytes(victim.read_bytes()[: -rng.randint(1, 30)])
+        case 1:
+            data = bytearray(victim.read_bytes())
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            victim.write_bytes(data)
+        case 2:
+            victim.with_suffix(rng.choice([".index", ".timeindex"])).unlink()
+        case 3:
+            for each in path.glob("*.snapshot"):
+                each.unlink()
+        case 4:
+            for kind in (".log", ".index", ".timeindex"):  # an index that is made here has its full size on a broker
+                if victim.with_suffix(kind).exists():
+                    victim.with_suffix(kind).rename(victim.with_suffix(kind + ".swap"))
+        case 5:
+            victim.with_suffix(".log.deleted").write_bytes(b"x")
+            victim.with_suffix(".index.cleaned").write_bytes(b"x")
+        case 6:
+            (path / f"{5000:020d}.index").write_bytes(b"")
+        case _:
+            victim.with_suffix(".txnindex").write_bytes(bytes(34))
+
+
+def start(disk: Disk, directory: str, rng: random.Random, end: int) -> tuple[object, ...]:
+    """Load and stop; what is known then, or the exception."""
+    request = LoadRequest(
+        directory=directory, settings=CONFIG, now_ms=NOW_MS, clean=rng.random() < 0.4,
+        recovery_point=rng.randint(0, end), log_start_offset=rng.choice([0, 0, 3, end + 1]),
+    )  # fmt: skip
+    loader = LogLoader(disk, request)
+    try:
+        loaded = loader.load()
+    except JavaError as error:
+        return type(error), error.position
+    loader.epochs.flush()
+    loader.close(loaded)
+    for segment in loaded.segments:
+        segment.close_handlers()
+    return loaded.log_start_offset, loaded.log_end_offset, loaded.recovery_point, loaded.first_scanned, loaded.cut_at
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_start_leaves_the_same_bytes(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    root = tmp_path_factory.mktemp("start")
+    rng = random.Random(seed)
+    path = written(root, rng)
+    for _ in range(rng.randint(0, 2)):
+        harm(path, rng)
+    before = files(path)
+    end = max(int(each.stem) for each in path.glob("*.log"))
+    tree = Tree(
+        {f"t-0/{name}": len(data) for name, data in before.items()}, {"t-0"},
+        lambda origin: BufferSource(before[origin.removeprefix("t-0/")]),
+    )  # fmt: skip
+    said = [start(disk, name, random.Random(seed), end) for disk, name in ((tree, "t-0"), (DirectoryDisk(), str(path)))]
+    assert said[0] == said[1]
+    if len(said[0]) > 2:
+        assert files(path) == content(tree)
