@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 __all__ = [
     "BOOTSTRAP_CHECKPOINT",
+    "CLEANED",
     "CLEANER_OFFSET_CHECKPOINT",
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_DIRECTORY",
     "CLUSTER_METADATA_TOPIC",
     "CONSUMER_OFFSETS_TOPIC",
     "COORDINATOR_TOPICS",
+    "DELETED",
     "INDEX_KINDS",
     "LEADER_EPOCH_CHECKPOINT",
     "LOCK_FILE",
@@ -29,11 +31,13 @@ __all__ = [
     "RECOVERY_POINT_CHECKPOINT",
     "REMOTE_INDEX_CACHE",
     "REMOTE_LOG_METADATA_TOPIC",
+    "REMOTE_LOG_SNAPSHOT",
     "REPLICATION_OFFSET_CHECKPOINT",
     "SHARE_GROUP_STATE_TOPIC",
     "SWAP",
     "TEMPORARY",
     "TRANSACTION_STATE_TOPIC",
+    "UNFINISHED_SNAPSHOT",
     "DirectoryState",
     "FileKind",
     "KRaftSnapshotName",
@@ -43,6 +47,7 @@ __all__ = [
     "kraft_snapshot_file",
     "parse_java_long",
     "parse_kraft_snapshot_file",
+    "parse_offset",
     "parse_partition_directory",
     "parse_segment_file",
     "segment_file",
@@ -69,11 +74,15 @@ COORDINATOR_TOPICS = (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GRO
 """Topics that a coordinator of the brokers writes; compacted."""
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
+REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"
+
 TEMPORARY = ".tmp"
+"""Suffix of the file that a checkpoint is written to before it is renamed."""
+UNFINISHED_SNAPSHOT = ".part"
+"""Suffix of a KRaft snapshot that is being written."""
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
-"""Suffix of the file that a checkpoint is written to before it is renamed."""
 
 _FITS_ALWAYS = 10
 """Fewer digits than this are below 2^31."""
@@ -183,6 +192,11 @@ def parse_partition_directory(name: str) -> PartitionName | None:
     return PartitionName(topic, partition, state)
 
 
+def parse_offset(name: str) -> int | None:
+    """The number before a file name's first dot (`LogFileUtils.offsetFromFileName`); None where Java finds none."""
+    return parse_java_long(name.split(".", 1)[0])
+
+
 def segment_file(base_offset: int, kind: FileKind) -> str:
     """The canonical name of a segment's file, `NNNNNNNNNNNNNNNNNNNN.log` and so on; a sign is not one of the digits."""
     return f"{'-' if base_offset < 0 else ''}{abs(base_offset):0{_OFFSET_DIGITS}d}{kind.value}"
@@ -198,7 +212,7 @@ def parse_segment_file(name: str) -> SegmentFileName | None:
             break
     for kind in FileKind:
         if name.endswith(kind.value) and kind is not FileKind.KRAFT_SNAPSHOT:
-            base = parse_java_long(name.split(".", 1)[0])
+            base = parse_offset(name)
             return None if base is None else SegmentFileName(base, kind, pending)
     return None
 
@@ -213,7 +227,7 @@ def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
 
     A snapshot that is being written is `<end offset>-<epoch>-<random>.checkpoint.part`; `bootstrap.checkpoint` is none.
     """
-    for pending in (".part", DELETED, ""):
+    for pending in (UNFINISHED_SNAPSHOT, DELETED, ""):
         if name.endswith(FileKind.KRAFT_SNAPSHOT.value + pending):
             end_offset = parse_java_long(name[:_OFFSET_DIGITS])
             epoch = parse_java_long(name[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS], 32)

@@ -33,6 +33,7 @@ from kafkalog.codec.properties import decode_properties, encode_properties, pars
 
 __all__ = [
     "CHECKPOINT_VERSION",
+    "NEW_CLEAN_SHUTDOWN",
     "CleanShutdown",
     "LeaderEpoch",
     "MetaProperties",
@@ -307,6 +308,10 @@ class CleanShutdown:
 
     version: int | None
     broker_epoch: int | None
+
+
+NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
+"""What is written where no broker's epoch is known."""
 
 
 @checked

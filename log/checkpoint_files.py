@@ -10,7 +10,7 @@ import os
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, PartitionName
 from kafkalog.codec.text import (
-    CleanShutdown,
+    NEW_CLEAN_SHUTDOWN,
     OffsetCheckpointEntry,
     decode_offset_checkpoint,
     encode_clean_shutdown,
@@ -20,8 +20,6 @@ from kafkalog.log import fs
 from kafkalog.log.files import read_small
 
 __all__ = ["clean_marker", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
-
-_MARKER = CleanShutdown(0, -1)
 
 
 def _entries(path: str) -> list[OffsetCheckpointEntry]:
@@ -64,5 +62,5 @@ def unmark_clean(root: str) -> None:
 
 def mark_clean(root: str, marker: bytes | None) -> None:
     """All partitions of the directory are closed in order; `marker` is that of before; it knows the broker's epoch."""
-    content = encode_clean_shutdown(_MARKER) if marker is None else marker
+    content = encode_clean_shutdown(NEW_CLEAN_SHUTDOWN) if marker is None else marker
     fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)

@@ -24,8 +24,10 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     QUORUM_STATE,
+    REMOTE_LOG_SNAPSHOT,
     SWAP,
     TEMPORARY,
+    UNFINISHED_SNAPSHOT,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -70,8 +72,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
-_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, "remote_log_snapshot"})
-_UNFINISHED = (TEMPORARY, ".part", DELETED, CLEANED, SWAP)
+_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
+_UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
 
 
 @dataclass(frozen=True)

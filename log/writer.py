@@ -41,6 +41,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
     DirectoryState,
+    FileKind,
     PartitionName,
     parse_partition_directory,
 )
@@ -233,7 +234,11 @@ class Log:
         present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
         others = [name for name in present if not name.endswith((TEMPORARY, DELETED))]
         known = {PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT}
-        foreign = [name for name in others if name not in known and not name.endswith((".index", ".timeindex"))]
+        foreign = [
+            name
+            for name in others
+            if name not in known and not name.endswith((FileKind.OFFSET_INDEX, FileKind.TIME_INDEX))
+        ]
         if foreign:
             raise UsageError(f"{self.path} holds no segment, but {foreign[0]}")
         self._begin()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CONTROL_FLAG, BatchHeader, RecordBatch
-from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.names import SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
@@ -42,7 +42,6 @@ __all__ = [
 ]
 
 _NO_END = 2**63 - 1
-_SWAP = ".swap"
 _CODEC = 7
 _V2 = 2
 _LAST_CODEC = 4
@@ -121,8 +120,8 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """
     swaps = []
     for name in tree.names(directory):
-        parsed = parse_segment_file(name.removesuffix(_SWAP)) if name.endswith(_SWAP) else None
-        if parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending:
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind is FileKind.LOG and parsed.pending == SWAP:
             path = f"{directory}/{name}"
             last = max((batch.last_offset for batch in Scanner(tree.source(path))), default=parsed.base_offset)
             swaps.append((parsed.base_offset, path, last))

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    META_PROPERTIES,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory
 from kafkalog.log.partition import Partition, open_partition
@@ -155,7 +161,7 @@ def _directories(path: str) -> list[str]:
 
 
 def _is_zookeeper(path: str) -> bool:
-    return is_directory(os.path.join(path, "version-2")) and not os.path.lexists(os.path.join(path, "meta.properties"))
+    return is_directory(os.path.join(path, "version-2")) and not os.path.lexists(os.path.join(path, META_PROPERTIES))
 
 
 def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:

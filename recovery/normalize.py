@@ -30,6 +30,7 @@ from kafkalog.codec.names import (
     PartitionName,
     is_seen_by_java,
     parse_java_long,
+    parse_offset,
     parse_partition_directory,
     parse_segment_file,
     segment_file,
@@ -218,7 +219,7 @@ class _Partition:
                 continue
             parsed = parse_segment_file(name)
             if parsed is None:
-                known = parse_java_long(name.split(".", 1)[0]) is not None
+                known = parse_offset(name) is not None
                 if not known:
                     self.take(name, "a broker stops at a name that does not begin with an offset")
             elif parsed.base_offset < 0 or segment_file(parsed.base_offset, parsed.kind) + parsed.pending != name:

@@ -23,7 +23,7 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
 )
-from kafkalog.codec.text import CleanShutdown, encode_clean_shutdown
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
@@ -44,7 +44,6 @@ from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_un
 from kafkalog.recovery.ways import WayName, recommended
 from kafkalog.recovery.workers import Workers
 
-_CLEAN_MARKER = encode_clean_shutdown(CleanShutdown(0, -1))
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 _CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
 _WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
@@ -256,7 +255,7 @@ def _mark_clean(plan: Plan) -> None:
     if plan.mode is Mode.KAFKA:
         plan.refusal = plan.refusal or "mode kafka never writes a clean-shutdown marker"
         return
-    content = Content((Literal(_CLEAN_MARKER),))
+    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     plan.actions = [each for each in plan.actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))

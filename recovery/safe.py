@@ -16,6 +16,8 @@ from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -147,8 +149,8 @@ class _PartitionRun:
         """What the broker makes of this partition alone."""
         copy = tree.copy()
         checkpoints = Checkpoints({self.key: recovery_point}, {self.key: log_start} if log_start else {})
-        copy.delete("recovery-point-offset-checkpoint")
-        copy.delete("log-start-offset-checkpoint")
+        copy.delete(RECOVERY_POINT_CHECKPOINT)
+        copy.delete(LOG_START_OFFSET_CHECKPOINT)
         checkpoints.write(copy)
         copy.delete(CLEAN_SHUTDOWN_FILE)
         if clean:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.names import FileKind
+from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
@@ -366,7 +366,7 @@ def _kept_bytes(contents: Iterable[Content]) -> Mapping[str, list[tuple[int, int
     kept: dict[str, list[tuple[int, int]]] = {}
     for content in contents:
         for part in content.parts:
-            if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + ".swap")):
+            if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + SWAP)):
                 kept.setdefault(part.origin, []).append((part.start, part.start + part.length))
     for spans in kept.values():
         spans.sort()

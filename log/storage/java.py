@@ -36,6 +36,7 @@ __all__ = [
     "TransactionCoordinatorFencedError",
     "int32",
     "int64",
+    "offset_of",
     "parse_int",
     "parse_long",
     "split_on",
@@ -216,6 +217,13 @@ def parse_long(text: str) -> int:
     if value is None:
         raise NumberFormatError(f'For input string: "{text[:60]}"')
     return value
+
+
+def offset_of(name: str) -> int:
+    """The offset that a file name begins with (`LogFileUtils.offsetFromFileName`)."""
+    if "." not in name:
+        raise NumberFormatError("begin 0, end -1")  # an index error in Java, which all who ask treat alike
+    return parse_long(name.split(".", 1)[0])
 
 
 def parse_int(text: str) -> int:

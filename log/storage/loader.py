@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafkalog.codec.names import CLEANED, DELETED, SWAP, FileKind, segment_file
+from kafkalog.codec.names import CLEANED, DELETED, INDEX_KINDS, SWAP, FileKind, segment_file
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
@@ -20,7 +20,7 @@ from kafkalog.log.storage.java import (
     NoSuchFileError,
     NumberFormatError,
     OffsetOverflowError,
-    parse_long,
+    offset_of,
 )
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogBatch
@@ -32,7 +32,6 @@ from kafkalog.log.storage.settings import StorageSettings
 
 __all__ = ["LoadRequest", "LoadedLog", "LogLoader"]
 
-_INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TRANSACTION_INDEX.value)
 _MAX_OFFSET = 2**63 - 1
 _SPLIT_CHUNK = 1024 * 1024
 
@@ -69,12 +68,6 @@ class LoadedLog:
     cut_at: int | None
     emptied: tuple[str, int] | None
     """log file and position of the batch because of which a segment was emptied"""
-
-
-def _offset_of(name: str) -> int:
-    if "." not in name:
-        raise NumberFormatError("begin 0, end -1")  # an index error in Java, which the callers treat alike
-    return parse_long(name.split(".", 1)[0])
 
 
 class _Segments:
@@ -210,11 +203,11 @@ class LogLoader:
             if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
                 self._disk.delete(self._path(name))
             elif name.endswith(CLEANED):
-                smallest_cleaned = min(smallest_cleaned, _offset_of(name))
+                smallest_cleaned = min(smallest_cleaned, offset_of(name))
                 cleaned.append(name)
             elif name.endswith(SWAP):
                 swaps.append(name)
-        kept = [name for name in swaps if _offset_of(name) < smallest_cleaned]
+        kept = [name for name in swaps if offset_of(name) < smallest_cleaned]
         for name in [*(name for name in swaps if name not in kept), *cleaned]:
             self._disk.delete(self._path(name))
         return kept
@@ -224,7 +217,7 @@ class LogLoader:
         for name in swaps:
             if not name.removesuffix(SWAP).endswith(FileKind.LOG.value):
                 continue
-            segment = LogSegment(self._disk, self._directory, _offset_of(name), self._request.settings, SWAP)
+            segment = LogSegment(self._disk, self._directory, offset_of(name), self._request.settings, SWAP)
             low = min(low, segment.base_offset)
             high = max(high, segment.read_next_offset())
             segment.close_handlers()
@@ -232,7 +225,7 @@ class LogLoader:
             if name.endswith(SWAP):
                 continue
             try:
-                offset = _offset_of(name)
+                offset = offset_of(name)
             except NumberFormatError:
                 continue  # no number, not part of what is replaced
             if low <= offset < high:
@@ -244,12 +237,12 @@ class LogLoader:
     def _open_segments(self) -> None:
         self._segments.clear()
         for name in self._names():
-            if name.endswith(_INDEX_KINDS):
-                log = self._path(segment_file(_offset_of(name), FileKind.LOG))
+            if name.endswith(INDEX_KINDS):
+                log = self._path(segment_file(offset_of(name), FileKind.LOG))
                 if not self._disk.exists(log):
                     self._disk.delete(self._path(name))
             elif name.endswith(FileKind.LOG.value):
-                self._open_segment(_offset_of(name))
+                self._open_segment(offset_of(name))
 
     def _open_segment(self, base_offset: int) -> None:
         time_index = self._path(segment_file(base_offset, FileKind.TIME_INDEX))

@@ -7,7 +7,7 @@ from bisect import bisect_right, insort
 from kafkalog.codec.names import DELETED, FileKind, segment_file
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.disk import Disk
-from kafkalog.log.storage.java import parse_long
+from kafkalog.log.storage.java import offset_of
 
 __all__ = ["Snapshots"]
 
@@ -23,9 +23,7 @@ class Snapshots:
         self._directory = directory
         suffix = FileKind.PRODUCER_SNAPSHOT.value
         self._paths = {
-            parse_long(name.split(".", 1)[0]): f"{directory}/{name}"
-            for name in disk.all_names(directory)
-            if name.endswith(suffix)
+            offset_of(name): f"{directory}/{name}" for name in disk.all_names(directory) if name.endswith(suffix)
         }
         self._offsets = sorted(self._paths)
         self._is_plain = all(path == self._path(offset) for offset, path in self._paths.items())

@@ -21,7 +21,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
-from kafkalog.codec.names import parse_kraft_snapshot_file
+from kafkalog.codec.names import FileKind, parse_kraft_snapshot_file
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log import ISOLATION_LEVELS, Partition, RecordReader, Segment, open_all
 from kafkalog.log.batch_words import batch_words
@@ -86,7 +86,7 @@ class _Dump:
         snapshot = parse_kraft_snapshot_file(os.path.basename(segment.path))
         if snapshot is not None and not snapshot.pending:
             self.writer.write(f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}")
-        elif segment.path.endswith(".checkpoint"):
+        elif segment.path.endswith(FileKind.KRAFT_SNAPSHOT):
             self.writer.write("KRaft bootstrap snapshot")
         else:
             self.writer.write(f"Log starting offset: {segment.base_offset}")

@@ -11,6 +11,7 @@ import click
 from kafkalog.cli.chosen import chosen_options
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import FileKind
 from kafkalog.codec.properties import decode_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
@@ -133,7 +134,7 @@ def total_bytes(path: str) -> int:
     total = 0
     for directory, _, names in os.walk(path):
         for name in names:
-            if name.endswith(".log"):
+            if name.endswith(FileKind.LOG):
                 try:
                     total += os.lstat(os.path.join(directory, name)).st_size
                 except OSError:  # whoever reads it will say so
