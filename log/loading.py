@@ -212,8 +212,9 @@ def load(
     end = check(clean=request.clean, recovery_point=request.recovery_point)
     if log_start > end:
         raise UsageError(f"the log start offset {log_start} lies behind the log's end {end}{_ADVICE}")
+    point = min(request.recovery_point, end)
     try:
-        loader = LogLoader(disk, replace(request, keeps_log=True, on_recovered=_put_away), epochs)
+        loader = LogLoader(disk, replace(request, recovery_point=point, keeps_log=True, on_recovered=_put_away), epochs)
     except JavaError as error:
         raise UsageError(f"{directory} holds a snapshot that a broker stumbles over: {error}") from error
     doubtful = check.doubtful_index() if request.clean else None

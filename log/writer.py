@@ -68,7 +68,9 @@ from kafkalog.log.storage.loader import LoadRequest
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_state import AppendOrigin
 from kafkalog.log.storage.producers import ProducerStateManager
-from kafkalog.log.storage.segment import RollParams, change_suffixes
+from kafkalog.log.storage.replay import rebuild_producer_state
+from kafkalog.log.storage.segment import LogSegment, RollParams, change_suffixes
+from kafkalog.log.storage.segments import LogSegments
 from kafkalog.log.transactions import marker_of
 
 __all__ = ["Log", "partition_name"]
@@ -645,15 +647,15 @@ class Log:
 
     def _rebuild_producers(self) -> None:
         self._producers = self._new_producers()
-        self._producers.truncate_and_reload(self._log_start, self._files_end)
-        start = self._producers.map_end_offset
-        for batch in self.partition().batches(start_offset=start):
-            header = batch.header
-            if isinstance(header, BatchHeader) and header.has_producer_id and header.base_offset >= start:
-                appends = ProducerAppends(self._producers)
-                _add(appends, batch, header)
-                appends.take_over()
-        self._producers.set_map_end(self._files_end)
+        segments = LogSegments()
+        for base_offset in self.segments[:-1]:
+            segments.put(LogSegment(self._disk, self.path, base_offset, self.config), base_offset)
+        segments.put(self._active, self._active.base_offset)
+        try:
+            rebuild_producer_state(self._producers, segments, self._log_start, self._files_end)
+        finally:
+            for segment in segments.all()[:-1]:
+                segment.close_handlers()
         self._producers.on_high_watermark_updated(self._files_end)
 
     # -- deleting ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,8 +25,9 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, Leader
 from kafkalog.log.storage.log_file import LogBatch
 from kafkalog.log.storage.producer_snapshots import Snapshots
 from kafkalog.log.storage.producers import ProducerStateManager
-from kafkalog.log.storage.replay import replay
+from kafkalog.log.storage.replay import rebuild_producer_state
 from kafkalog.log.storage.segment import LogLossError, LogSegment
+from kafkalog.log.storage.segments import LogSegments
 from kafkalog.log.storage.settings import StorageSettings
 
 __all__ = ["LoadRequest", "LoadedLog", "LogLoader"]
@@ -70,63 +70,6 @@ class LoadedLog:
     """log file and position of the batch because of which a segment was emptied"""
 
 
-class _Segments:
-    """Segments by base offset, in order (`LogSegments`)."""
-
-    def __init__(self) -> None:
-        self._segments: dict[int, LogSegment] = {}
-        self.bases: list[int] = []
-        """sorted"""
-
-    def __len__(self) -> int:
-        return len(self.bases)
-
-    def __contains__(self, base: int) -> bool:
-        return base in self._segments
-
-    def __getitem__(self, base: int) -> LogSegment:
-        return self._segments[base]
-
-    def put(self, segment: LogSegment, base: int) -> None:
-        """Add a segment, or put it in another one's place."""
-        if base not in self._segments:
-            insort(self.bases, base)
-        self._segments[base] = segment
-
-    def remove(self, base: int) -> None:
-        """Forget a segment, if it is known."""
-        if self._segments.pop(base, None) is not None:
-            del self.bases[bisect_left(self.bases, base)]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._segments.clear()
-        self.bases.clear()
-
-    @property
-    def last(self) -> LogSegment:
-        """That of the largest base offset."""
-        return self._segments[self.bases[-1]]
-
-    def floor(self, offset: int) -> LogSegment | None:
-        """That of the largest base offset at or below an offset."""
-        number = bisect_right(self.bases, offset)
-        return self._segments[self.bases[number - 1]] if number else None
-
-    def between(self, start: int, end: int) -> list[LogSegment]:
-        """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
-        if start == end:
-            return []
-        if end < start:
-            raise IllegalArgumentError(f"Invalid log segment range: {start} is greater than limit offset {end}")
-        first = max(bisect_right(self.bases, start) - 1, 0)
-        return [self._segments[base] for base in self.bases[first : bisect_left(self.bases, end)]]
-
-    def all(self) -> list[LogSegment]:
-        """All of them."""
-        return [self._segments[base] for base in self.bases]
-
-
 class LogLoader:
     """Opens the segments of one partition directory, recovers what needs it, rebuilds epochs and producer state."""
 
@@ -134,7 +77,7 @@ class LogLoader:
         self._disk = disk
         self._request = request
         self._directory = request.directory
-        self._segments = _Segments()
+        self._segments = LogSegments()
         self._listed: Snapshots | None = None
         """the snapshots as the recovery of the segment before has left them"""
         self._first_scanned: int | None = None
@@ -176,7 +119,7 @@ class LogLoader:
         if not self.producers.is_empty:
             raise IllegalStateError("Producer state must be empty during log initialization")
         self.producers.remove_stray_snapshots(self._segments.bases)
-        self._rebuild_producers(self.producers, log_start, next_offset, reload_from_clean=request.clean)
+        rebuild_producer_state(self.producers, self._segments, log_start, next_offset, reload_from_clean=request.clean)
         log_start = max(log_start, self._segments.bases[0])
         self._touch_first_unstable(log_start)
         segments = self._segments.all()
@@ -258,7 +201,7 @@ class LogLoader:
         listed = self._listed if self._listed is not None and self._listed.is_current else None
         producers = self._new_producers(listed)
         self._listed = producers.snapshots
-        self._rebuild_producers(producers, self._request.log_start_offset, segment.base_offset, reload_from_clean=False)
+        rebuild_producer_state(producers, self._segments, self._request.log_start_offset, segment.base_offset)
         truncated = segment.recover(producers, self.epochs, keeps_log=self._request.keeps_log)
         producers.take_snapshot()
         self._request.on_recovered(segment)
@@ -316,37 +259,6 @@ class LogLoader:
         self.epochs.clear()
         self.producers.truncate_fully(self._request.log_start_offset)
         return None
-
-    # -- producer state ----------------------------------------------------------------------------------------------
-
-    def _rebuild_producers(
-        self, producers: ProducerStateManager, log_start: int, end: int, *, reload_from_clean: bool
-    ) -> None:
-        """`UnifiedLog.rebuildProducerState`."""
-        snapshots_at = [*self._segments.bases[-2:], end]
-        if not producers.has_snapshots and reload_from_clean:
-            for offset in snapshots_at:
-                producers.set_map_end(offset)
-                producers.take_snapshot()
-            return
-        was_empty = producers.is_empty and producers.map_end_offset >= end
-        producers.truncate_and_reload(log_start, end)
-        if end > producers.map_end_offset and not was_empty:
-            last = self._segments.floor(end)
-            for segment in self._segments.between(producers.map_end_offset, end):
-                start = max(segment.base_offset, producers.map_end_offset, log_start)
-                producers.set_map_end(start)
-                if segment.base_offset in snapshots_at:
-                    producers.take_snapshot()
-                limit = segment.log.size
-                if segment is last:
-                    found = segment.translate(end)
-                    limit = segment.log.size if found is None else found.position
-                piece = segment.read(start, 2**31 - 1, limit)
-                if piece is not None:
-                    replay(producers, segment, *piece)
-        producers.set_map_end(end)
-        producers.take_snapshot()
 
     # -- overflow ----------------------------------------------------------------------------------------------------
 

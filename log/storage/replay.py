@@ -1,4 +1,4 @@
-"""Producer state from the batches of a segment that is not recovered (`UnifiedLog.loadProducersFromRecords`)."""
+"""Producer state from the newest snapshot and the batches behind it (`UnifiedLog.rebuildProducerState`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,51 @@ from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_runs import ProducerError, take_producers
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.segments import LogSegments
 
-__all__ = ["replay"]
+__all__ = ["rebuild_producer_state"]
 
 
-def replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """The batches of one segment, taken over at its end; checksums are not examined."""
+def rebuild_producer_state(
+    producers: ProducerStateManager,
+    segments: LogSegments,
+    log_start: int,
+    end: int,
+    *,
+    reload_from_clean: bool = False,
+) -> None:
+    """Bring the producers to what they were at `end`, with snapshots at the last two segments and there.
+
+    With `reload_from_clean`, a log without a snapshot is believed to have no producers.
+    """
+    snapshots_at = [*segments.bases[-2:], end]
+    if not producers.has_snapshots and reload_from_clean:
+        for offset in snapshots_at:
+            producers.set_map_end(offset)
+            producers.take_snapshot()
+        return
+    was_empty = producers.is_empty and producers.map_end_offset >= end
+    producers.truncate_and_reload(log_start, end)
+    if end > producers.map_end_offset and not was_empty:
+        last = segments.floor(end)
+        for segment in segments.between(producers.map_end_offset, end):
+            start = max(segment.base_offset, producers.map_end_offset, log_start)
+            producers.set_map_end(start)
+            if segment.base_offset in snapshots_at:
+                producers.take_snapshot()
+            limit = segment.log.size
+            if segment is last:
+                found = segment.translate(end)
+                limit = segment.log.size if found is None else found.position
+            piece = segment.read(start, 2**31 - 1, limit)
+            if piece is not None:
+                _replay(producers, segment, *piece)
+    producers.set_map_end(end)
+    producers.take_snapshot()
+
+
+def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
+    """The batches of one segment, taken over at its end (`loadProducersFromRecords`); checksums are not examined."""
     collected = ProducerAppends(producers)
     end = start + size
     position = start

@@ -1,0 +1,67 @@
+"""The segments of a log by base offset, in order (`LogSegments`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+
+from kafkalog.log.storage.java import IllegalArgumentError
+from kafkalog.log.storage.segment import LogSegment
+
+__all__ = ["LogSegments"]
+
+
+class LogSegments:
+    """Segments, each under a base offset, which while a log is split need not be its own."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, LogSegment] = {}
+        self.bases: list[int] = []
+        """sorted"""
+
+    def __len__(self) -> int:
+        return len(self.bases)
+
+    def __contains__(self, base: int) -> bool:
+        return base in self._segments
+
+    def __getitem__(self, base: int) -> LogSegment:
+        return self._segments[base]
+
+    def put(self, segment: LogSegment, base: int) -> None:
+        """Add a segment, or put it in another one's place."""
+        if base not in self._segments:
+            insort(self.bases, base)
+        self._segments[base] = segment
+
+    def remove(self, base: int) -> None:
+        """Forget a segment, if it is known."""
+        if self._segments.pop(base, None) is not None:
+            del self.bases[bisect_left(self.bases, base)]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._segments.clear()
+        self.bases.clear()
+
+    @property
+    def last(self) -> LogSegment:
+        """That of the largest base offset."""
+        return self._segments[self.bases[-1]]
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """That of the largest base offset at or below an offset."""
+        number = bisect_right(self.bases, offset)
+        return self._segments[self.bases[number - 1]] if number else None
+
+    def between(self, start: int, end: int) -> list[LogSegment]:
+        """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
+        if start == end:
+            return []
+        if end < start:
+            raise IllegalArgumentError(f"Invalid log segment range: {start} is greater than limit offset {end}")
+        first = max(bisect_right(self.bases, start) - 1, 0)
+        return [self._segments[base] for base in self.bases[first : bisect_left(self.bases, end)]]
+
+    def all(self) -> list[LogSegment]:
+        """All of them."""
+        return [self._segments[base] for base in self.bases]
