@@ -77,7 +77,7 @@ class _Tracker:
             return  # the whole transaction has been cleaned away
         state = self.known.get(header.producer_id) or ProducerStateEntry(header.producer_id)
         append = ProducerAppendInfo(state, AppendOrigin.REPLICATION)
-        with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it stands in the log
+        with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it is in the log
             append.append(header, lambda: marker)
         state.update(append.state)
         self.known[header.producer_id] = state

@@ -211,7 +211,7 @@ def load(
     check = _Check(partition)
     end = check(clean=request.clean, recovery_point=request.recovery_point)
     if log_start > end:
-        raise UsageError(f"the log start offset {log_start} lies behind the log's end {end}{_ADVICE}")
+        raise UsageError(f"the log start offset {log_start} lies after the log's end {end}{_ADVICE}")
     point = min(request.recovery_point, end)
     try:
         loader = LogLoader(disk, replace(request, recovery_point=point, keeps_log=True, on_recovered=_put_away), epochs)

@@ -223,7 +223,7 @@ class Log:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """The directory counts as open; what an error leaves unfinished is looked at by the next start."""
+        """The directory counts as open; what an error leaves unfinished is examined by the next start."""
         self._begin()
         try:
             yield

@@ -112,7 +112,7 @@ class _LogStore:
         if self._file is None:
             self.close()
             self._file = fs.AppendFile(self._path, create=False)
-            self._file.size = min(self._file.size, self._size)  # what is behind is reserved
+            self._file.size = min(self._file.size, self._size)  # what follows is reserved
         return self._file
 
     def read(self, position: int, length: int) -> bytes:
@@ -131,11 +131,11 @@ class _LogStore:
         """There is no table of it."""
 
     def append(self, data: bytes) -> None:
-        """Write behind the end."""
+        """Write after the end."""
         self._open().append(data)
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Write behind the end what stands in another log."""
+        """Write after the end what is in another log."""
         while start < end:
             piece = other.read(start, min(end - start, MIB))
             self.append(bytes(piece))

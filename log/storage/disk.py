@@ -95,7 +95,7 @@ class LogStore(Protocol):
         """Write after the end."""
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Write behind the end what stands in another log."""
+        """Write after the end what is in another log."""
 
     def truncate(self, size: int) -> None:
         """Cut the content."""

@@ -1,4 +1,4 @@
-"""Producer state from the newest snapshot and the batches behind it (`UnifiedLog.rebuildProducerState`)."""
+"""Producer state from the newest snapshot and the batches after it (`UnifiedLog.rebuildProducerState`)."""
 
 from __future__ import annotations
 

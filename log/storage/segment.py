@@ -367,7 +367,7 @@ class LogSegment:
         self._bytes_since_index_entry += batch.size
 
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch]) -> None:
-        """Append batches of another segment, which stand there one behind the other."""
+        """Append batches of another segment, which follow each other there."""
         position, first, last = self.log.size, batches[0], batches[-1]
         self._store.append_from(other._store.source(), first.position, last.position + last.size)
         self.log = LogFile(self._store.source())

@@ -212,9 +212,9 @@ class VirtualLog:
         self._put(join([*self._tree.files[self._path].parts, Literal(data)]))
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Write behind the end what stands in another log, whose bytes are not read for it."""
+        """Write after the end what is in another log, whose bytes are not read for it."""
         if not isinstance(other, VirtualLog):
-            raise TypeError(f"{type(other).__name__} is no log of a tree")
+            raise TypeError(f"{type(other).__name__} is not a log of a tree")
         self._put(join([*self._tree.files[self._path].parts, *other.slice(start, end).parts]))
 
     def slice(self, start: int, end: int) -> Content:
