@@ -26,11 +26,13 @@ from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import (
     CLEANED,
     DELETED,
+    INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     SWAP,
     TEMPORARY,
     FileKind,
+    parse_offset,
     parse_segment_file,
     segment_file,
 )
@@ -49,6 +51,7 @@ from kafkalog.log.storage.segment import LogLossError, LogSegment
 
 __all__ = ["Loaded", "SealedSegment", "load", "open_segment", "remove_leftovers", "seal"]
 
+_BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
 
 
@@ -129,6 +132,10 @@ def _refuse_oddities(directory: str) -> None:
             raise UsageError(f"{entry.path} is from a compaction that was interrupted{_ADVICE}")
         if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
             raise UsageError(f"{entry.path} is not named as Kafka names it{_ADVICE}")
+        if entry.name.endswith(_BEGIN_WITH_AN_OFFSET) and parse_offset(entry.name) is None:
+            raise UsageError(
+                f"{entry.path} has a name that a broker stops at: it does not begin with an offset{_ADVICE}"
+            )
 
 
 class _Check:

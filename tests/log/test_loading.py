@@ -118,6 +118,16 @@ def test_what_is_refused_is_left_as_it_is_with_the_marker(path: Path, clean: boo
     assert after == before
 
 
+@pytest.mark.parametrize("name", ["x.log", "x.timeindex", "x.swap", "7.log", f"{0:020d}.log.cleaned"])
+def test_a_name_that_stops_a_broker_or_is_left_of_a_compaction_is_refused(path: Path, name: str) -> None:
+    (path / name).touch()
+    before = contents(path.parent)
+    with pytest.raises(kafkalog.UsageError, match="kafkalog recover") as raised:
+        kafkalog.Log.open(path, CONFIG)
+    assert str(path / name) in str(raised.value)
+    assert contents(path.parent) == before
+
+
 def test_an_index_that_cannot_be_that_of_the_last_segment_is_built_anew(path: Path) -> None:
     index = max(path.glob("*.index"))
     right = index.read_bytes()
