@@ -84,8 +84,6 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
-_FITS_ALWAYS = 10
-"""Fewer digits than this are below 2^31."""
 _LONG_DIGITS = 19
 _JAVA_INTEGER = re.compile(r"([+-]?)(\d+)\Z")
 _LARGEST_CHARACTER = "\uffff"
@@ -153,8 +151,9 @@ def parse_java_long(text: str, bits: int = 64) -> int | None:
 
     Decimal digits of any script count, as for `Character.digit`, and any number of leading zeros.
     """
-    if len(text) < _FITS_ALWAYS and text.isdigit() and text.isascii():
-        return int(text)
+    if len(text) <= _OFFSET_DIGITS and text.isdigit() and text.isascii():
+        value = int(text)
+        return value if value < 1 << bits - 1 else None
     found = _JAVA_INTEGER.match(text)
     if found is None or max(text) > _LARGEST_CHARACTER:
         return None
