@@ -19,6 +19,7 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
@@ -26,7 +27,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.text import CleanShutdown, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
