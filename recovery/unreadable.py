@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import FileKind
 from kafkalog.log.files import NotRegularFileError, unreadable
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.workers import Workers, groups_of
@@ -76,10 +75,9 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
 
 
 def _not_files(found: Survey) -> dict[str, StorageError]:
-    """Directories with something in the place of a file that is none; links to nothing only where a log should be."""
+    """Directories with something in the place of a file that is none, links to nothing apart."""
     failed: dict[str, StorageError] = {}
-    lost = {path: "a symbolic link to nothing" for path in found.dangling if path.endswith(FileKind.LOG.value)}
-    for path, what in sorted({**lost, **found.special}.items()):
+    for path, what in sorted(found.special.items()):
         directory, separator, _name = path.partition("/")
         if separator and directory in found.directories:
             error = NotRegularFileError(errno.EINVAL, what, os.path.join(found.root, path))

@@ -44,16 +44,15 @@ def test_what_is_made_of_copies_or_records(words: list[str], root: Path, tmp_pat
 
 @pytest.mark.parametrize("target", ["/nowhere", "{log}"])
 def test_a_link_that_leads_nowhere_in_the_place_of_a_log(target: str, root: Path) -> None:
-    """Nothing is known of what it held, so nothing beside it is changed."""
+    """A broker takes it for no log at all; that nothing of it is counted is said."""
     log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
     log.unlink()
     log.symlink_to(target.format(log=log))
-    before = stamps(root)
-    for words in (["plan"], ["recover", "--yes"]):
-        finished = kafkalog(*words, root)
-        assert finished.code == 4
-        assert log.name in finished.out + finished.err
-        assert stamps(root) == before
+    finished = kafkalog("plan", root)
+    assert finished.code == 1
+    assert "a symbolic link to nothing: what the log held is not here" in finished.out
+    (made,) = kafkalog("plan", "--json", root).objects
+    assert f"t-0/{log.name}" in [finding["file"] for finding in made["findings"] if finding["code"] == "foreign_file"]
 
 
 def test_a_directory_that_is_declined_as_a_whole(root: Path) -> None:
