@@ -38,7 +38,7 @@ class Written:
     end: int = 0
     """after the last offset that was written; 0 if nothing is known"""
     lost_start: list[tuple[int, int]] = field(default_factory=list)
-    """first and last offset of segments before the first one, of which indexes are left and no log"""
+    """first and last offset of segments before the first one that are gone, as indexes or leader epochs tell"""
 
 
 def written(tree: Tree, directories: Iterable[str], recovery_point: int) -> Written:
@@ -51,13 +51,14 @@ def written(tree: Tree, directories: Iterable[str], recovery_point: int) -> Writ
         if not bases:
             continue
         last = max(bases)
-        known = [recovery_point, *_snapshots(names), *_epoch_starts(tree, directory)]
+        epochs = list(_epoch_starts(tree, directory))
+        known = [recovery_point, *_snapshots(names), *epochs]
         # what lies further ahead than a segment can reach is damage itself
         found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
         begins = min(bases)
         left = [base for base in _without_log(names) if base < begins]
         if not is_tiered and not any(each.pending == DELETED for each in names.values()):
-            left += [start for start in _epoch_starts(tree, directory) if 0 <= start < begins]
+            left += [start for start in epochs if 0 <= start < begins]
         if left:
             found.lost_start.append((min(left), begins - 1))
     return found
