@@ -28,6 +28,7 @@ __all__ = [
     "META_PROPERTIES",
     "PARTITION_METADATA",
     "QUORUM_STATE",
+    "READ_BY_A_BROKER",
     "RECOVERY_POINT_CHECKPOINT",
     "REMOTE_INDEX_CACHE",
     "REMOTE_LOG_METADATA_TOPIC",
@@ -75,6 +76,15 @@ COORDINATOR_TOPICS = (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GRO
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"
+READ_BY_A_BROKER = (
+    META_PROPERTIES,
+    CLEAN_SHUTDOWN_FILE,
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+"""Files of a log directory by which a broker decides what to do at its next start."""
 
 TEMPORARY = ".tmp"
 """Suffix of the file that a checkpoint is written to before it is renamed."""

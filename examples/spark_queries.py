@@ -65,7 +65,7 @@ def plot(rates: list[tuple[int, int]], width: int = 800, height: int = 200) -> s
 
 
 def lag_per_group(spark: SparkSession, data: str) -> list[Lag]:
-    """Records at or after the committed offset, for each group and partition; what compaction removed is not a lag."""
+    """Records at or behind the committed offset, for each group and partition; what compaction removed is no lag."""
     committed = read_offsets(kafkalog.open(data).partitions).committed
     rows = [(*each.key, each.offset) for each in committed]
     offsets = spark.createDataFrame(rows, "group string, topic string, partition int, committed bigint")
@@ -76,7 +76,7 @@ def lag_per_group(spark: SparkSession, data: str) -> list[Lag]:
         .load(data)
     )
     joined = offsets.join(records, ["topic", "partition"], "left")
-    marked = joined.selectExpr("group", "topic", "partition", "committed", "if(offset >= committed, 1, 0) as after")
+    marked = joined.selectExpr("group", "topic", "partition", "committed", "if(offset >= committed, 1, 0) as behind")
     counted = marked.groupBy("group", "topic", "partition", "committed").sum("behind")
     return sorted(Lag(*row) for row in counted.collect())
 
@@ -108,7 +108,7 @@ def main(data: str, picture: str | None = None) -> None:
         Path(picture).write_text(plot(rates), encoding="utf-8")
     print("lag")
     for lag in lag_per_group(spark, data):
-        print(f"  {lag.group:<20} {lag.topic}-{lag.partition}: {lag.records} records after {lag.committed}")
+        print(f"  {lag.group:<20} {lag.topic}-{lag.partition}: {lag.records} records behind {lag.committed}")
     print("damage")
     for name, line in damage_map(spark, [data]).items():
         print(f"  {line} {name}")

@@ -23,6 +23,7 @@ from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.codec.scan import scan
 from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
+from kafkalog.log.directory import refuse_inside
 from kafkalog.log.files import PathLike
 from kafkalog.log.writer import Log
 
@@ -126,6 +127,7 @@ def build_partitions(
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
     if not os.path.isdir(root):
+        refuse_inside(os.path.dirname(os.path.abspath(root)), root)
         fs.make_directory(os.path.abspath(root))
     builder = _Builder(os.fspath(root), config or LogConfig(), codec, batch_bytes, keep_offsets, append)
     with ExitStack() as stack:

@@ -8,7 +8,12 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, PartitionName
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    PartitionName,
+)
 from kafkalog.codec.text import (
     NEW_CLEAN_SHUTDOWN,
     OffsetCheckpointEntry,
@@ -19,7 +24,7 @@ from kafkalog.codec.text import (
 from kafkalog.log import fs
 from kafkalog.log.files import read_small
 
-__all__ = ["clean_marker", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
+__all__ = ["clean_marker", "forget", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
 
 
 def _entries(path: str) -> list[OffsetCheckpointEntry]:
@@ -44,6 +49,13 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
     others = [e for e in _entries(path) if (e.topic, e.partition) != (name.topic, name.partition)]
     own = [] if offset is None else [OffsetCheckpointEntry(name.topic, name.partition, offset)]
     fs.replace(path, encode_offset_checkpoint([*others, *own]))
+
+
+def forget(root: str, name: PartitionName) -> None:
+    """Drop the lines of a partition that is not there any more."""
+    for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+        if read_offset(root, file, name) is not None:
+            write_offset(root, file, name, None)
 
 
 def clean_marker(root: str) -> bytes | None:

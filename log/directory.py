@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
+    READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -53,7 +54,7 @@ from kafkalog.log.files import (
 )
 from kafkalog.log.partition import Partition, read_partition
 
-__all__ = ["LogDir", "is_log_dir", "is_partition_dir", "open_log_dir"]
+__all__ = ["LogDir", "is_log_dir", "is_partition_dir", "log_directory_around", "open_log_dir", "refuse_inside"]
 
 OFFSET_CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
@@ -61,8 +62,7 @@ OFFSET_CHECKPOINTS = (
     REPLICATION_OFFSET_CHECKPOINT,
     CLEANER_OFFSET_CHECKPOINT,
 )
-_OF_A_LOG_DIR = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN_FILE, *OFFSET_CHECKPOINTS})
-_TOLERATED = frozenset({*_OF_A_LOG_DIR, LOCK_FILE, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
+_TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
 
 Offsets = Mapping[tuple[str, int], int]
 _T = TypeVar("_T")
@@ -138,7 +138,7 @@ def _directories(path: PathLike) -> list[Entry]:
 def is_log_dir(path: PathLike) -> bool:
     """Whether a directory is an entry of `log.dirs`: it holds such a file, or a partition directory."""
     entries = scan_directory(path)
-    if any(entry.name in _OF_A_LOG_DIR and not entry.is_dir(follow_symlinks=False) for entry in entries):
+    if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
         return True
     return any(
         parse_partition_directory(entry.name) is not None and _readable_partition(entry.path)
@@ -288,3 +288,22 @@ def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None
             if on_error is not None:
                 on_error(error, entry.path)
     return found
+
+
+def log_directory_around(place: str) -> str | None:
+    """The log directory that a place is, or lies in."""
+    path = place
+    while True:
+        if any(os.path.isfile(os.path.join(path, name)) for name in READ_BY_A_BROKER):
+            return path
+        parent = os.path.dirname(path)
+        if parent == path:
+            return None
+        path = parent
+
+
+def refuse_inside(place: str, given: PathLike) -> None:
+    """Raise `UsageError` for a new directory, `given` by the caller, that would lie in a log directory."""
+    around = log_directory_around(os.path.realpath(place))
+    if around is not None:
+        raise UsageError(f"{os.fspath(given)} lies inside the log directory {around}, where it would stop a broker")

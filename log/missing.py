@@ -40,36 +40,59 @@ class MissingOffsets:
         self._next_offset = 0
         """after the offsets so far"""
         self._next_base: int | None = None
-        self._has_batches = self._has_gaps = self._has_damage = self._is_hurt = False
+        self._has_batches = False
+        self._is_hurt = False
+        """nothing sound follows the last damage yet, which may hide what is missing"""
+        self._gaps = 0
+        """inside of segments, and not because of damage"""
+        self._leapt = self._went_back = False
+        """the batch before begins above the offset that was its turn, or below"""
         self._between: list[tuple[int, int]] = []
 
     @property
     def found(self) -> list[tuple[int, int]]:
         """First and last offset of what is missing between two segments; nothing where there are other gaps."""
-        return [] if self._has_gaps else list(self._between)
+        return [] if self._gaps else list(self._between)
 
     def segment(self, base: int, next_base: int | None) -> None:
         """A segment begins, after which another one begins at `next_base`."""
         if self._has_batches and base > self._next_offset and not self._is_hurt:
             self._between.append((self._next_offset, base - 1))
-        self._is_hurt = False
+        self._is_hurt = self._leapt = self._went_back = False
         self._next_base = next_base
         self._next_offset = max(self._next_offset, base)
 
     def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
         """One batch, or several with or without offsets missing between them."""
-        is_behind = self._has_batches and first > self._next_offset
-        self._has_gaps = self._has_gaps or has_gaps or (is_behind and not self._has_damage)
-        self._has_batches = True
+        leaps = self._has_batches and first > self._next_offset
+        goes_back = self._has_batches and first < self._next_offset
+        if goes_back and self._leapt:
+            self._gaps -= 1  # no gap, but one batch whose offset is wrong
+        self._leapt = leaps and not self._is_hurt and not self._went_back
+        self._gaps += self._leapt + has_gaps
+        self._went_back = goes_back
+        self._has_batches, self._is_hurt = True, False
         end = last + 1 if self._next_base is None else min(last + 1, self._next_base)
         if first < end:  # else an offset that was damaged: what follows is lower
             self._next_offset = max(self._next_offset, end)
 
     def run(self, run: HeaderRun | BatchRun) -> None:
-        """Many v2 batches, their offsets increasing."""
+        """Many v2 batches."""
         first, last = run["base_offset"], run.last_offsets
-        self.batches(int(first[0]), int(last[-1]), has_gaps=bool((first[1:] != last[:-1] + 1).any()))
+        steps = first[1:] - last[:-1]
+        if (steps < 1).any():  # one of them has a wrong offset
+            for pair in zip(first.tolist(), last.tolist(), strict=True):
+                self.batches(*pair)
+        else:
+            self.batches(int(first[0]), int(last[-1]), has_gaps=bool((steps > 1).any()))
 
-    def damaged(self) -> None:
-        """Bytes of this segment cannot be read: what is missing from here on may have been in them."""
-        self._has_damage = self._is_hurt = True
+    def damaged(self, last: int | None = None) -> None:
+        """Bytes of this segment cannot be read; `last` is the last offset in them, where that is certain.
+
+        Where it is not, what is missing from here to the next sound batch may have been in them.
+        """
+        self._is_hurt = last is None
+        self._leapt = self._went_back = False
+        if last is not None:
+            self._has_batches = True
+            self._next_offset = max(self._next_offset, last + 1)

@@ -13,26 +13,18 @@ from typing import Protocol
 
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
-    CLEANER_OFFSET_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
 )
 from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["READ_BY_A_BROKER", "WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference"]
+__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; mode kafka leaves them as they are."""
-READ_BY_A_BROKER = (
-    META_PROPERTIES, CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT,
-)  # fmt: skip
-"""Files of a log directory by which a broker decides what to do at its next start."""
 _HIDDEN_MARKER = CLEAN_SHUTDOWN_FILE + ".kafkalog-tmp"
 
 

@@ -84,6 +84,10 @@ class Damage:
     is_readable: bool = False
     """the checksum is right: only what lies outside of it is wrong"""
 
+    def reaches(self, log_start: int) -> bool:
+        """Something in it was not deleted already."""
+        return self.last_offset is None or self.last_offset >= log_start
+
 
 @dataclass(slots=True)
 class Census:
@@ -238,12 +242,13 @@ class _Walk:
             self._end_span(position)
             if scanner.stop is StopReason.END:
                 return
-            self._missing.damaged()
             expected = Expected(self._next_offset, _NO_END if next_base is None else next_base, self.result.epoch)
             resumed = resync.next_batch(position, expected)
-            self.result.damages.append(
-                self._damage(path, source, position, resumed, next_base, scanner.findings[-1], scanner.stop)
-            )
+            damage = self._damage(path, source, position, resumed, next_base, scanner.findings[-1], scanner.stop)
+            self.result.damages.append(damage)
+            # by its headers it ends before the next segment begins: the rest was in another one
+            is_whole = damage.is_exact and resumed is None and next_base is not None
+            self._missing.damaged(damage.last_offset if is_whole else None)
             if resumed is None:
                 return
             self._start = position = resumed
@@ -393,7 +398,7 @@ class _Walk:
             last = None  # how far the damage reached, nothing tells
         if is_tail:
             return Damage(path, position, end, finding.code, finding.detail, is_tail=True)
-        if behind is not None:
+        if behind is not None and not (is_exact and resumed is None):
             last = max(behind - 1, first - 1)
             records = records if is_exact else max(last + 1 - first, 0)
         return Damage(

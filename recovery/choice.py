@@ -24,6 +24,7 @@ from kafkalog.recovery.safe import SafeResult
 from kafkalog.recovery.soundness import log_segments
 from kafkalog.recovery.topic_facts import TopicFacts
 from kafkalog.recovery.ways import (
+    FULL_OPTIONS,
     KAFKA_OPTIONS,
     REPAIR_OPTION,
     SALVAGE_OPTIONS,
@@ -224,6 +225,11 @@ class _Comparer:
             return True
         return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
 
+    def is_damaged(self, unit: Unit) -> bool:
+        """Something in its logs cannot be read."""
+        original = self.originals[unit.name]
+        return original is not None and original.is_damaged
+
     def has_less(self, unit: Unit, merged: Measured | None) -> bool:
         """Other copies hold more than this one ever will."""
         original = self.originals[unit.name]
@@ -280,9 +286,10 @@ def compare_ways(
     elif own_options:
         outcomes.append(_Outcome(own_way, own_options, comparer.of_own))
 
-    def carry_out(mode: Mode, proof: Proof | None) -> SafeResult | None:
-        other = replace(rules, mode=mode, repair_bits=proof)
+    def carry_out(mode: Mode, proof: Proof | None, *, full: bool = False) -> SafeResult | None:
+        other = replace(rules, mode=mode, repair_bits=proof, full=rules.full or full)
         way, options = _own_way(other)
+        options = (*FULL_OPTIONS, *options) if full else options
         if any((each.way, each.options) == (way, options) for each in outcomes):
             return None
         result = safely(part.copy(), other)
@@ -296,6 +303,8 @@ def compare_ways(
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
             carry_out(Mode.SALVAGE, level)
         carry_out(Mode.SALVAGE, None)
+        if not rules.full and any(comparer.is_damaged(unit) for unit in hurt):  # below the recovery point, perhaps
+            carry_out(Mode.SAFE, level, full=True)
     return _compared(comparer, units, hurt, outcomes, merged)
 
 
@@ -333,6 +342,11 @@ class _Outcome:
     """by partition"""
 
     @property
+    def is_full(self) -> bool:
+        """Segments below the recovery point are examined only because of this way."""
+        return FULL_OPTIONS[0] in self.options
+
+    @property
     def is_both(self) -> bool:
         """Salvage, helped by bit repair."""
         return self.way is WayName.SALVAGE and REPAIR_OPTION in self.options
@@ -357,6 +371,7 @@ def _compared(
         }
     comparison.kafka_by_partition = outcomes[0].measured
     outcomes = [each for each in outcomes if not each.is_both or _gains(each, outcomes)]
+    outcomes = [each for each in outcomes if not each.is_full or _mends(each, outcomes)]
     safe = next((each for each in outcomes if each.way is WayName.SAFE), outcomes[0])
     candidates = list(outcomes)
     elsewhere = {unit.name: held for unit in hurt if (held := comparer.replica(unit)) is not None}
@@ -384,6 +399,17 @@ def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:
     lost = total(both.measured.values()).records_lost
     single = [total(each.measured.values()).records_lost for each in others if not each.is_both]
     return lost is not None and all(each is None or lost < each for each in single)
+
+
+def _mends(full: _Outcome, others: Sequence[_Outcome]) -> bool:
+    """Bits turned back in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
+    whole = total(full.measured.values())
+    part = [total(each.measured.values()) for each in others if each.way is full.way and not each.is_full]
+    return not whole.sound_lost and all(_harm(whole) < _harm(each) for each in part)
+
+
+def _harm(found: Measured) -> tuple[int, int]:
+    return found.out_of_reach or 0, found.damage_left
 
 
 class _Words:

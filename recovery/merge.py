@@ -20,6 +20,7 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.log.directory import refuse_inside
 from kafkalog.log.files import read_small
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.chosen import Chosen
@@ -53,6 +54,7 @@ def merge_replicas(
     place = os.path.join(os.path.realpath(target), str(found[0].name))
     if os.path.lexists(place):
         raise UsageError(f"{place} is there already")
+    refuse_inside(os.path.dirname(os.path.dirname(place)), target)
     read = MergeCopies(found, segment_bytes=given.segment_bytes)
     result, log = read.preview()
     _write(read, log, os.path.realpath(target), given, _now(at))
@@ -85,6 +87,7 @@ def merge_directories(
     target = os.path.realpath(into)
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UsageError(f"{target} is there already: name a directory that is not")
+    refuse_inside(target, into)
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
     refuse_several_clusters(shelf)
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.recovery.actions import READ_BY_A_BROKER, ActionKind
+from kafkalog.codec.names import READ_BY_A_BROKER
+from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.fs import Attributes, Facts, FileSystem, Owner
 from kafkalog.recovery.journal import EntryKind, FileState, Journal, Step
 from kafkalog.recovery.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Tree, Uncut, Untouched, Whole

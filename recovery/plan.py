@@ -19,14 +19,16 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
+    FileKind,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.actions import READ_BY_A_BROKER, WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
@@ -218,7 +220,9 @@ def make_plan(
         merged = other_copies(found.root, copies) if copies else None
         plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
         plan.deleted = note_of_deleted(found)
-        plan.findings = [*plan.findings, *plan.choice.missing, *_missing_partitions(found, topics)]
+        plan.findings = [
+            *plan.findings, *_lost_logs(found), *plan.choice.missing, *_missing_partitions(found, topics)
+        ]  # fmt: skip
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:
@@ -231,6 +235,16 @@ def make_plan(
     if mark_clean:
         _mark_clean(plan)
     return plan
+
+
+def _lost_logs(found: Survey) -> list[Finding]:
+    """Links to nothing in the place of logs, which a broker takes for no log at all."""
+    detail = "a symbolic link to nothing: what the log held is not here, and no count has it in it"
+    return [
+        Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
+        for path in sorted(found.dangling)
+        if "/" in path and path.endswith(FileKind.LOG.value)
+    ]
 
 
 def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:

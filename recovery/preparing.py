@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.codec.names import LOCK_FILE
+from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.content import Content, ContentSource
-from kafkalog.recovery.actions import READ_BY_A_BROKER, Action, ActionKind
+from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.digest import ContentDigest, Piece
 from kafkalog.recovery.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.log.directory import log_directory_around
 from kafkalog.log.files import NotRegularFileError, read_small
-from kafkalog.recovery.actions import READ_BY_A_BROKER
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import (
     JOURNAL,
@@ -35,7 +35,6 @@ __all__ = [
     "KeptRun",
     "Runs",
     "document_of",
-    "log_directory_around",
     "new_run_id",
     "read_run",
     "run_ids_in",
@@ -56,18 +55,6 @@ def new_run_id() -> str:
 
 def _is_inside(path: str, directory: str) -> bool:
     return os.path.realpath(path).startswith(os.path.join(os.path.realpath(directory), ""))
-
-
-def log_directory_around(place: str) -> str | None:
-    """The log directory that a place is, or lies in."""
-    path = place
-    while True:
-        if any(os.path.isfile(os.path.join(path, name)) for name in READ_BY_A_BROKER):
-            return path
-        parent = os.path.dirname(path)
-        if parent == path:
-            return None
-        path = parent
 
 
 @dataclass(frozen=True, slots=True)

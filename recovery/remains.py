@@ -33,9 +33,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import PathLike
-from kafkalog.log.storage.java import JavaError
-from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import read_topic_id
+from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.history import RunState, list_runs, root_of_runs
 from kafkalog.recovery.operations import FILES
 from kafkalog.recovery.quarantine import Runs
@@ -270,7 +268,7 @@ def remains_in(
             if segments:
                 judged = _judged(found, files, directory, name, run_id, segments)
                 deleted_ms = _deleted_ms(found, directory, segments)
-                remains.append(replace(judged, topic_id=_topic_id(tree, directory), deleted_ms=deleted_ms))
+                remains.append(replace(judged, topic_id=topic_id_or_none(tree, directory), deleted_ms=deleted_ms))
         except StorageError as error:
             if on_unreadable is None:
                 raise
@@ -301,13 +299,6 @@ def files_by_directory(found: Survey) -> dict[str, list[str]]:
         if name and "/" not in name:
             files.setdefault(directory, []).append(name)
     return files
-
-
-def _topic_id(tree: Tree, directory: str) -> str | None:
-    try:
-        return read_topic_id(tree, directory)
-    except JavaError:
-        return None
 
 
 def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int, str]]:

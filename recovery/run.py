@@ -13,7 +13,7 @@ from typing import Any
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
-from kafkalog.log.directory import is_log_dir, is_partition_dir
+from kafkalog.log.directory import is_log_dir, is_partition_dir, refuse_inside
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.choice import sentence_of_loss
@@ -22,7 +22,7 @@ from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan, make_plan
-from kafkalog.recovery.quarantine import Runs, log_directory_around
+from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.rules import Rules, mode_named
 from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
 from kafkalog.recovery.survey import Survey, survey
@@ -45,6 +45,7 @@ __all__ = [
     "recover_into",
     "refuse_any_declined",
     "refuse_declined",
+    "refuse_duplicates",
     "tool_version",
     "undo",
 ]
@@ -379,7 +380,7 @@ def recover_all(
                 kept = Runs(root, None if quarantine is None else os.fspath(quarantine))
                 refuse_foreign(kept, options.complete)
             runs.append((fs, only, kept))
-        _refuse_duplicates([root for root, _only in places])
+        refuse_duplicates([root for root, _only in places])
         options = replace(options, rules=options.rules.settled(root for root, _only in places))
         directories: list[_Directory] = []
         refused: list[RecoveryRefused] = []
@@ -512,7 +513,8 @@ def rebuild_indexes(
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 
-def _refuse_duplicates(roots: Sequence[str]) -> None:
+def refuse_duplicates(roots: Sequence[str]) -> None:
+    """Raise `RecoveryRefused` where a topic-partition lives in two of several log directories of one broker."""
     seen: dict[tuple[str, int], str] = {}
     for root in dict.fromkeys(roots):
         for entry in scan_directory(root):
@@ -550,9 +552,7 @@ def recover_into(
         raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
     if destination.startswith(os.path.join(root, "")):
         raise UsageError(f"{os.fspath(target)} lies inside the log directory")
-    around = log_directory_around(destination)
-    if around is not None:
-        raise UsageError(f"{os.fspath(target)} lies inside the log directory {around}, where it would stop a broker")
+    refuse_inside(destination, target)
     refuse_if_locked(root)
     FileSystem.refuse_special(root)
     missing = FileSystem.missing(destination)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
+from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -230,12 +232,22 @@ class _PartitionRun:
         if sound.cut is None or self.rules.resumes or not ends_below:
             return sound
         found = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits)
-        if found.end_offset is None or found.end_offset <= self.log_start:
+        reached = max(found.end_offset or 0, self.claimed_end(sound.cut))
+        if reached <= self.log_start:
             return sound  # nothing there tells that the log reached so far: its records may be all there is
         if all(each is not None and each <= self.log_start for each in found.resumed):
             self.repairs = found.repairs
             return found
         return SoundLog(cut=sound.cut)
+
+    def claimed_end(self, cut: Cut) -> int:
+        """After the last offset of a damaged batch by its header; 0 if that makes no sense."""
+        data = self.original.source(cut.path).read(cut.position, BATCH.size)
+        if len(data) < BATCH.size:
+            return 0
+        header = BatchHeader(*BATCH.struct.unpack(data))
+        makes_sense = header.magic == BATCH_MAGIC and 0 <= header.base_offset <= header.last_offset
+        return header.next_offset if makes_sense else 0
 
     def rebuilt(self) -> BrokerResult:
         """All indexes made anew; a log that is not sound throughout is not for this."""

@@ -20,9 +20,9 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.log.storage.java import JavaError
+from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import read_topic_id
+from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.survey import Survey
 
 __all__ = ["note_of_deleted"]
@@ -47,7 +47,7 @@ def note_of_deleted(found: Survey) -> str | None:
     for directory in live.values():
         count = len(_deleted_below(tree, directory))
         if count:
-            places.append(f"{count} .deleted segment{'s' if count > 1 else ''} in {directory}")
+            places.append(f"{counted(count, '.deleted segment')} in {directory}")
     if not places:
         return None
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
@@ -59,7 +59,7 @@ def note_of_deleted(found: Survey) -> str | None:
 
 
 def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
-    """Base offset and path of the logs with that suffix in which a sound batch stands."""
+    """Base offset and path of the logs with that suffix, by base offset."""
     found = []
     for name in tree.names(directory):
         parsed = parse_segment_file(name)
@@ -77,17 +77,10 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
         return False
-    if live is None or _id(tree, live) != _id(tree, directory):
+    if live is None or topic_id_or_none(tree, live) != topic_id_or_none(tree, directory):
         return True
     theirs = [base for base, path in _logs(tree, live, "") if tree.files[path].size]
     return not theirs or min(theirs) > logs[0][0]
-
-
-def _id(tree: Tree, directory: str) -> str | None:
-    try:
-        return read_topic_id(tree, directory)
-    except JavaError:
-        return None
 
 
 def _deleted_below(tree: Tree, directory: str) -> list[str]:

@@ -22,12 +22,12 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.source import Source
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
+from kafkalog.log.directory import log_directory_around
 from kafkalog.log.files import PathLike
 from kafkalog.log.storage.content import ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.fs import PIECE, FileSystem
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.quarantine import log_directory_around
 from kafkalog.recovery.remains import Remains, each_place, remains_in
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult, recover_safely

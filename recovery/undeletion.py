@@ -30,10 +30,8 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
-from kafkalog.log.storage.java import JavaError
-from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import Action, ActionKind, difference
-from kafkalog.recovery.broker.manager import read_topic_id
+from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.lock import BrokerLock
@@ -399,7 +397,7 @@ class _Making:
         """The id under which the cluster knows the topic; `RecoveryRefused` where a broker would not take it."""
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)
-        standing = self.id_of_live(target)
+        standing = topic_id_or_none(self.tree, target)
         is_told = self.facts.source is not None and self.facts.problem is None
         if self.wanted.topic_id is not None and known not in (None, self.wanted.topic_id):
             raise RecoveryRefused(
@@ -428,12 +426,6 @@ class _Making:
                 "directory -stray; create the topic again then, and undelete with its --topic-id"
             )
         return chosen
-
-    def id_of_live(self, target: str) -> str | None:
-        try:
-            return read_topic_id(self.tree, target)
-        except JavaError:
-            return None
 
     def note_epochs(self, remains: Remains, target: str) -> None:
         highest = max(each.highest_epoch for each in remains.segments)
@@ -492,7 +484,7 @@ class _Making:
             partition.log_start_offset,
             partition.log_end_offset,
             records,
-            _id_in(result.tree, target),
+            topic_id_or_none(result.tree, target),
         )
 
 
@@ -500,10 +492,3 @@ def _latest_first(actions: Sequence[Action]) -> list[Action]:
     """Segments come back the last one first, so that a log is never there with a gap in it."""
     renamed = iter([each for each in reversed(actions) if each.kind is ActionKind.RENAME])
     return [next(renamed) if each.kind is ActionKind.RENAME else each for each in actions]
-
-
-def _id_in(tree: Tree, directory: str) -> str | None:
-    try:
-        return read_topic_id(tree, directory)
-    except JavaError:
-        return None

@@ -33,6 +33,7 @@ from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.written_to import Written
 
 __all__ = [
+    "FULL_OPTIONS",
     "KAFKA_OPTIONS",
     "REPAIR_OPTION",
     "SALVAGE_OPTIONS",
@@ -48,6 +49,7 @@ __all__ = [
     "total",
 ]
 
+FULL_OPTIONS = ("--full",)
 KAFKA_OPTIONS = ("--mode", "kafka")
 SALVAGE_OPTIONS = ("--mode", "salvage")
 REPAIR_OPTION = "--repair-bits"
@@ -249,7 +251,10 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
         epoch_falls=left.epoch_falls,
         records_lost=0,
         bytes_cut=max(held - sum(end - start for spans in kept.values() for start, end in spans), 0),
-        damage_left=sum(_stays(each, kept) if left is original else not each.is_tail for each in left.damages),
+        damage_left=sum(
+            (_stays(each, kept) if left is original else not each.is_tail) and each.reaches(log_start)
+            for each in left.damages
+        ),
     )
     gone = OffsetRanges()
     if left is not original:
@@ -316,22 +321,28 @@ def _count_damaged(
         start, end = damage.first_offset, damage.last_offset
         if damage.is_tail or start is None or (end is not None and left.offsets.covers(start, end)):
             continue
+        if not damage.reaches(unit.log_start):
+            continue
         result.markers_damaged += damage.markers
+        records = damage.records
+        if end is not None and records is not None and start < unit.log_start:
+            result.is_exact = result.is_exact and records == end - start + 1
+            start, records = unit.log_start, min(records, end - unit.log_start + 1)
         if end is None:
             result.is_exact = False
             unknown_from = start
-            if damage.records:
-                lost += damage.records
-                unknown_from = start + damage.records
+            if records:
+                lost += records
+                unknown_from = start + records
                 gone.add(start, unknown_from - 1)
-        elif damage.records is None:
+        elif records is None:
             result.is_exact = False
-        elif end is not None and end >= max(start, unit.log_start) and not gone.covers(start, end):
-            lost += damage.records
+        elif end >= start and not gone.covers(start, end):
+            lost += records
             result.is_exact = result.is_exact and damage.is_exact
             gone.add(start, end)
             if damage.is_readable and not _stays(damage, kept):
-                result.sound_lost += damage.records
+                result.sound_lost += records
     result.records_lost = lost
     return unknown_from
 

@@ -3,7 +3,8 @@
 A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was taken at the log's end
 (`ProducerStateManager.takeSnapshot`), a leader epoch begins there (`LeaderEpochFileCache.assign`).  The end of a log
 that reaches less far is gone.  So is its start where indexes are below the first segment: retention leaves none, it
-renames a segment's files together (`UnifiedLog.deleteSegmentFiles`).
+renames a segment's files together (`UnifiedLog.deleteSegmentFiles`); or where leader epochs begin below it: those are
+cut first, when the log start offset moves (`LeaderEpochFileCache.truncateFromStart`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kafkalog.codec.names import (
     DELETED,
     INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
     SWAP,
     FileKind,
     SegmentFileName,
@@ -36,24 +38,29 @@ class Written:
     end: int = 0
     """after the last offset that was written; 0 if nothing is known"""
     lost_start: list[tuple[int, int]] = field(default_factory=list)
-    """first and last offset of segments before the first one, of which indexes are left and no log"""
+    """first and last offset of segments before the first one that are gone, as indexes or leader epochs tell"""
 
 
 def written(tree: Tree, directories: Iterable[str], recovery_point: int) -> Written:
     """What the files of a topic-partition's directories tell; nothing of one without a log."""
     found = Written()
+    is_tiered = REMOTE_INDEX_CACHE in tree.directories  # there the log begins elsewhere, and epochs with it
     for directory in directories:
         names = {name: parsed for name in tree.names(directory) if (parsed := parse_segment_file(name)) is not None}
         bases = [each.base_offset for name, each in names.items() if _is_log(name, each)]
         if not bases:
             continue
         last = max(bases)
-        known = [recovery_point, *_snapshots(names), *_epoch_starts(tree, directory)]
+        epochs = list(_epoch_starts(tree, directory))
+        known = [recovery_point, *_snapshots(names), *epochs]
         # what lies further ahead than a segment can reach is damage itself
         found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
-        left = [base for base in _without_log(names) if base < min(bases)]
+        begins = min(bases)
+        left = [base for base in _without_log(names) if base < begins]
+        if not is_tiered and not any(each.pending == DELETED for each in names.values()):
+            left += [start for start in epochs if 0 <= start < begins]
         if left:
-            found.lost_start.append((min(left), min(bases) - 1))
+            found.lost_start.append((min(left), begins - 1))
     return found
 
 

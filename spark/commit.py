@@ -16,6 +16,7 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import PartitionName, parse_partition_directory
 from kafkalog.log import Log, fs
+from kafkalog.log.checkpoint_files import forget
 from kafkalog.log.files import scan_directory
 from kafkalog.log.partition import read_partition
 from kafkalog.log.session import locked_directory
@@ -220,6 +221,8 @@ def _take_back_directory(options: WriteOptions, work: str, partition: Planned, m
     if before is not None:
         fs.rename(before, path)
         fs.sync_directory(options.path)
+    else:
+        forget(options.path, _name_of(partition))
 
 
 def _name_of(partition: Planned) -> PartitionName:

@@ -19,6 +19,10 @@ from kafkalog.codec.messages.leaves import SCALARS, Array, Bytes, Encoding, Inpu
 
 __all__ = ["UNKNOWN_TAGS", "Message", "MessageStruct", "jute"]
 
+_TAG_BYTES = 1 << 20
+"""Of one tag section, at most."""
+_SMALLEST_TAG = 2
+"""Bytes: its number and its length."""
 UNKNOWN_TAGS = "_unknown_tags"
 """Key under which a decoded struct keeps what it does not declare: pairs of tag and bytes, as they came."""
 
@@ -98,7 +102,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
         count = UnsignedVarint._parse(stream, context, path)
         unknown: list[tuple[int, bytes]] = []
         for _ in range(count):
-            if stream.tell() - start > 1 << 20 or count > 1 << 15:
+            if stream.tell() - start > _TAG_BYTES or count > _TAG_BYTES // _SMALLEST_TAG:
                 raise LayoutError(COUNT_INVALID, start, f"a tag section of {count} tags", path)
             at = stream.tell()
             tag = UnsignedVarint._parse(stream, context, path)

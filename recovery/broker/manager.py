@@ -50,6 +50,7 @@ __all__ = [
     "load_log_directory",
     "read_checkpoints",
     "read_topic_id",
+    "topic_id_or_none",
 ]
 
 Offsets = dict[tuple[str, int], int]
@@ -109,6 +110,14 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
         return _parse_metadata(java_lines(tree.read(path)))
     except JavaIOError as error:
         raise KafkaStorageError(f"Error while reading partition metadata file {path}: {error}") from error
+
+
+def topic_id_or_none(tree: Tree, directory: str) -> str | None:
+    """The same for who only wants to know it: None, too, where the broker would stumble."""
+    try:
+        return read_topic_id(tree, directory)
+    except JavaError:
+        return None
 
 
 def _parse_metadata(lines: list[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import kafkalog
 from kafkalog.log import fs
 from kafkalog.log.files import FileSource, NotRegularFileError, read_small
 from side_file_names import PLACES, RUN, small_log_dir
+from sockets import make_socket
 
 WHATS = ("ls", "dump", "verify", "plan", "safe", "kafka", "salvage", "contents")
 REFUSED = {"recovery points", "log starts", "meta.properties", "clean shutdown", "high watermarks", "cleaner offsets"}
@@ -28,16 +28,6 @@ _ZERO_DEVICE, _NULL_BLOCKS = os.makedev(1, 5), os.makedev(7, 250)
 
 def make_fifo(path: Path) -> None:
     os.mkfifo(path)
-
-
-def make_socket(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)  # a socket's name has room for 107 bytes
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
-    finally:
-        os.chdir(here)
 
 
 def make_device(path: Path) -> None:

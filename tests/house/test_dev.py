@@ -128,7 +128,7 @@ def test_a_folder_in_the_way_of_the_venv_is_not_removed(monkeypatch: pytest.Monk
     kept = tmp_path / ".venv" / "kept"
     kept.write_bytes(b"mine")
     monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
-    with pytest.raises(dev.DevError, match="no virtual environment; move it aside"):
+    with pytest.raises(dev.DevError, match="not a virtual environment; move it aside"):
         dev._make_venv(None)
     assert kept.read_bytes() == b"mine"
 

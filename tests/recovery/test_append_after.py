@@ -63,7 +63,7 @@ def test_append_after_recovery(family: str, tmp_path: Path, compared: Callable[[
             log = Log.open(root / "t-0", config, clock=lambda: NOW)
         except FormatError as error:
             # Kafka keeps a batch whose offsets were there before, and so does recovery; the writer does not go on there
-            assert "behind" in str(error)  # noqa: PT017
+            assert "after" in str(error)  # noqa: PT017
             assert any(code == FindingCode.OFFSET_NOT_INCREASING for code, _file in known), case.id
             continue
         with log:

@@ -110,3 +110,28 @@ def test_one_that_cannot_be_listed(command: list[str], roots: list[Path], monkey
         assert [line["needs_consent"] for line in lines[1:]] == [True, False]
         assert all(f"plan for {root} in mode safe" in text.out for root in roots[1:])
     assert [stamps(root) for root in roots] == before
+
+
+def test_one_that_is_no_log_directory_keeps_no_plan_from_the_others(roots: list[Path], tmp_path: Path) -> None:
+    """As where a disk is not mounted: its mount point is empty."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    finished = kafkalog("plan", "--json", roots[2], empty)
+    assert finished.code == 64
+    found = objects(finished, [roots[2], empty])
+    assert [line["refusal"] is None for line in found] == [True, False]
+    assert str(empty) in finished.err
+    before = stamps(roots[2])
+    finished = kafkalog("recover", "--yes", "--json", roots[2], empty)
+    assert finished.code == 64
+    assert [str(empty) in line["refusal"] for line in objects(finished, [roots[2], empty])] == [False, True]
+    assert stamps(roots[2]) == before
+
+
+def test_a_partition_in_two_of_them_is_named_for_both(roots: list[Path]) -> None:
+    (roots[0] / "a-0").rename(roots[0] / "c-0")
+    pair = [roots[0], roots[2]]
+    for command in (["plan"], ["recover", "--yes", "--accept-loss"]):
+        finished = kafkalog(*command, "--json", *pair)
+        assert finished.code == 3
+        assert all("c-0 is in " in line["refusal"] for line in objects(finished, pair)), command

@@ -219,9 +219,9 @@ def test_another_topic_gets_it(root: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250, "ä", "a\n"])
 def test_a_name_that_is_no_topics(root: Path, name: str) -> None:
     delete_directory(root, "sessions-20-0")
-    with pytest.raises(UsageError, match="no name of a topic"):
+    with pytest.raises(UsageError, match="not a name of a topic"):
         undelete(root, "sessions-20", as_topic=name)
-    with pytest.raises(UsageError, match="no name of a topic"):
+    with pytest.raises(UsageError, match="not a name of a topic"):
         undelete_into(root, root.with_name("new"), "sessions-20", as_topic=name)
 
 

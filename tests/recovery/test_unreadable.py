@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 from kafkalog.spark.fleet import _recover
+from sockets import make_socket
 from trees import contents, stamps
 
 VICTIM = "orders-23-0"
@@ -33,16 +33,6 @@ WHATS = {
     "a disk error beside the log": ("Input/output error", "the disk may be failing"),
     "vanished": ("No such file or directory", "see why it cannot be read"),
 }
-
-
-def make_socket(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)  # a socket's name has room for 107 bytes
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
-    finally:
-        os.chdir(here)
 
 
 class Fail:

@@ -54,6 +54,8 @@ def options_of(way: Way) -> dict[str, Any]:
             options["repair_bits"] = Proof[next(needs).upper()]
         elif name == "--accept-loss":
             options["accept_loss"] = True
+        elif name == "--full":
+            options["full"] = True
     return options
 
 

@@ -88,7 +88,7 @@ def test_a_manifest_makes_no_program_of_a_file(place: str, attributes: dict[str,
         body = json.dumps(values).encode()
         manifest.write_bytes(body + f"\n{crc32c(body):08x}\n".encode())
         before = stamps(root)
-        with pytest.raises(RecoveryRefused, match="no recovery journal that kafkalog wrote"):
+        with pytest.raises(RecoveryRefused, match="not a recovery journal that kafkalog wrote"):
             undo(root)
         assert stamps(root) == before
 

@@ -76,5 +76,5 @@ def test_a_directory_that_is_named_twice_is_refused(spark: SparkSession, fleet: 
         recover_many(spark, [fleet[0], [fleet[2], fleet[0]]])
     with pytest.raises(UsageError, match="no path"):
         verify_many(spark, [])
-    with pytest.raises(UsageError, match="mode is one of safe"):
+    with pytest.raises(UsageError, match="unknown mode 'bold': there is safe"):
         recover_many(spark, fleet, mode="bold")

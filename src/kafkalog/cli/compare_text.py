@@ -114,9 +114,7 @@ def _damage(partition: PartitionComparison, copy: CopyReport) -> Iterator[str]:
     damage = copy.damage
     if damage is None:
         return
-    behind = (
-        f"{copy.records_behind_damage} sound records stand" if copy.records_behind_damage else "nothing sound stands"
-    )
+    behind = f"{copy.records_behind_damage} sound records come" if copy.records_behind_damage else "nothing sound comes"
     more = f", and {copy.damaged_places - 1} more damaged places" if copy.damaged_places > 1 else ""
     yield (
         f"{_subject(partition, copy)} is damaged: {damage.code} in {damage.file} at byte {damage.position} "

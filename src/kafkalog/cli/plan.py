@@ -16,9 +16,9 @@ from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
-from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one, refuse_duplicates
 from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command", "make_all", "show"]
@@ -26,11 +26,13 @@ __all__ = ["command", "make_all", "show"]
 
 def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[Plan | Unplanned]:
     """Make plans, with a progress bar; what is in the way of one is no reason to leave the others out."""
-    failed: dict[str, StorageError | RecoveryRefused] = {}
+    failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
     for path in paths:
         try:
             log_directory_of(path)
-        except (StorageError, RecoveryRefused) as error:
+        except (StorageError, RecoveryRefused, UsageError) as error:
+            if isinstance(error, UsageError) and len(paths) == 1:
+                raise
             failed[path] = error
     topics = known_topics([path for path in paths if path not in failed])
     options = replace(options, rules=replace(options.rules, topics=topics))
@@ -41,9 +43,22 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
                 if path in failed:
                     raise failed[path]
                 plans.append(plan_one(path, options, jobs=jobs, on_progress=progress.update))
-            except (StorageError, RecoveryRefused) as error:
+            except (StorageError, RecoveryRefused, UsageError) as error:
+                if isinstance(error, UsageError) and path not in failed:
+                    raise
                 plans.append(Unplanned(os.path.realpath(path), error))
+    _refuse_duplicates([made for made in plans if isinstance(made, Plan)])
     return plans
+
+
+def _refuse_duplicates(plans: Sequence[Plan]) -> None:
+    """Each of two plans that claim the same partition says so: `recover` would decline both."""
+    try:
+        refuse_duplicates([made.root for made in plans])
+    except RecoveryRefused as refused:
+        for made in plans:
+            if made.root in str(refused):
+                made.refusal = made.refusal or str(refused)
 
 
 def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
@@ -72,6 +87,8 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
     if made.is_unreadable:
         return Outcome.IO_ERROR
     if isinstance(made, Unplanned):
+        return Outcome.USAGE if isinstance(made.error, UsageError) else Outcome.REFUSED
+    if made.refusal is not None:
         return Outcome.REFUSED
     return Outcome.FINDINGS if made.is_worth_a_look or stands.unfinished else Outcome.CLEAN
 

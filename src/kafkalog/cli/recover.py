@@ -151,7 +151,7 @@ def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> 
     """
     try:
         yield
-    except (RecoveryRefused, StorageError) as error:
+    except (RecoveryRefused, StorageError, UsageError) as error:
         for report in _reports(error, plans, paths) if as_json else ():
             print_json(report)
         if isinstance(error, RecoveryRefused):
@@ -159,18 +159,21 @@ def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> 
         raise
 
 
-def _reports(error: RecoveryRefused | StorageError, plans: list[Plan], paths: Sequence[str]) -> list[dict[str, Any]]:
+def _reports(
+    error: RecoveryRefused | StorageError | UsageError, plans: list[Plan], paths: Sequence[str]
+) -> list[dict[str, Any]]:
     """Of each directory what was planned, or why it could not be."""
     reports = {made.root: nothing_done(made).as_dict() for made in plans}
-    why: dict[str, RecoveryRefused | StorageError] = {}
+    why: dict[str, RecoveryRefused | StorageError | UsageError] = {}
     if isinstance(error, RecoveryRefused):
         given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
         reports |= {report["path"]: report for report in given}
         why = {each.directory: each for each in (*error.each, error) if each.directory is not None}
     roots = [_root(path) for path in paths]
-    for root in roots:
+    for root, path in zip(roots, paths, strict=True):
         file = str(getattr(error, "filename", None) or "")
-        is_about = file == root or file.startswith(os.path.join(root, "")) or len(roots) == 1
+        named = root in str(error) or path in str(error)
+        is_about = file == root or file.startswith(os.path.join(root, "")) or named or len(roots) == 1
         cause = why.get(root, error if is_about else None)
         reports.setdefault(root, Unplanned(root, cause).as_dict())
     return list(reports.values())

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.files import unreadable
 
@@ -18,7 +18,7 @@ class Unplanned:
     """A directory, and why nothing is known of it: the operating system did not give it out, or it was declined."""
 
     root: str
-    error: StorageError | RecoveryRefused | None
+    error: StorageError | RecoveryRefused | UsageError | None
     """None: another directory was in the way before this one was examined"""
 
     @property

@@ -1,0 +1,63 @@
+"""A new directory never begins inside a log directory, where it would stop a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+from fixture_data import recovery_case
+from trees import stamps
+
+PLAIN = recovery_case("undamaged/full-scan-plain")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return PLAIN.unpack_before(tmp_path / "logs")
+
+
+@pytest.mark.parametrize("words", [["recover", "--yes"], ["merge"]])
+@pytest.mark.parametrize("inside", ["new", "t-0/new"])
+def test_a_copy_of_a_log_directory(words: list[str], inside: str, root: Path, tmp_path: Path) -> None:
+    other = PLAIN.unpack_before(tmp_path / "other") if words == ["merge"] else None
+    before = stamps(root)
+    finished = kafkalog(*words, "--into", root / inside, root, *([] if other is None else [other]))
+    assert finished.code == 64
+    assert "inside the log directory" in finished.err
+    assert stamps(root) == before
+
+
+@pytest.mark.parametrize("words", [["merge"], ["build", "--topic", "new"]])
+def test_what_is_made_of_copies_or_records(words: list[str], root: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "records.jsonl"
+    lines.write_text('{"value":"one"}\n')
+    other = PLAIN.unpack_before(tmp_path / "other")
+    what = [lines] if words[0] == "build" else [root / "t-0", other / "t-0"]
+    before = stamps(root)
+    finished = kafkalog(*words, "--into", root / "new", *what)
+    assert finished.code == 64
+    assert "inside the log directory" in finished.err
+    assert stamps(root) == before
+
+
+@pytest.mark.parametrize("target", ["/nowhere", "{log}"])
+def test_a_link_that_leads_nowhere_in_the_place_of_a_log(target: str, root: Path) -> None:
+    """A broker takes it for no log at all; that nothing of it is counted is said."""
+    log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
+    log.unlink()
+    log.symlink_to(target.format(log=log))
+    finished = kafkalog("plan", root)
+    assert finished.code == 1
+    assert "a symbolic link to nothing: what the log held is not here" in finished.out
+    (made,) = kafkalog("plan", "--json", root).objects
+    assert f"t-0/{log.name}" in [finding["file"] for finding in made["findings"] if finding["code"] == "foreign_file"]
+
+
+def test_a_directory_that_is_declined_as_a_whole(root: Path) -> None:
+    """`plan` ends as `recover` would."""
+    log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
+    log.write_bytes(log.read_bytes()[:-3])
+    (root.parent / "snapshot").hardlink_to(log)
+    assert kafkalog("plan", root).code == kafkalog("recover", "--yes", root).code == 3
