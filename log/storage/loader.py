@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafkalog.codec.names import CLEANED, DELETED, INDEX_KINDS, SWAP, FileKind, segment_file
+from kafkalog.codec.names import CLEANED, DELETED, INDEX_KINDS, SWAP, FileKind, parse_segment_file, segment_file
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
@@ -51,7 +51,7 @@ class LoadRequest:
     offline: Callable[[], bool] = lambda: False
     """the directory is to go offline already"""
     keeps_log: bool = False
-    """`LogLossError` where a broker would cut, delete or replace a log, before that is done"""
+    """`LogLossError` where a broker would cut, delete or replace a log, before that is done; no foreign file goes"""
     on_recovered: Callable[[LogSegment], None] = lambda segment: None
     """told of each segment that was recovered; its files may be closed until they are needed"""
 
@@ -143,7 +143,7 @@ class LogLoader:
         swaps, cleaned = [], []
         smallest_cleaned = _MAX_OFFSET
         for name in self._names():
-            if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
+            if name.endswith(DELETED) and self._goes(name):
                 self._disk.delete(self._path(name))
             elif name.endswith(CLEANED):
                 smallest_cleaned = min(smallest_cleaned, offset_of(name))
@@ -154,6 +154,11 @@ class LogLoader:
         for name in [*(name for name in swaps if name not in kept), *cleaned]:
             self._disk.delete(self._path(name))
         return kept
+
+    def _goes(self, name: str) -> bool:
+        if self._request.keeps_log:
+            return parse_segment_file(name) is not None  # what no log has left may be all that is left of something
+        return not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED)
 
     def _resolve_swaps(self, swaps: list[str]) -> None:
         low, high = _MAX_OFFSET, -_MAX_OFFSET - 1

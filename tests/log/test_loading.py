@@ -185,3 +185,13 @@ def test_a_log_that_is_kept_is_neither_cut_nor_deleted_nor_split(path: Path, tmp
             LogLoader(DirectoryDisk(), request(directory, start)).load()
         assert raised.value.position == position
         assert {name: data for name, data in contents(directory).items() if name.endswith(".log")} == before
+
+
+def test_opening_takes_away_what_a_log_left_and_nothing_else(path: Path) -> None:
+    ours = path / "00000000000000000900.log.deleted"
+    others = [path / "notes.txt.deleted", path / "backup.deleted"]
+    for each in (ours, *others):
+        each.write_bytes(b"x")
+    kafkalog.Log.open(path, CONFIG).close()
+    assert not ours.exists()
+    assert [each.read_bytes() for each in others] == [b"x", b"x"]
