@@ -266,6 +266,8 @@ class Install(Operation):
     path: Place
     saved: Place | None
     before: FileState | None
+    mtime_ns: int = 0
+    """the time that the content gets; 0: that of the writing"""
 
     def written_beside(self) -> Place | None:
         return self.path
@@ -279,6 +281,8 @@ class Install(Operation):
         disks.root.remove(temporary)
         owner = owner_of_new(disks.root, self.path.path, self.before)
         disks.root.copy_file(disks.quarantine, source, temporary, owner)
+        if self.mtime_ns:
+            disks.root.set_mtime(temporary, self.mtime_ns)
         disks.root.replace(temporary, self.path.path, disks.facts(self.path))
         disks.sync(self.path)
 
@@ -432,14 +436,21 @@ class _Writer:
             case Step(kind=ActionKind.WRITE, after=FileState() as after):
                 staged = Place(True, f"{STAGED}/{number}")
                 self.new(staged, Whole(after.size, after.digest))
-                self.write(path, staged, saved if whole is not None else None, whole, step.before)
+                saved_to = saved if whole is not None else None
+                self.write(path, staged, saved_to, whole, step.before, after.attributes.mtime_ns)
             case Step(kind=ActionKind.REMOVE_DIRECTORY, before=FileState() as before, entries=Mapping() as entries):
                 self.remove_directory(path, saved, before, entries)
             case _:
                 raise ValueError
 
     def write(
-        self, path: Place, staged: Place, saved: Place | None, whole: Whole | None, before: FileState | None
+        self,
+        path: Place,
+        staged: Place,
+        saved: Place | None,
+        whole: Whole | None,
+        before: FileState | None,
+        mtime_ns: int,
     ) -> None:
         if whole is not None:
             self.begin(path, whole)
@@ -450,7 +461,7 @@ class _Writer:
             return
         if saved is not None and whole is not None:
             self.new(saved, whole)
-        self.add(Install(staged, path, saved, before))
+        self.add(Install(staged, path, saved, before, mtime_ns))
 
     def remove_directory(
         self, path: Place, saved: Place, before: FileState, entries: Mapping[str, tuple[str, FileState | None]]

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
+    from kafkalog.recovery.compaction import CompactedPartition, Compaction
+    from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
     from kafkalog.recovery.compare import compare
     from kafkalog.recovery.comparison import Comparison
     from kafkalog.recovery.history import RunInfo, RunState, runs
@@ -107,6 +109,9 @@ _HOMES = {
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
     "legacy_partition": "kafkalog.log.partitioners",
+    "CompactedPartition": "kafkalog.recovery.compaction",
+    "Compaction": "kafkalog.recovery.compaction",
+    "CompactionResult": "kafkalog.recovery.compaction_run",
     "Comparison": "kafkalog.recovery.comparison",
     "MergeResult": "kafkalog.recovery.merge_result",
     "MergedDirectory": "kafkalog.recovery.merge_result",
@@ -123,6 +128,7 @@ _HOMES = {
     "Undeletion": "kafkalog.recovery.undeletion",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
+    "compact": "kafkalog.recovery.compaction_run",
     "compare": "kafkalog.recovery.compare",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
@@ -135,6 +141,7 @@ _HOMES = {
     "open_segment": "kafkalog.log.partition",
     "deleted": "kafkalog.recovery.remains",
     "plan": "kafkalog.recovery.run",
+    "plan_compaction": "kafkalog.recovery.compaction_run",
     "plan_undelete": "kafkalog.recovery.undeletion",
     "purge": "kafkalog.recovery.purging",
     "recover": "kafkalog.recovery.run",
@@ -154,6 +161,9 @@ __all__ = [
     "BatchHeader",
     "Chunk",
     "Codec",
+    "CompactedPartition",
+    "Compaction",
+    "CompactionResult",
     "Comparison",
     "ControlType",
     "DecodedBatch",
@@ -203,6 +213,7 @@ __all__ = [
     "UsageError",
     "VerifyReport",
     "__version__",
+    "compact",
     "compare",
     "decode_batch",
     "deleted",
@@ -218,6 +229,7 @@ __all__ = [
     "open_streams",
     "partition_for_key",
     "plan",
+    "plan_compaction",
     "plan_undelete",
     "purge",
     "recover",

@@ -1,0 +1,125 @@
+"""Histories with tombstones, transactions and gaps: Kafka's own log cleaner and ours leave the same.
+
+``KAFKALOG_INTEROP_CASES`` and ``KAFKALOG_INTEROP_SEED`` set how many histories the long run compares, and which.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import compactions
+import histories
+import kafkalog
+from compare_compacted import difference
+from kafka_oracle import KafkaOracle
+from trees import stamps
+
+SHORT_SEED = 21
+REFUSED = "refused at start"
+
+
+@dataclass
+class Campaign:
+    """Counts of one run."""
+
+    seed: int
+    histories: int = 0
+    passes: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    failing: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items()))
+        return (
+            f"seed {self.seed}: {self.histories} histories, {self.passes} passes ({counts}), "
+            f"{len(self.failing)} histories differ"
+        )
+
+
+def settings(params: dict[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in params.items() if name != "now_ms"}
+
+
+def run(seed: int, count: int, kafka: KafkaOracle) -> Campaign:
+    campaign = Campaign(seed)
+    for number in range(count):
+        with tempfile.TemporaryDirectory() as scratch:
+            found = one(f"{seed}/{number}", Path(scratch), kafka, campaign)
+        campaign.histories += 1
+        if found:
+            campaign.failing.append(f"{seed}/{number}: {found}")
+    return campaign
+
+
+def one(seed: str, scratch: Path, kafka: KafkaOracle, campaign: Campaign) -> str:
+    """The first difference in a history; the passes go on from what Kafka left."""
+    root = scratch / "theirs"
+    for number, step in enumerate(compactions.history(seed).steps(root, kafka)):
+        ours = compactions.copy_with_times(root, scratch / "ours")
+        theirs = kafka.clean(root, step.params)
+        what = outcome(theirs)
+        campaign.passes += 1
+        campaign.counts[what] += 1
+        before = stamps(ours)
+        try:
+            result = kafkalog.compact(ours, config=settings(step.params), at=int(str(step.params["now_ms"])))
+            if what == REFUSED:  # what a start leaves that fails is nothing to go on from
+                return "" if result.done.declined and stamps(ours) == before else f"a start fails: {theirs}"
+            found = judged(result, what) or difference(root, ours, int(str(step.params["index.interval.bytes"])))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to this history
+            found = f"kafkalog raised {''.join(traceback.format_exception(error)[-3:])}"
+        if found:
+            return f"pass {number}: {found}"
+        shutil.rmtree(ours)
+        shutil.rmtree(scratch / "ours.recovery", ignore_errors=True)
+    return ""
+
+
+def outcome(answer: dict[str, Any]) -> str:
+    """What Kafka did with the only partition."""
+    if answer["outcome"] != "loaded":
+        return REFUSED
+    state = answer["partitions"]["t-0"]
+    return "given up" if state["uncleanable"] else "cleaned" if state["cleaned"] else "with nothing to clean"
+
+
+def judged(result: kafkalog.CompactionResult, what: str) -> str:
+    """What our result says of the pass, where that is not what Kafka did."""
+    if result.done.declined:
+        return f"declined: {dict(result.done.declined)}"
+    (partition,) = result.done.partitions
+    said = "given up" if partition.problem else "cleaned" if partition.is_cleaned else "with nothing to clean"
+    return "" if said == what else f"Kafka: {what}; ours: {said} ({partition})"
+
+
+def judge(campaign: Campaign) -> None:
+    print(campaign)
+    if campaign.failing:
+        pytest.fail("\n".join([str(campaign), *campaign.failing[:10]]), pytrace=False)
+
+
+def test_two_hundred_histories_are_compacted_as_kafka_does_it(kafka: KafkaOracle) -> None:
+    campaign = run(SHORT_SEED, 200, kafka)
+    judge(campaign)
+    assert campaign.counts["cleaned"] > 200
+    assert campaign.counts["with nothing to clean"] > 20
+
+
+@pytest.mark.interop
+def test_thousands_of_histories_are_compacted_as_kafka_does_it(
+    kafka: KafkaOracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = int(os.environ.get("KAFKALOG_INTEROP_CASES", "2000"))
+    campaign = run(histories.chosen_seed(), count, kafka)
+    with capsys.disabled():
+        print(f"\ncompaction: {campaign}")
+    judge(campaign)
