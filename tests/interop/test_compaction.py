@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,11 @@ import pytest
 import compactions
 import histories
 import kafkalog
+from compactable import T0, compactable, compacted, meaning
 from compare_compacted import difference
 from kafka_oracle import KafkaOracle
-from trees import stamps
+from stopping import Stopped, failing_at
+from trees import copy_tree, stamps
 
 SHORT_SEED = 21
 REFUSED = "refused at start"
@@ -105,6 +109,38 @@ def judge(campaign: Campaign) -> None:
     print(campaign)
     if campaign.failing:
         pytest.fail("\n".join([str(campaign), *campaign.failing[:10]]), pytrace=False)
+
+
+def test_kafka_changes_nothing_of_what_is_left(kafka: KafkaOracle, tmp_path: Path) -> None:
+    root = compactable(tmp_path / "data", count=60)
+    means = meaning(root / "t-0")
+    assert compacted(root).changed
+    for extra in ({}, {"force_unclean": 1}):
+        answer = kafka.check(root, {"now_ms": T0 + 5, "index.interval.bytes": 80, **extra})
+        assert answer["accepted"], answer
+    assert meaning(root / "t-0") == means
+
+
+def test_kafka_starts_on_whatever_is_left_of_a_compaction_that_is_stopped(
+    kafka: KafkaOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """Stopped before each change; Kafka finds the old records or the new ones."""
+    original = compactable(tmp_path / "original")
+    means = meaning(original / "t-0")
+    number, is_over = 0, False
+    while not is_over:
+        number += 1
+        again = copy_tree(original, tmp_path / "again")
+        with failing_at(number, Stopped, monkeypatch), contextlib.suppress(Stopped):
+            compacted(again)
+            is_over = True
+        answer = kafka.recover(again, {"now_ms": T0 + 5, "hash": 0})
+        assert answer["outcome"] == "loaded", (number, answer)
+        assert meaning(again / "t-0") == means, number
+        shutil.rmtree(again)
+        shutil.rmtree(tmp_path / "again.recovery", ignore_errors=True)
+    assert number > 40
+    measured("compactions stopped before each of their changes, then a start of Kafka", number - 1)
 
 
 def test_two_hundred_histories_are_compacted_as_kafka_does_it(kafka: KafkaOracle) -> None:

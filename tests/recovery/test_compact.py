@@ -16,6 +16,7 @@ import pytest
 
 import kafkalog
 from command import kafkalog as command
+from compactable import CONFIG, T0, compactable, compacted, meaning
 from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import broker_case
@@ -25,48 +26,13 @@ from kafkalog.recovery.pointer import POINTER
 from stopping import CHANGING, Failure, Stopped, failing_at
 from trees import contents, copy_tree, first_difference, stamps
 
-T0 = 1_700_000_000_000
-CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "index.interval.bytes": "80"}
-WRITING = kafkalog.LogConfig(segment_bytes=400, index_interval_bytes=80, retention_ms=-1)
-
-
-def filled(root: Path, name: str = "t-0", count: int = 14) -> Path:
-    """A partition of several segments with few keys, a tombstone and an aborted transaction."""
-    root.mkdir(exist_ok=True)
-    with kafkalog.Log.open(root / name, WRITING, clock=lambda: T0) as log:
-        for number in range(count):
-            codec = "gzip" if number % 5 == 0 else "none"
-            log.append([kafkalog.NewRecord(key=b"k%d" % (number % 4), value=b"%d" % number * 9)], compression=codec)
-        log.append([kafkalog.NewRecord(key=b"k1", value=None)])
-        log.append([(b"k9", b"aborted")], producer=kafkalog.ProducerState(5, 0, 0, True))
-        log.end_transaction(5, 0, commit=False)
-        log.roll()
-        log.append([(b"last", b"of the last segment")])
-    meta = root / "meta.properties"
-    meta.write_text("#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n")
-    for path in (root / name).iterdir():
-        os.utime(path, ns=(T0 * 1_000_000 + 123_456,) * 2)
-    return root
-
-
-def meaning(partition: Path) -> dict[bytes | None, bytes | None]:
-    """What a consumer makes of a log: the last value of each key, deleted keys left out."""
-    records = kafkalog.open_partition(partition).records(isolation_level="read_committed")
-    latest = {record.key: record.value for record in records}
-    return {key: value for key, value in latest.items() if value is not None}
-
-
-def compact(root: Path, quarantine: Path | None = None, **more: Any) -> kafkalog.CompactionResult:
-    return kafkalog.compact(root, config=CONFIG, at=T0 + 5, quarantine=quarantine, **more)
-
-
 # --- what it does ---------------------------------------------------------------------------------------------------
 
 
 def test_a_pass_keeps_what_the_log_means_and_can_be_taken_back(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     before, means = stamps(root), meaning(root / "t-0")
-    result = compact(root)
+    result = compacted(root)
     (partition,) = result.done.partitions
     assert (partition.name, partition.is_cleaned, partition.problem) == ("t-0", True, None)
     assert partition.records_dropped > 8
@@ -81,25 +47,25 @@ def test_a_pass_keeps_what_the_log_means_and_can_be_taken_back(tmp_path: Path) -
 
 
 def test_a_second_pass_has_nothing_to_do(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
-    compact(root)
+    root = compactable(tmp_path / "data")
+    compacted(root)
     before = stamps(root)
-    again = compact(root)
+    again = compacted(root)
     assert (again.changed, again.run_id) == (False, None)
     assert stamps(root) == before
 
 
 def test_into_leaves_the_original_alone(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     before = stamps(root)
-    result = compact(root, into=tmp_path / "copy")
+    result = compacted(root, into=tmp_path / "copy")
     assert result.changed
     assert stamps(root) == before
     assert meaning(tmp_path / "copy" / "t-0") == meaning(root / "t-0")
 
 
 def test_topics_of_another_policy_are_not_touched(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     before = stamps(root)
     assert not kafkalog.compact(root, at=T0).changed
     assert not kafkalog.compact(root, config={"cleanup.policy": "delete"}, at=T0).done.partitions
@@ -122,7 +88,7 @@ def test_the_settings_come_from_the_metadata_log(tmp_path: Path) -> None:
 
 
 def test_retention_follows_where_the_policy_says_so(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     config = {**CONFIG, "cleanup.policy": "compact,delete", "retention.ms": "1000"}
     (partition,) = kafkalog.compact(root, config=config, at=T0 + 10_000).done.partitions
     assert partition.deleted_segments
@@ -133,17 +99,35 @@ def test_retention_follows_where_the_policy_says_so(tmp_path: Path) -> None:
     assert meaning(root / "t-0")
 
 
+def test_a_log_that_is_open_comes_out_the_same(tmp_path: Path) -> None:
+    one, other = compactable(tmp_path / "one"), tmp_path / "other"
+    copy_tree(one, other)
+    compacted(one)
+    config = kafkalog.LogConfig(
+        min_cleanable_dirty_ratio=0.0, index_interval_bytes=80, file_delete_delay_ms=0, retention_ms=-1
+    )
+    with kafkalog.Log.open(other / "t-0", config, clock=lambda: T0 + 5) as log:
+        log.compact()
+    left, right = contents(one), contents(other)
+    assert {path for path in left if path != POINTER} == set(right)
+    suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "cleaner-offset-checkpoint")
+    same = [path for path in right if path.endswith(suffixes)]
+    assert len(same) > 8
+    assert first_difference({path: left[path] for path in same}, {path: right[path] for path in same}) == ""
+    assert log_times(one) == log_times(other)
+
+
 # --- what it leaves alone -------------------------------------------------------------------------------------------
 
 
 def test_a_damaged_log_is_left_as_it_is_and_named(tmp_path: Path) -> None:
-    root = filled(filled(tmp_path / "data"), "u-0")
+    root = compactable(compactable(tmp_path / "data"), "u-0")
     damaged = root / "t-0" / f"{0:020d}.log"
     data = bytearray(damaged.read_bytes())
     data[70] ^= 1
     damaged.write_bytes(data)
     before = stamps(root / "t-0")
-    result = compact(root)
+    result = compacted(root)
     assert [each.name for each in result.done.partitions] == ["u-0"]
     assert list(result.done.declined) == ["t-0"]
     (finding,) = result.done.findings
@@ -153,28 +137,28 @@ def test_a_damaged_log_is_left_as_it_is_and_named(tmp_path: Path) -> None:
 
 
 def test_a_log_that_a_start_would_cut_is_left_as_it_is(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     (root / ".kafka_cleanshutdown").unlink()
     last = max((root / "t-0").glob("*.log"))
     last.write_bytes(last.read_bytes()[:-3])
     before = stamps(root)
-    result = compact(root)
+    result = compacted(root)
     assert "kafkalog recover" in result.done.declined["t-0"]
     assert not result.changed
     assert stamps(root) == before
 
 
 def test_a_compaction_that_was_interrupted_is_for_recover(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     first = root / "t-0" / f"{0:020d}.log"
     shutil.copy(first, first.with_name(first.name + ".swap"))
-    assert "interrupted" in compact(root).done.declined["t-0"]
+    assert "interrupted" in compacted(root).done.declined["t-0"]
 
 
 def test_records_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
     from batches import batch
 
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     first = root / "t-0" / f"{0:020d}.log"
     data = first.read_bytes()
     size = 12 + int.from_bytes(data[8:12], "big")
@@ -182,7 +166,7 @@ def test_records_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
     assert len(broken) == size
     first.write_bytes(broken + data[size:])
     before = stamps(root)
-    result = compact(root)
+    result = compacted(root)
     assert result.done.declined
     assert result.done.findings[0].file == f"t-0/{0:020d}.log"
     assert stamps(root) == before
@@ -190,18 +174,18 @@ def test_records_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["1\n0\n", "0\n7\n", "garbage", "0\n1\nt 0 x\n"])
 def test_a_cleaner_checkpoint_that_cannot_be_read_is_refused(text: str, tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     (root / "cleaner-offset-checkpoint").write_text(text)
     before = stamps(root)
     with pytest.raises(RecoveryRefused, match="cleaner-offset-checkpoint cannot be read"):
-        compact(root)
+        compacted(root)
     assert stamps(root) == before
 
 
 def test_rows_of_topics_that_are_gone_go(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     (root / "cleaner-offset-checkpoint").write_text("0\n2\ngone 3 17\nt 0 0\n")
-    cleaned_to = compact(root).done.partitions[0].cleaned_to
+    cleaned_to = compacted(root).done.partitions[0].cleaned_to
     assert (root / "cleaner-offset-checkpoint").read_text() == f"0\n1\nt 0 {cleaned_to}\n"
 
 
@@ -216,17 +200,17 @@ def test_rows_of_topics_that_are_gone_go(tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(name: str, value: str, said: str, tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     with pytest.raises(kafkalog.UsageError, match=said):
         kafkalog.compact(root, config={**CONFIG, name: value})
 
 
 def test_what_changed_since_the_plan_is_not_touched(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     made = kafkalog.plan_compaction(root, config=CONFIG, at=T0)
     (root / "t-0" / "foreign").write_text("x")
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
-        compact(root, expected=made)
+        kafkalog.compact(root, config=CONFIG, at=T0, expected=made)
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -235,7 +219,7 @@ WORDS = [word for name, value in CONFIG.items() for word in ("--config", f"{name
 
 
 def test_the_command(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     words = [*WORDS, "--at", T0 + 5]
     before = stamps(root)
     declined = command("compact", *words, root)
@@ -258,7 +242,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_the_command_reads_the_brokers_own_settings(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     properties = tmp_path / "server.properties"
     properties.write_text("log.dirs=data\nlog.cleanup.policy=compact\nlog.cleaner.min.cleanable.ratio=0.0\n")
     found = command("compact", "--json", "--dry-run", "--server-properties", properties, root).objects
@@ -266,7 +250,7 @@ def test_the_command_reads_the_brokers_own_settings(tmp_path: Path) -> None:
 
 
 def test_the_command_on_damage_and_on_what_cannot_be_read(tmp_path: Path) -> None:
-    root = filled(tmp_path / "data")
+    root = compactable(tmp_path / "data")
     first = root / "t-0" / f"{0:020d}.log"
     first.write_bytes(first.read_bytes()[:-1] + b"\1")
     done = command("compact", "--yes", "--json", *WORDS, root)
@@ -324,23 +308,32 @@ def started(root: Path, scratch: Path) -> dict[bytes | None, bytes | None]:
         shutil.rmtree(scratch.with_name("scratch-quarantine"), ignore_errors=True)
 
 
+STEPS = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sweep)])
+"""How far apart the changes are before which something happens."""
+
+
+@STEPS
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("how", ["stopped", "out of space"])
 def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
-    how: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+    how: str,
+    place: str,
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Callable[[str, int], None],
 ) -> None:
     failure: Failure = Stopped if how == "stopped" else lambda: StorageError(errno.ENOSPC, "No space left on device")
-    original = filled(tmp_path / "original")
+    original = compactable(tmp_path / "original")
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    compact(undisturbed)
+    compacted(undisturbed)
     want, means = contents(undisturbed), meaning(original / "t-0")
     before, originals = stamps(original), Originals(original)
-    number = 0
+    number = 1
     while True:
-        number += 1
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            if not disturbed(lambda: compact(again, kept), number, failure, monkeypatch):  # noqa: B023
+            if not disturbed(lambda: compacted(again, kept), number, failure, monkeypatch):  # noqa: B023
                 break
             assert originals.missing(again, kept or beside(again)) == [], f"operation {number}"
             without_run = copy_tree(again, tmp_path / "without")
@@ -349,36 +342,38 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
             assert started(without_run, tmp_path / "scratch") == means, f"a broker's start after operation {number}"
             shutil.rmtree(without_run)
             if number % 2:
-                compact(again, kept)
+                compacted(again, kept)
                 got = {path: held for path, held in contents(again).items() if path != POINTER}
                 assert first_difference(dict(got), dict(want)) == "", f"second run after operation {number}"
                 assert log_times(again) == log_times(undisturbed), f"operation {number}"
             undo_all(again, kept, before, f"operation {number}")
+        number += step
     assert number > 40
-    measured(f"compactions {how} before each of their changes, quarantine {place}, completed or undone", number - 1)
+    measured(f"compactions {how} before one of their changes, quarantine {place}, completed or undone", number // step)
 
 
 def log_times(root: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns // 1_000_000 for path in (root / "t-0").glob("*.log")}
 
 
+@STEPS
 @pytest.mark.parametrize("place", PLACES)
 def test_an_undo_stopped_anywhere_is_gone_on_with(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+    place: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
-    original = filled(tmp_path / "original")
+    original = compactable(tmp_path / "original")
     before, originals = stamps(original), Originals(original)
-    number = 0
+    number = 1
     went_on = True
     while went_on:
-        number += 1
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            compact(again, kept)
+            compacted(again, kept)
             went_on = disturbed(lambda: kafkalog.undo(again, quarantine=kept), number, Stopped, monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"operation {number}"
             undo_all(again, kept, before, f"operation {number} of an undo")
-    measured(f"undos of a compaction stopped before each of their changes, quarantine {place}", number - 1)
+        number += step
+    measured(f"undos of a compaction stopped before one of their changes, quarantine {place}", number // step)
 
 
 def killed_at(number: int, work: Callable[[], object]) -> bool:
@@ -412,20 +407,20 @@ def killed_at(number: int, work: Callable[[], object]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sweep)])
+@STEPS
 def test_killed_anywhere_then_completed_and_undone(
     step: int, tmp_path: Path, measured: Callable[[str, int], None]
 ) -> None:
-    original = filled(tmp_path / "original")
+    original = compactable(tmp_path / "original")
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    compact(undisturbed)
+    compacted(undisturbed)
     want, before = contents(undisturbed), stamps(original)
     number = 1
     while True:
         again = copy_tree(original, tmp_path / "again")
-        if not killed_at(number, lambda: compact(again)):  # noqa: B023
+        if not killed_at(number, lambda: compacted(again)):  # noqa: B023
             break
-        compact(again)
+        compacted(again)
         got = {path: held for path, held in contents(again).items() if path != POINTER}
         assert first_difference(dict(got), dict(want)) == "", f"kill {number}"
         undo_all(again, None, before, f"kill {number}")
