@@ -19,7 +19,7 @@ from command import kafkalog as command
 from compactable import CONFIG, T0, compactable, compacted, meaning
 from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
-from fixture_data import broker_case
+from fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
 from kafkalog import FindingCode, RecoveryRefused, StorageError
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.pointer import POINTER
@@ -211,6 +211,36 @@ def test_what_changed_since_the_plan_is_not_touched(tmp_path: Path) -> None:
     (root / "t-0" / "foreign").write_text("x")
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
         kafkalog.compact(root, config=CONFIG, at=T0, expected=made)
+
+
+def damaged(each: int) -> list[RecoveryCase]:
+    """Some of the recorded cases of each kind of damage."""
+    return [case for family in recovery_families() for case in recovery_cases([family])[::each]]
+
+
+@pytest.mark.parametrize("each", [12, pytest.param(1, marks=pytest.mark.sweep)])
+def test_whatever_is_there_it_is_cleaned_left_alone_or_refused(
+    each: int, tmp_path: Path, measured: Callable[[str, int], None]
+) -> None:
+    """On damaged directories of all kinds: never an error of our own, and what was done can be taken back."""
+    cases = damaged(each)
+    done = {"cleaned": 0, "left alone": 0}
+    for case in cases:
+        root = case.unpack_before(tmp_path / "case")
+        before = stamps(root)
+        try:
+            result = compacted(root)
+            done["left alone"] += bool(result.done.declined)
+            done["cleaned"] += result.changed
+            if result.changed:
+                kafkalog.undo(root)
+        except RecoveryRefused:
+            done["left alone"] += 1
+        assert first_difference(dict(stamps(root)), dict(before)) == "", case.id
+        shutil.rmtree(root)
+        shutil.rmtree(beside(root), ignore_errors=True)
+    assert min(done.values()) > len(cases) / 5
+    measured("damaged directories compacted and taken back, or left alone", len(cases))
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
