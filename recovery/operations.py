@@ -47,6 +47,12 @@ class Disks:
         self.quarantine = quarantine
         self.run_id = run_id
         self.expected = expected or {}
+        self._own: set[str] = set()
+        """paths where this run has changed what is there"""
+
+    def changed(self, *places: Place) -> None:
+        """The run has put something in a place, or taken it away: what is there now the plan did not see."""
+        self._own.update(place.path for place in places if not place.in_run)
 
     def at(self, place: Place) -> tuple[FileSystem, str]:
         """The root in which a place is, and its path there."""
@@ -76,7 +82,8 @@ class Disks:
 
     def facts(self, place: Place) -> Facts | None:
         """What a file that is about to be changed must still be known by; None if it was compared otherwise."""
-        facts = self.expected.get(place.path) if not place.in_run else None
+        is_known = not place.in_run and place.path not in self._own
+        facts = self.expected.get(place.path) if is_known else None
         return None if facts is None else (facts.size, facts.mtime_ns, facts.inode)
 
     def check(self, place: Place) -> None:
@@ -175,6 +182,7 @@ def _rename_back(disks: Disks, source: Place, target: Place) -> None:
 def _rename(disks: Disks, source: Place, target: Place) -> None:
     (from_fs, from_path), (to_fs, to_path) = disks.at(source), disks.at(target)
     from_fs.rename(from_path, to_path, to_fs)
+    disks.changed(source, target)
     disks.sync(source, target)
 
 
@@ -284,6 +292,7 @@ class Install(Operation):
         if self.mtime_ns:
             disks.root.set_mtime(temporary, self.mtime_ns)
         disks.root.replace(temporary, self.path.path, disks.facts(self.path))
+        disks.changed(self.path)
         disks.sync(self.path)
 
     def take_back(self, disks: Disks) -> None:
@@ -311,6 +320,7 @@ class Drop(Operation):
 
     def do(self, disks: Disks) -> None:
         disks.root.remove(self.path.path, disks.facts(self.path))
+        disks.changed(self.path)
         disks.sync(self.path)
 
     def take_back(self, disks: Disks) -> None:

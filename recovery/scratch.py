@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from typing import IO
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import MIB
@@ -20,7 +21,7 @@ class Scratch:
     """What was computed, one piece after the other; the place is that of temporary files (`TMPDIR`)."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by whoever made it
+        self._file: IO[bytes] | None = None
         self._size = 0
 
     @property
@@ -31,6 +32,8 @@ class Scratch:
     def keep(self, data: bytes) -> Slice:
         """Add bytes; gives where they are."""
         try:
+            if self._file is None:
+                self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - see close
             self._file.seek(self._size)
             self._file.write(data)
         except OSError as error:
@@ -40,6 +43,8 @@ class Scratch:
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes from `position`; fewer only at the end."""
+        if self._file is None:
+            return b""
         try:
             self._file.seek(position)
             return self._file.read(length)
@@ -48,4 +53,5 @@ class Scratch:
 
     def close(self) -> None:
         """It is gone."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

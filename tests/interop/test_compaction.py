@@ -44,7 +44,7 @@ class Campaign:
     def __str__(self) -> str:
         counts = ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items()))
         return (
-            f"seed {self.seed}: {self.histories} histories, {self.passes} passes ({counts}), "
+            f"seed {self.seed}: {self.histories} histories, {self.passes} passes (partitions: {counts}), "
             f"{len(self.failing)} histories differ"
         )
 
@@ -70,13 +70,13 @@ def one(seed: str, scratch: Path, kafka: KafkaOracle, campaign: Campaign) -> str
     for number, step in enumerate(compactions.history(seed).steps(root, kafka)):
         ours = compactions.copy_with_times(root, scratch / "ours")
         theirs = kafka.clean(root, step.params)
-        what = outcome(theirs)
+        what = outcomes(theirs)
         campaign.passes += 1
-        campaign.counts[what] += 1
+        campaign.counts.update(what.values() or [REFUSED])
         before = stamps(ours)
         try:
             result = kafkalog.compact(ours, config=settings(step.params), at=int(str(step.params["now_ms"])))
-            if what == REFUSED:  # what a start leaves that fails is nothing to go on from
+            if theirs["outcome"] != "loaded":  # what a start leaves that fails is nothing to go on from
                 return "" if result.done.declined and stamps(ours) == before else f"a start fails: {theirs}"
             found = judged(result, what) or difference(root, ours, int(str(step.params["index.interval.bytes"])))
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to this history
@@ -88,21 +88,23 @@ def one(seed: str, scratch: Path, kafka: KafkaOracle, campaign: Campaign) -> str
     return ""
 
 
-def outcome(answer: dict[str, Any]) -> str:
-    """What Kafka did with the only partition."""
-    if answer["outcome"] != "loaded":
-        return REFUSED
-    state = answer["partitions"]["t-0"]
-    return "given up" if state["uncleanable"] else "cleaned" if state["cleaned"] else "with nothing to clean"
+def outcomes(answer: dict[str, Any]) -> dict[str, str]:
+    """What Kafka did with each partition; nothing where it did not start."""
+    return {
+        name: "given up" if state["uncleanable"] else "cleaned" if state["cleaned"] else "with nothing to clean"
+        for name, state in answer.get("partitions", {}).items()
+    }
 
 
-def judged(result: kafkalog.CompactionResult, what: str) -> str:
+def judged(result: kafkalog.CompactionResult, theirs: dict[str, str]) -> str:
     """What our result says of the pass, where that is not what Kafka did."""
     if result.done.declined:
         return f"declined: {dict(result.done.declined)}"
-    (partition,) = result.done.partitions
-    said = "given up" if partition.problem else "cleaned" if partition.is_cleaned else "with nothing to clean"
-    return "" if said == what else f"Kafka: {what}; ours: {said} ({partition})"
+    ours = {
+        each.name: "given up" if each.problem else "cleaned" if each.is_cleaned else "with nothing to clean"
+        for each in result.done.partitions
+    }
+    return "" if ours == theirs else f"Kafka: {theirs}; ours: {ours} ({result.done.partitions})"
 
 
 def judge(campaign: Campaign) -> None:

@@ -117,6 +117,19 @@ def test_a_log_that_is_open_comes_out_the_same(tmp_path: Path) -> None:
     assert log_times(one) == log_times(other)
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_what_an_earlier_pass_left_unfinished_is_in_nobodys_way(place: str, tmp_path: Path) -> None:
+    root = compactable(tmp_path / "data")
+    for name in (".log", ".index", ".timeindex", ".txnindex"):
+        (root / "t-0" / f"{0:020d}{name}.cleaned").write_bytes(b"of a pass that failed")
+    before, means = stamps(root), meaning(root / "t-0")
+    with quarantine_at(place, tmp_path) as kept:
+        assert compacted(root, kept).changed
+        assert not [name for name in os.listdir(root / "t-0") if name.endswith(".cleaned")]
+        assert meaning(root / "t-0") == means
+        undo_all(root, kept, before, "a pass over what another had left")
+
+
 # --- what it leaves alone -------------------------------------------------------------------------------------------
 
 

@@ -48,6 +48,9 @@ class Compacted:
     seed: str
     config: dict[str, object]
     passes: list[Pass] = field(default_factory=list)
+    has_copy: bool = False
+    """a copy of the partition as it is before the first pass stands beside it, as u-1"""
+    _copy_rows: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
 
     def steps(self, root: Path, kafka: KafkaOracle) -> Iterator[Pass]:
         """Bring the directory to where each pass begins, one after the other; the caller leaves it as Kafka does."""
@@ -57,7 +60,8 @@ class Compacted:
                 left.unlink()
             self._append(root, each, kafka, first=number == 0)
             if each.checkpoint is not None:
-                damage.Tree(root).checkpoint("cleaner-offset-checkpoint", [("t", 0, each.checkpoint)])
+                rows = [("t", 0, each.checkpoint), ("gone", 5, 3), *([("u", 1, 2)] if self.has_copy else [])]
+                damage.Tree(root).checkpoint("cleaner-offset-checkpoint", rows)
             self._set_times(root, rng)
             yield each
 
@@ -70,20 +74,31 @@ class Compacted:
             end, start = made["log_end_offset"], made["log_start_offset"]
             for left in directory.glob("*.deleted"):
                 left.unlink()
-            tree = damage.Tree(root).recovery_point(end)
-            tree.checkpoint(damage.LOG_START, [("t", 0, start)] if start > made["segments"][0][0] else [])
+            tree = damage.Tree(root)
+            self._checkpoint(tree, damage.RECOVERY_POINT, end, copied=end)
+            is_told = start > made["segments"][0][0]
+            self._checkpoint(tree, damage.LOG_START, start if is_told else None, copied=start if is_told else None)
             watermark = end if each.high_watermark is None else int(end * each.high_watermark)
-            tree.checkpoint("replication-offset-checkpoint", [("t", 0, watermark)])
+            self._checkpoint(tree, "replication-offset-checkpoint", watermark, copied=end)
             ids = "cluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"
             if not tree.exists("meta.properties"):
                 tree.do("create", "meta.properties", text="#\nversion=1\n" + ids)
             if not tree.exists("t-0/partition.metadata"):
                 tree.do("create", "t-0/partition.metadata", text=f"version: 0\ntopic_id: {TOPIC_ID}")
+        if first and self.has_copy:
+            shutil.copytree(directory, root / "u-1")
         (root / damage.MARKER).write_text('{"version":0,"brokerEpoch":42}')
+
+    def _checkpoint(self, tree: damage.Tree, name: str, offset: int | None, *, copied: int | None) -> None:
+        """The row of the partition, and that of the copy, which stays as it was first."""
+        if name not in self._copy_rows:
+            self._copy_rows[name] = [("u", 1, copied)] if self.has_copy and copied is not None else []
+        own: list[tuple[object, ...]] = [] if offset is None else [("t", 0, offset)]
+        tree.checkpoint(name, [*own, *self._copy_rows[name]])
 
     def _set_times(self, root: Path, rng: random.Random) -> None:
         """Files were changed when their records were written, about; a pass looks at that."""
-        for path in sorted((root / "t-0").iterdir()):
+        for path in sorted(root.glob("[tu]-[01]/*")):
             if abs(path.stat().st_mtime - time.time()) < _RECENT_SECONDS:  # not yet set
                 at = T0 + rng.randint(0, 400_000)
                 os.utime(path, ns=(at * 1_000_000 + rng.randint(0, 999_999),) * 2)
@@ -202,7 +217,7 @@ def history(seed: str) -> Compacted:
     writer = _Writer(rng, config)
     policy = "compact,delete" if rng.random() < 0.2 else "compact"
     kept = rng.choice([0, 1000, 60_000, DAY])
-    made = Compacted(seed, config)
+    made = Compacted(seed, config, has_copy=rng.random() < 0.2)
     now = T0 + rng.choice([500_000, 2 * DAY])
     for number in range(rng.choice([1, 2, 3, 3, 4])):
         magics: tuple[int, ...] = (2,)
