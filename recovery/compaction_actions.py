@@ -26,19 +26,21 @@ def compaction_actions(found: Survey, after: Tree, groups: Mapping[str, Sequence
     """What turns the directory into the tree; `groups` are the cleaned ones of each partition directory."""
     replaced: list[Action] = []
     own: set[str] = set()
+    before = found.tree()
     for directory, of_directory in groups.items():
         for group in of_directory:
             paths = [path for base in group.replaced for path in _paths(directory, base)]
             own.update(paths)
-            if not _is_as_before(found, after, directory, group):
+            if not _is_as_before(before, after, directory, group):
                 replaced += _replacement(found, after, directory, group)
     rest = difference(
         replace(found, files={path: facts for path, facts in found.files.items() if path not in own}),
         _without(after, own),
         WRITTEN_AT_STOP - {CLEAN_SHUTDOWN_FILE},
     )
-    first = [each for each in rest if each.kind is ActionKind.REMOVE and each.path.endswith(_UNFINISHED)]
-    gone = sorted((each for each in rest if each.kind is ActionKind.REMOVE and each not in first), key=_oldest_first)
+    removed = [each for each in rest if each.kind is ActionKind.REMOVE]
+    first = [each for each in removed if each.path.endswith(_UNFINISHED)]
+    gone = sorted((each for each in removed if not each.path.endswith(_UNFINISHED)), key=_oldest_first)
     others = [each for each in rest if each.kind is not ActionKind.REMOVE]
     return hiding_marker(found, [*first, *replaced, *gone, *others])
 
@@ -47,11 +49,10 @@ def _paths(directory: str, base: int) -> Iterator[str]:
     return (f"{directory}/{segment_file(base, kind)}" for kind in _KINDS)
 
 
-def _is_as_before(found: Survey, after: Tree, directory: str, group: CleanedGroup) -> bool:
+def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup) -> bool:
     """The one old segment is what was written, with the same time."""
     if group.replaced != (group.base_offset,):
         return False
-    before = found.tree()
     for path in _paths(directory, group.base_offset):
         if (path in before.files) is not (path in after.files):
             return False
