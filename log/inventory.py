@@ -17,6 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.identities import identity_findings
 from kafkalog.log.partition import Partition, open_partition, open_segment
 
 __all__ = ["LONGEST", "Inventory", "open_all"]
@@ -78,6 +79,10 @@ class Inventory:
             code = FindingCode.DUPLICATE_PARTITION
             found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
         return found
+
+    def findings_together(self) -> list[Finding]:
+        """What only all of them together tell: copies of a partition, and ids that do not go together."""
+        return self.duplicate_findings() + identity_findings(self.log_dirs)
 
     def _broker(self, directory: str) -> tuple[str | None, int] | None:
         """Cluster and node that a log directory belongs to; None if it does not say."""

@@ -101,6 +101,7 @@ ELSEWHERE = {
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
     FindingCode.PARTITION_MISSING: "recovery/test_missing_partitions.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
+    FindingCode.IDENTITY_MISMATCH: "log/test_identities.py",
     FindingCode.NOT_REPLICAS: "recovery/test_compare.py",
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/test_verify.py",
     FindingCode.LOG_END_BELOW_LOG_START: "recovery/test_verify.py",

@@ -11,7 +11,7 @@ from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
 from kafkalog.cli.metadata import metadata_log, print_changes
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cluster.cross_check import cross_check, known_from_image, known_from_zookeeper
+from kafkalog.cluster.cross_check import cluster_ids, cross_check, known_from_image, known_from_zookeeper
 from kafkalog.cluster.metadata_history import partition_changes
 from kafkalog.cluster.metadata_log import ControllerTerm, MetadataLog
 from kafkalog.cluster.zookeeper import open_zookeeper
@@ -137,6 +137,7 @@ def command(
     except UsageError:
         directory = None
     findings: list[Finding] = []
+    clusters: dict[str, str] = {}
     if directory is None:
         log = metadata_log(paths, replica)
         _kraft(log, as_json=as_json, topic=topic, every=every, findings=findings)
@@ -150,8 +151,9 @@ def command(
         else:
             _print_zookeeper(found, changes)
         known = {}
+        clusters = cluster_ids(found.tree)
         for chroot in chroots(found.tree.nodes):
             known.update(known_from_zookeeper(found.tree, chroot))
     if against:
-        findings += cross_check(open_all(*against).log_dirs, known)[1]
+        findings += cross_check(open_all(*against).log_dirs, known, clusters)[1]
     return finish(findings)
