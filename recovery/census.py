@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalog.codec.findings import FindingCode, StopReason
-from kafkalog.codec.model import BATCH, CONTROL_FLAG, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.names import SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
@@ -42,9 +42,7 @@ __all__ = [
     "times_of",
 ]
 
-_CODEC = 7
 _V2 = 2
-_LAST_CODEC = 4
 _MOST_REPEATS = 100_000
 """Batches whose offsets were there before that are told from copies; of more it is not asked."""
 
@@ -175,7 +173,7 @@ def _offsets(batch: RecordBatch) -> tuple[int, int]:
     header = batch.header
     if isinstance(header, BatchHeader):
         return header.base_offset, header.last_offset
-    if header.attributes & _CODEC:
+    if header.attributes & CODEC_MASK:
         inner = decode_batch(batch).records
         if inner:
             return min(inner[0].offset, header.last_offset), header.last_offset
@@ -187,12 +185,12 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
         return 0
-    if header.attributes & _CODEC > _LAST_CODEC:
+    if header.attributes & CODEC_MASK > LAST_CODEC:
         return 0  # no consumer opens it
     partly = first < log_start
     if not partly and isinstance(header, BatchHeader):
         return max(header.records_count, 0)
-    if not partly and not header.attributes & _CODEC:
+    if not partly and not header.attributes & CODEC_MASK:
         return 1
     return sum(each.offset >= log_start for each in decode_batch(batch).records)
 
@@ -265,7 +263,7 @@ class _Walk:
             and int(first[0]) >= base
             and bool((last >= first).all())
             and bool((first[1:] > last[:-1]).all())
-            and bool((run["attributes"] & _CODEC <= _LAST_CODEC).all())
+            and bool((run["attributes"] & CODEC_MASK <= LAST_CODEC).all())
             and int(last[-1]) < (NO_OFFSET_LIMIT if next_base is None else next_base)
         )
         if not ordinary:
