@@ -51,7 +51,7 @@ class Inventory:
         )
 
     def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
-        """Topic-partitions that stand, live, in more than one directory."""
+        """Topic-partitions that are live in more than one directory."""
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
             if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):

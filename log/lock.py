@@ -45,7 +45,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def refuse_odd_lock(path: str) -> None:
-    """Raise `StorageError` where something else than a file stands in the place of the lock of `path`."""
+    """Raise `StorageError` where something other than a file is in the place of the lock of `path`."""
     file = os.path.join(path, LOCK_FILE)
     try:
         mode = os.lstat(file).st_mode

@@ -84,7 +84,7 @@ class Partition:
 
     path: str
     name: PartitionName | None
-    """None for a segment file that stands outside of a partition directory"""
+    """None for a segment file outside of a partition directory"""
     segments: tuple[Segment, ...]
     """by base offset"""
     checkpointed_log_start_offset: int | None = None
@@ -376,9 +376,9 @@ class _Listing:
             self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
 
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
-        """What stands in the place of a file: nothing is read from it, and recovery leaves such a directory alone.
+        """What is in the place of a file: nothing is read from it, and recovery leaves such a directory alone.
 
-        A directory is no matter of a broker's, and a link to nothing counts as nothing for it.
+        A broker passes over a directory, and a link to nothing counts as nothing for it.
         """
         if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
             severity = Severity.ERROR if holds_records else Severity.WARNING
@@ -493,7 +493,7 @@ def _with_finding(partition: Partition, finding: Finding) -> Partition:
 
 @checked
 def open_segment(path: PathLike) -> Partition:
-    """A single log file, wherever it stands, as a partition of one segment; raises `UsageError` if it is none.
+    """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is none.
 
     `NNN.log` with any of Kafka's suffixes after it will do, and so will a KRaft snapshot.
     """

@@ -39,7 +39,7 @@ _SINGLY = 256
 
 
 class BatchReader:
-    """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
+    """Iterates over batches; `segment` is the one that the latest is in, `findings` what was wrong so far.
 
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
     through the time index.  With `through_damage` the walk goes on after damage, at the next batch that is proven to
@@ -85,7 +85,7 @@ class BatchReader:
                 yield found
 
     def by_run(self) -> Iterator[BatchRun | RecordBatch]:
-        """The same, stretches of v2 batches without findings as runs where there are enough, see `codec.thresholds`."""
+        """The same, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`."""
         return self._walk(runs=kernel_is_worth_it(sum(segment.size for segment in self._segments)))
 
     def _walk(self, *, runs: bool) -> Iterator[BatchRun | RecordBatch]:

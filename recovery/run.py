@@ -362,7 +362,7 @@ def recover_all(
     """Recover several log directories of one broker: all locks are taken before the first is examined.
 
     Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
-    declined, and has the reports of all.  A partition that stands, live, in two of them is refused: a broker would not
+    declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  `on_plan` is told of each plan before the first is carried out.
     """
     places = [_selected(path, options.select) for path in paths]
@@ -577,7 +577,7 @@ def _check_unchanged(expected: Plan, found: Survey) -> None:
 
 
 def _check_as_readable(expected: Plan, made: Plan) -> None:
-    """What was left out, and is to be read now, changes the plan; so does what was read and is no more."""
+    """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
     for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
         how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
         raise RecoveryRefused(f"{name} {how}, other than when the plan was made; make a new one", reason="changed")

@@ -85,7 +85,7 @@ def undelete_into(
     `unreadable`.  Raises `UsageError` for a target that cannot be, `RecoveryRefused` if there is nothing, or nothing
     sound, `StorageError` if nothing of it can be read.
     """
-    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at)
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
     destination = new_directory(target, beside=os.path.realpath(path))
     rules = Rules(mode=Mode.SALVAGE, config=config or {}, at=at, topics=NO_FACTS).settled(())
     with ExitStack() as stack:

@@ -136,7 +136,7 @@ def plan_undelete(
     hold: bool = False,
 ) -> Undeletion:
     """What `undelete` would do; reads only.  Arguments and refusals are those of `undelete`."""
-    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold)
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
 
@@ -170,7 +170,7 @@ def undelete(
     Raises `RecoveryRefused`, and then nothing was changed, if there is nothing, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was cut short.
     """
-    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold)
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         fs = FileSystem(root_of_runs(path))
         stack.callback(fs.close)

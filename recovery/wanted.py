@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 
@@ -20,7 +21,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be put back, and how; `UsageError` for a name that no topic can have, and for what is no topic id."""
+    """What is to be put back, and how."""
 
     topic: str
     partitions: Sequence[int]
@@ -32,9 +33,11 @@ class Wanted:
     at: int | None
     hold: bool = False
 
-    def __post_init__(self) -> None:
+    def checked(self) -> Self:
+        """The same; `UsageError` for a name that no topic can have, and for what is not a topic id."""
         _check_topic_name(self.as_topic)
         _check_topic_id(self.topic_id)
+        return self
 
     @property
     def target_topic(self) -> str:
