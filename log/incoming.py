@@ -84,7 +84,7 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
         case bytes():
             value = item
         case _:
-            raise UsageError(f"{type(item).__name__} is no record")
+            raise UsageError(f"{type(item).__name__} is not a record")
     moment = now_ms if timestamp is None else timestamp
     record = Record(offset, moment, TimestampType.CREATE_TIME, key, value, headers)  # type: ignore[arg-type]
     check_record(record)

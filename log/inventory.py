@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
@@ -52,7 +52,7 @@ class Inventory:
         )
 
     def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
-        """Topic-partitions that stand, live, in more than one directory."""
+        """Topic-partitions that are live in more than one directory."""
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
             if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):
@@ -127,13 +127,13 @@ class Inventory:
     def _choose(name: PartitionName, found: tuple[Partition, ...], replica: PathLike | None) -> Partition:
         paths = " and ".join(each.path for each in found)
         if replica is None:
-            raise UsageError(f"{name} is in two directories: {paths}; choose one with replica=longest or its path")
+            raise ReplicaError(f"{name} is in several directories: {paths}; choose one with", LONGEST, "or its path")
         if replica == LONGEST:
             return max(found, key=lambda each: each.log_end_offset())
         wanted = real(replica)
         matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
         if len(matching) != 1:
-            raise UsageError(f"{name} is in {paths}; replica={os.fspath(replica)} chooses {len(matching)} of them")
+            raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
         return matching[0]
 
 

@@ -53,7 +53,7 @@ class TopicFacts:
     compacted: frozenset[str] = frozenset()
     """topics of which the cluster said so"""
     assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """the id of the log directory in which this broker's replica stands"""
+    """the id of the log directory that this broker's replica is in"""
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
