@@ -350,10 +350,12 @@ class Log:
             return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     @checked
-    def next_sequence(self, producer_id: int) -> int:
-        """The sequence that the next batch of an idempotent producer must begin with."""
+    def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
+        """The sequence that the next batch of an idempotent producer must begin with; 0 in a newer epoch."""
         with self._guard:
             known = self._producers.last_entry(producer_id)
+            if known is not None and producer_epoch is not None and producer_epoch > known.producer_epoch:
+                return 0
             last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
             return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
 

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from kafkalog.log.offsets import EARLIEST, LATEST
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
     from kafkalog.log.partitioners import legacy_partition, partition_for_key
+    from kafkalog.log.producing.batch import ReadyBatch, RecordMetadata
+    from kafkalog.log.producing.config import ProducerConfig
+    from kafkalog.log.producing.hooks import CallbackHandler, Outgoing
+    from kafkalog.log.producing.producer import Producer, TransactionAbortedError
+    from kafkalog.log.producing.room import QueueFullError
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
@@ -106,6 +111,14 @@ _HOMES = {
     "open_streams": "kafkalog.log.streams",
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
+    "CallbackHandler": "kafkalog.log.producing.hooks",
+    "Outgoing": "kafkalog.log.producing.hooks",
+    "Producer": "kafkalog.log.producing.producer",
+    "ProducerConfig": "kafkalog.log.producing.config",
+    "QueueFullError": "kafkalog.log.producing.room",
+    "ReadyBatch": "kafkalog.log.producing.batch",
+    "RecordMetadata": "kafkalog.log.producing.batch",
+    "TransactionAbortedError": "kafkalog.log.producing.producer",
     "legacy_partition": "kafkalog.log.partitioners",
     "Comparison": "kafkalog.recovery.comparison",
     "MergeResult": "kafkalog.recovery.merge_result",
@@ -152,6 +165,7 @@ __all__ = [
     "LATEST",
     "AbortedTransaction",
     "BatchHeader",
+    "CallbackHandler",
     "Chunk",
     "Codec",
     "Comparison",
@@ -176,13 +190,19 @@ __all__ = [
     "NewRecord",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
+    "Outgoing",
     "Partition",
     "Plan",
+    "Producer",
+    "ProducerConfig",
     "ProducerEntry",
     "ProducerState",
     "PurgeResult",
+    "QueueFullError",
+    "ReadyBatch",
     "Record",
     "RecordBatch",
+    "RecordMetadata",
     "RecoveryRefused",
     "RecoveryResult",
     "Remains",
@@ -197,6 +217,7 @@ __all__ = [
     "Stream",
     "TakenOut",
     "TimestampType",
+    "TransactionAbortedError",
     "UndeleteResult",
     "Undeletion",
     "UndoResult",
