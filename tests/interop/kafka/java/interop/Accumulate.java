@@ -1,4 +1,4 @@
-//@file >=4.1
+//@file >=4.1 <4.2
 package interop;
 
 import java.util.ArrayList;

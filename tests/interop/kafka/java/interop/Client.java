@@ -37,6 +37,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Kafka's own clients against a live broker ("bootstrap"). The verb says what:
  *
  *   create          topic, partitions, replicas, config
+ *   create_all      topics {name: partitions}
  *   alter           topic, config
  *   delete          topic
  *   produce         topic, records [{partition, ts, k, v, h}], flush_every, producer: {client properties}; returns the offsets
@@ -63,6 +64,7 @@ final class Client implements Operation {
     public Object run(Request request) throws Throwable {
         switch (request.text("verb")) {
             case "create": return create(request);
+            case "create_all": return createAll(request);
             case "alter": return alter(request);
             case "delete": return delete(request);
             case "delete_records": return deleteRecords(request);
@@ -102,6 +104,15 @@ final class Client implements Operation {
         NewTopic topic = new NewTopic(request.text("topic"), (int) request.number("partitions", 1), (short) request.number("replicas", 1)).configs(config);
         try (Admin admin = admin(request)) {
             admin.createTopics(List.of(topic)).all().get();
+        }
+        return Json.object();
+    }
+
+    private static Object createAll(Request request) throws Exception {
+        List<NewTopic> topics = new ArrayList<>();
+        request.object("topics").fields.forEach((name, partitions) -> topics.add(new NewTopic(name, ((Number) partitions).intValue(), (short) 1)));
+        try (Admin admin = admin(request)) {
+            admin.createTopics(topics).all().get();
         }
         return Json.object();
     }

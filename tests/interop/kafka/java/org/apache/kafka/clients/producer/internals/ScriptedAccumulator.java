@@ -1,4 +1,4 @@
-//@file >=4.1
+//@file >=4.1 <4.2
 package org.apache.kafka.clients.producer.internals;
 
 import java.util.Deque;
