@@ -50,7 +50,7 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, enc
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.fetch import Chunk
+from kafkalog.log.fetch import Chunk, Reset
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, parse_batch, taken_over
@@ -60,6 +60,7 @@ from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
+from kafkalog.log.retention import DeletionPolicy
 from kafkalog.log.session import leave
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
@@ -365,12 +366,15 @@ class Log:
             return read_partition(self.path, self.name, self._log_start)
 
     @checked
-    def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
+    def read(
+        self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB, reset: Reset | None = None
+    ) -> Chunk:
         """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
 
-        `OffsetOutOfRangeError` below the log's start and after its end; at the end the chunk is empty.
+        Below the log's start and after its end it is read from where `reset` says, else `OffsetOutOfRangeError`; at the
+        end the chunk is empty.
         """
-        return self._live.read(offset, max_bytes, max_chunk_bytes)
+        return self._live.read(offset, max_bytes, max_chunk_bytes, reset)
 
     def _state(self) -> LiveState:
         active = SealedSegment(self._active.base_offset, self._active.log.size, NO_TIMESTAMP)
@@ -675,19 +679,27 @@ class Log:
                 self._checkpoint(self._recovery_point)
                 self._epochs.truncate_from_start(offset)
 
-    def delete_old_segments(self) -> int:
+    @checked
+    def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete what the retention settings or the log's start let go; gives the number of segments.
 
+        A `policy` decides instead of the settings: it is asked for one segment after the other, from the oldest on,
+        until it says False.  `by_file_time` is the one of brokers before 0.10.1.
         Their files become `.deleted` at once and are removed `file_delete_delay_ms` later: by a later call of this or
         of `append`, or when the log is opened the next time.
         """
-        with self._guard, self._failing():
-            now_ms = self._clock()
-            self._remove_deleted(now_ms)
-            count = self._delete_oldest(retention.below_start(self._all(), self._log_start), now_ms)
-            count += self._delete_oldest(retention.beyond_size(self._all(), self.config.retention_bytes), now_ms)
-            count += self._delete_oldest(retention.too_old(self._all(), self.config.retention_ms, now_ms), now_ms)
-            return count
+        with self._guard:
+            self._check_open()
+            chosen = None if policy is None else retention.by_policy(self._all(), policy, self.path)
+            with self._failing():
+                now_ms = self._clock()
+                self._remove_deleted(now_ms)
+                count = self._delete_oldest(retention.below_start(self._all(), self._log_start), now_ms)
+                if chosen is not None:
+                    return count + self._delete_oldest(max(chosen - count, 0), now_ms)
+                count += self._delete_oldest(retention.beyond_size(self._all(), self.config.retention_bytes), now_ms)
+                count += self._delete_oldest(retention.too_old(self._all(), self.config.retention_ms, now_ms), now_ms)
+                return count
 
     def _all(self) -> list[SealedSegment]:
         return [*self._sealed, seal(self._active)]

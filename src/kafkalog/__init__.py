@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kafkalog.cluster.commit_offsets import GroupOffsets, OffsetAndMetadata, commit_offsets
     from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
         FormatError,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         StorageError,
         UsageError,
     )
+    from kafkalog.codec.fetch_result import ErrorCode
     from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
     from kafkalog.codec.limits import Limits
     from kafkalog.codec.model import (
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
     from kafkalog.log.incoming import NewRecord
     from kafkalog.log.inventory import Inventory, open_all
+    from kafkalog.log.multifetch import Fetched, multifetch
     from kafkalog.log.offsets import EARLIEST, LATEST
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
     from kafkalog.log.partitioners import legacy_partition, partition_for_key
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from kafkalog.log.producing.hooks import CallbackHandler, Outgoing
     from kafkalog.log.producing.producer import Producer, TransactionAbortedError
     from kafkalog.log.producing.room import QueueFullError
+    from kafkalog.log.retention import DeletableSegment, by_file_time
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
@@ -112,6 +116,14 @@ _HOMES = {
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
     "CallbackHandler": "kafkalog.log.producing.hooks",
+    "DeletableSegment": "kafkalog.log.retention",
+    "ErrorCode": "kafkalog.codec.fetch_result",
+    "Fetched": "kafkalog.log.multifetch",
+    "GroupOffsets": "kafkalog.cluster.commit_offsets",
+    "OffsetAndMetadata": "kafkalog.cluster.commit_offsets",
+    "by_file_time": "kafkalog.log.retention",
+    "commit_offsets": "kafkalog.cluster.commit_offsets",
+    "multifetch": "kafkalog.log.multifetch",
     "Outgoing": "kafkalog.log.producing.hooks",
     "Producer": "kafkalog.log.producing.producer",
     "ProducerConfig": "kafkalog.log.producing.config",
@@ -171,10 +183,14 @@ __all__ = [
     "Comparison",
     "ControlType",
     "DecodedBatch",
+    "DeletableSegment",
     "EndTransactionMarker",
+    "ErrorCode",
+    "Fetched",
     "Finding",
     "FindingCode",
     "FormatError",
+    "GroupOffsets",
     "Header",
     "Inventory",
     "KafkaLogError",
@@ -188,6 +204,7 @@ __all__ = [
     "MergedDirectory",
     "Mode",
     "NewRecord",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
     "Outgoing",
@@ -224,6 +241,8 @@ __all__ = [
     "UsageError",
     "VerifyReport",
     "__version__",
+    "by_file_time",
+    "commit_offsets",
     "compare",
     "decode_batch",
     "deleted",
@@ -232,6 +251,7 @@ __all__ = [
     "merge_directories",
     "merge_preview",
     "merge_replicas",
+    "multifetch",
     "open",
     "open_all",
     "open_partition",
