@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
     from kafkalog.codec.scan import ScanResult, scan
     from kafkalog.log.config import LogConfig
+    from kafkalog.log.consuming.consumer import Consumer, follow
+    from kafkalog.log.consuming.offset_store import OffsetsFile
+    from kafkalog.log.consuming.stream import ConsumerStream
     from kafkalog.log.directory import LogDir
     from kafkalog.log.directory import open_log_dir as open
     from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
@@ -116,6 +119,10 @@ _HOMES = {
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
     "CallbackHandler": "kafkalog.log.producing.hooks",
+    "Consumer": "kafkalog.log.consuming.consumer",
+    "ConsumerStream": "kafkalog.log.consuming.stream",
+    "OffsetsFile": "kafkalog.log.consuming.offset_store",
+    "follow": "kafkalog.log.consuming.consumer",
     "DeletableSegment": "kafkalog.log.retention",
     "ErrorCode": "kafkalog.codec.fetch_result",
     "Fetched": "kafkalog.log.multifetch",
@@ -181,6 +188,8 @@ __all__ = [
     "Chunk",
     "Codec",
     "Comparison",
+    "Consumer",
+    "ConsumerStream",
     "ControlType",
     "DecodedBatch",
     "DeletableSegment",
@@ -207,6 +216,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
+    "OffsetsFile",
     "Outgoing",
     "Partition",
     "Plan",
@@ -246,6 +256,7 @@ __all__ = [
     "compare",
     "decode_batch",
     "deleted",
+    "follow",
     "iter_records",
     "legacy_partition",
     "merge_directories",
