@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import FormatError, UsageError
@@ -19,9 +20,11 @@ from kafkalog.codec.model import Codec
 from kafkalog.codec.text import decode_uuid
 from kafkalog.log.config import LogConfig
 from kafkalog.log.incoming import as_codec
+from kafkalog.log.producing.columns import COLUMN_PARTITIONERS
 
 __all__ = ["WriteOptions", "parse_write_options"]
 
+PartitionerName = Literal["murmur2", "hash"]
 DEFAULT_BATCH_BYTES = 256 * KIB
 _OF_THE_LOG = {
     "segment.bytes": "segment_bytes",
@@ -31,7 +34,8 @@ _OF_THE_LOG = {
     "max.message.bytes": "max_message_bytes",
 }
 _MEANT = (
-    "path", "topic", "numPartitions", "topicId", "compression.type", "compression.level", "batch.size", *_OF_THE_LOG,
+    "path", "topic", "numPartitions", "topicId", "partitioner", "compression.type", "compression.level", "batch.size",
+    *_OF_THE_LOG,
 )  # fmt: skip
 _WITHOUT_MEANING = ("checkpointLocation", "includeHeaders", "queryName")
 """Spark's own, or of its Kafka source or sink; what they ask for is so anyway."""
@@ -52,6 +56,7 @@ class WriteOptions:
     topic: str | None
     num_partitions: int | None
     topic_id: str | None
+    partitioner: PartitionerName
     codec: Codec
     level: int | None
     batch_bytes: int
@@ -113,6 +118,13 @@ def _topic_id(given: Mapping[str, str]) -> str | None:
     return text
 
 
+def _partitioner(given: Mapping[str, str]) -> PartitionerName:
+    match name := given.get("partitioner", "murmur2").strip().lower():
+        case "murmur2" | "hash":
+            return name
+    raise UsageError(f"option partitioner is one of {', '.join(COLUMN_PARTITIONERS)}, not {name!r}")
+
+
 def _level(given: Mapping[str, str], codec: Codec) -> int | None:
     level = _number(given, "compression.level", least=-(2**17))
     if level is None:
@@ -141,6 +153,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         topic=given.get("topic"),
         num_partitions=_number(given, "numPartitions"),
         topic_id=_topic_id(given),
+        partitioner=_partitioner(given),
         codec=codec,
         level=_level(given, codec),
         batch_bytes=batch,

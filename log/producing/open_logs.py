@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -17,10 +18,15 @@ from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, parti
 from kafkalog.log.session import locked_directory
 from kafkalog.log.writer import Log, partition_name
 
-__all__ = ["OpenLogs", "made_log_directory"]
+__all__ = ["OpenLogs", "made_log_directory", "now_ms"]
 
 _MOST_OPEN = 200
 """Logs that are open at once; the one that was not written for the longest time is closed for another."""
+
+
+def now_ms() -> int:
+    """The clock: ms since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def made_log_directory(path: PathLike) -> str:
@@ -45,12 +51,12 @@ class OpenLogs:
         root: str,
         config: LogConfig,
         num_partitions: int | Mapping[str, int] | None,
-        topic_ids: Mapping[str, str],
-        clock: Callable[[], int],
+        topic_ids: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self.root = root
         self.config = config
-        self._ids = dict(topic_ids)
+        self._ids = dict(topic_ids or {})
         self._clock = clock
         self._open: OrderedDict[tuple[str, int], Log] = OrderedDict()
         self._known: dict[str, int] = {}
@@ -66,13 +72,17 @@ class OpenLogs:
         """How many partitions a topic has; those that are missing are made."""
         known = self._known.get(topic)
         if known is None:
-            partition_name(str(PartitionName(topic, 0)))
-            known = self._counts[topic]
+            known = self.count(topic)
             for number in range(known):
-                if not os.path.isdir(self._path(topic, number)):
+                if not os.path.isdir(self.path_of(topic, number)):
                     self.log(topic, number)
             self._known[topic] = known
         return known
+
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has or will have."""
+        partition_name(str(PartitionName(topic, 0)))
+        return self._counts[topic]
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition, open."""
@@ -86,7 +96,7 @@ class OpenLogs:
         return log
 
     def _opened(self, topic: str, partition: int) -> Log:
-        path = self._path(topic, partition)
+        path = self.path_of(topic, partition)
         if os.path.isdir(path):
             return Log.open(path, self.config, clock=self._clock)
         if topic not in self._ids:
@@ -97,7 +107,8 @@ class OpenLogs:
         self._ids[topic] = log.topic_id
         return log
 
-    def _path(self, topic: str, partition: int) -> str:
+    def path_of(self, topic: str, partition: int) -> str:
+        """The directory of a partition, be it there or not."""
         return os.path.join(self.root, str(PartitionName(topic, partition)))
 
     def flush(self) -> None:

@@ -27,7 +27,7 @@ from kafkalog.log.producing.batch import OpenBatch, ReadyBatch, RecordMetadata, 
 from kafkalog.log.producing.config import ProducerConfig
 from kafkalog.log.producing.hooks import CallbackHandler, EventHandler, Outgoing
 from kafkalog.log.producing.identity import Identity
-from kafkalog.log.producing.open_logs import OpenLogs, made_log_directory
+from kafkalog.log.producing.open_logs import OpenLogs, made_log_directory, now_ms
 from kafkalog.log.producing.partitioners import Partitioner, StickyPartitions, by_key, random_number
 from kafkalog.log.producing.room import QueueFullError, Room
 
@@ -41,10 +41,6 @@ OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 
 class TransactionAbortedError(KafkaLogError):
     """A record was not written: its transaction was aborted before."""
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Producer:
@@ -92,7 +88,7 @@ class Producer:
         self._identity = Identity(producer_id, producer_epoch, transactional)
         self._event_handler = event_handler
         self._hooks = callback_handler or CallbackHandler()
-        self._clock = clock or _now_ms
+        self._clock = clock or now_ms
         sticky = StickyPartitions(self.config.batch_size, random, by_time=partitioner == "hash")
         self._accumulator = Accumulator(self.config, sticky)
         self._changed = threading.Condition(threading.RLock())
@@ -107,7 +103,7 @@ class Producer:
         self._counts: dict[str, int] = {}
         self.path = made_log_directory(path)
         self._process = OwnProcess(f"a producer of {self.path}")
-        self._logs = OpenLogs(self.path, self._log_config, num_partitions, topic_ids or {}, self._clock)
+        self._logs = OpenLogs(self.path, self._log_config, num_partitions, topic_ids, self._clock)
         self._thread: threading.Thread | None = None
         if self.config.producer_type == "async":
             self._thread = threading.Thread(target=self._run, name="kafkalog-producer", daemon=True)

@@ -22,9 +22,9 @@ from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log import fs
 from kafkalog.log.partitioners import partition_for_key
+from kafkalog.log.producing.columns import partitions_of
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.journal import Journal, load_journal, save_journal
-from kafkalog.spark.key_partitioner import partitions_of
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
