@@ -424,8 +424,8 @@ class Log:
                 raise UsageError("records get their offsets from the log; only batches can keep theirs")
             codec = as_codec(compression)
             stamp = Stamp(self._end, epoch, self._clock())
-            batch = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
-            return self._append([batch], AppendOrigin.CLIENT)
+            made = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
+            return self._append(made, AppendOrigin.CLIENT, stamp.offset)
 
     def _append_given(self, batches: Iterable[RecordBatch], epoch: int, keep_offsets: bool) -> int:
         if keep_offsets:
@@ -433,9 +433,9 @@ class Log:
         made: list[RecordBatch] = []
         offset, now_ms = self._end, self._clock()
         for batch in batches:
-            made.append(assign(batch, Stamp(offset, epoch, now_ms), self.config))
+            made += assign(batch, Stamp(offset, epoch, now_ms), self.config)
             offset = made[-1].header.next_offset
-        return self._append(made, AppendOrigin.CLIENT)
+        return self._append(made, AppendOrigin.CLIENT, self._end)
 
     @checked
     def end_transaction(
@@ -451,6 +451,8 @@ class Log:
         """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; gives its offset."""
         with self._guard:
             self._check_open()
+            if self.config.magic < _MAGIC:
+                raise UsageError(f"there are no transactions in messages of magic {self.config.magic}")
             kind = ControlType.COMMIT if commit else ControlType.ABORT
             data = build_end_transaction_marker(
                 EndTransactionMarker(kind, coordinator_epoch),
@@ -462,7 +464,8 @@ class Log:
             )
             return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
-    def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
+    def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
+        """Append batches; gives the offset of the first record, which is `first_offset` where that is known."""
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
         appends = ProducerAppends(self._producers, origin)
@@ -476,7 +479,8 @@ class Log:
                         return repeated.first_offset
                 _add(appends, batch, header)
         try:
-            return self._write(batches, size, appends)
+            written = self._write(batches, size, appends)
+            return written if first_offset is None else first_offset
         except BaseException as error:  # an interruption too leaves open how far it came
             self.fail(error)
             _translate(error, self.path)

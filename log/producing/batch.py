@@ -21,7 +21,7 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """ms; -1 where the log sets it (LogAppendTime)"""
+    """ms; -1 where the log sets it (LogAppendTime), or has none (magic 0)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,10 @@ OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 """Told where a record was written, or why it was not."""
 
 
+_MAGIC = 2
+"""of batches that know their producer"""
+
+
 class TransactionAbortedError(KafkaLogError):
     """A record was not written: its transaction was aborted before."""
 
@@ -86,6 +90,8 @@ class Producer:
         self._by_key = by_key(partitioner)
         self._key_encoder, self._value_encoder = key_encoder, value_encoder
         self._identity = Identity(producer_id, producer_epoch, transactional)
+        if producer_id is not None and self._log_config.magic < _MAGIC:
+            raise UsageError("message_format_version must be 0.11.0 or more for an idempotent producer")
         self._event_handler = event_handler
         self._hooks = callback_handler or CallbackHandler()
         self._clock = clock or now_ms
@@ -285,7 +291,8 @@ class Producer:
             if failure is not None:
                 self._error = self._error or failure
                 self._identity.failed = self._identity.failed or failure
-        is_create_time = self._log_config.message_timestamp_type is TimestampType.CREATE_TIME
+        config = self._log_config
+        is_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME and config.magic > 0
         for number, waiting in enumerate(batch.waiting):
             moment = waiting.record.timestamp if is_create_time else NO_TIMESTAMP
             offset = first + number if first >= 0 else first
