@@ -114,9 +114,7 @@ def build(
     log_append_time = stamp.now_ms if append_time else NO_TIMESTAMP
     if config.magic < _MAGIC:
         if producer != NO_PRODUCER:
-            raise UsageError(
-                "message_format_version must be 0.11.0 or more for an idempotent producer"
-            )
+            raise UsageError("message_format_version must be 0.11.0 or more for an idempotent producer")
         data = build_messages(
             records,
             magic=config.magic,
