@@ -53,8 +53,8 @@ class LogConfig:
     flush_seconds: float | None = None
     """Flush what is older than this; None leaves it to rolling, closing and `flush_messages`."""
     message_format_version: str | None = None
-    """Kafka's `message.format.version`: below 0.10.0 messages of magic 0 are written, below 0.11.0 of magic 1; otherwise,
-    and by default, batches of magic 2."""
+    """Kafka's `message.format.version`: below 0.10.0 messages of magic 0 are written, below 0.11.0 of magic 1, else
+    batches of magic 2, as by default."""
     retention_ms: int = 7 * _DAY_MS
     """A segment whose newest record is older may be deleted; -1 keeps all."""
     retention_bytes: int = -1

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import FormatError, UsageError
@@ -24,7 +23,6 @@ from kafkalog.log.producing.columns import COLUMN_PARTITIONERS
 
 __all__ = ["WriteOptions", "parse_write_options"]
 
-PartitionerName = Literal["murmur2", "hash"]
 DEFAULT_BATCH_BYTES = 256 * KIB
 _OF_THE_LOG = {
     "segment.bytes": "segment_bytes",
@@ -56,7 +54,7 @@ class WriteOptions:
     topic: str | None
     num_partitions: int | None
     topic_id: str | None
-    partitioner: PartitionerName
+    partitioner: str
     codec: Codec
     level: int | None
     batch_bytes: int
@@ -118,11 +116,11 @@ def _topic_id(given: Mapping[str, str]) -> str | None:
     return text
 
 
-def _partitioner(given: Mapping[str, str]) -> PartitionerName:
-    match name := given.get("partitioner", "murmur2").strip().lower():
-        case "murmur2" | "hash":
-            return name
-    raise UsageError(f"option partitioner is one of {', '.join(COLUMN_PARTITIONERS)}, not {name!r}")
+def _partitioner(given: Mapping[str, str]) -> str:
+    name = given.get("partitioner", "murmur2").strip().lower()
+    if name not in COLUMN_PARTITIONERS:
+        raise UsageError(f"option partitioner is one of {', '.join(COLUMN_PARTITIONERS)}, not {name!r}")
+    return name
 
 
 def _level(given: Mapping[str, str], codec: Codec) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from kafkalog.codec.arguments import shown
 from kafkalog.codec.errors import UsageError
@@ -16,8 +16,8 @@ from kafkalog.log.partitioners import legacy_partition, partition_for_key
 
 __all__ = ["PARTITIONERS", "ByKey", "Partitioner", "StickyPartitions", "by_key", "random_number"]
 
-Partitioner = Literal["murmur2", "hash", "sticky"] | Callable[[Any, int], int]
-"""A name, or a function of the key as it was given to `send` and of the number of partitions."""
+Partitioner = str | Callable[[Any, int], int]
+"""One of `PARTITIONERS`, or a function of the key as it was given to `send` and of the number of partitions."""
 ByKey = Callable[[Any, bytes | None, int], int | None]
 """From the key, its bytes and the number of partitions to a partition; None where any will do."""
 PARTITIONERS = ("murmur2", "hash", "sticky")

@@ -19,9 +19,14 @@ def committed(root: Path) -> dict[tuple[str, str, int], tuple[int, str, int, int
     found = read_offsets(kafkalog.open(root).partitions)
     assert found.findings == ()
     return {
-        tuple(each.key): (each.offset, each.metadata, each.leader_epoch, each.commit_timestamp)
+        (each.key.group, each.key.topic, each.key.partition): (
+            each.offset,
+            each.metadata,
+            each.leader_epoch,
+            each.commit_timestamp,
+        )
         for each in found.committed
-    }  # type: ignore[misc]
+    }
 
 
 def test_offsets_are_committed_taken_back_and_shown(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_follow_by_name_reads_kafkas_own_topics_too(root: Path) -> None:
     assert {message.topic for message in found} == {"__consumer_offsets", "clicks"}
     for wrong in ({"topics": ["a"], "whitelist": "b"}, {"poll_ms": 0}, {"isolation_level": "x"}, {"reset": "none"}):
         with pytest.raises(kafkalog.UsageError):
-            kafkalog.follow(root, **wrong)  # type: ignore[arg-type]
+            kafkalog.follow(root, **wrong)
 
 
 def test_an_unfinished_batch_is_waited_for(root: Path) -> None:

@@ -103,7 +103,7 @@ def test_what_an_old_format_does_not_know_is_refused(tmp_path: Path) -> None:
             (kafkalog.scan(build_batch([record], producer=producer)).batches, {}, "idempotent"),
         ):
             with pytest.raises(kafkalog.UsageError, match=words):
-                log.append(given, **options)  # type: ignore[arg-type]
+                log.append(given, **options)
         with pytest.raises(kafkalog.UsageError, match="no transactions"):
             log.end_transaction(1, 0, commit=True)
         assert log.end_offset == 0

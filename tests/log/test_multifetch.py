@@ -100,7 +100,12 @@ def received(chunk: kafkalog.Chunk) -> bytes:
 def test_a_chunk_is_sent_from_its_file_where_it_is_still_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
     real = sending.send_file
-    monkeypatch.setattr(fetch, "send_file", lambda *given: sent.append(real(*given)) or sent[-1])
+
+    def send_file(*given: int) -> int:
+        sent.append(real(*given))
+        return sent[-1]
+
+    monkeypatch.setattr(fetch, "send_file", send_file)
     chunk = kafkalog.open(root)["b", 0].read(0)
     assert received(chunk) == chunk.data
     assert sent == [len(chunk.data)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Literal
 
 import click
 
@@ -42,7 +41,7 @@ def command(
     topic: str | None,
     partition: int | None,
     partitions: int | None,
-    partitioner: Literal["murmur2", "hash"],
+    partitioner: str,
     compression: str,
     batch_bytes: int,
     segment_bytes: int,

@@ -100,7 +100,7 @@ def test_the_default_of_old_is_the_hash_of_the_key(root: Path) -> None:
 
 
 def encoded(key: Any) -> bytes:
-    return key.encode() if isinstance(key, str) else key  # type: ignore[no-any-return]
+    return key.encode() if isinstance(key, str) else key
 
 
 def test_without_a_key_the_old_producer_keeps_a_random_partition(root: Path) -> None:
@@ -230,7 +230,7 @@ def test_sequences_go_on_where_the_log_is(root: Path) -> None:
             for _ in range(2):
                 producer.send("t", b"v")
     headers = [batch.header for batch in kafkalog.open(root)["t", 0].batches()]
-    assert [(h.producer_id, h.producer_epoch, h.base_sequence) for h in headers] == [  # type: ignore[union-attr]
+    assert [(h.producer_id, h.producer_epoch, h.base_sequence) for h in headers] == [
         (9, 0, 0), (9, 0, 1), (9, 0, 2), (9, 0, 3), (9, 1, 0), (9, 1, 1),
     ]  # fmt: skip
 
@@ -400,7 +400,7 @@ def test_a_producer_that_is_closed_or_refused_leaves_nothing_locked(root: Path, 
         producer.flush()
     for wrong in ({"num_partitions": 0}, {"partitioner": "murmur3"}, {"transactional": True}, {"producer_id": -1}):
         with pytest.raises(kafkalog.UsageError):
-            kafkalog.Producer(root, SYNC, **wrong)  # type: ignore[arg-type]
+            kafkalog.Producer(root, SYNC, **wrong)
     with pytest.raises(kafkalog.UsageError, match="batch_size"):
         kafkalog.Producer(root, SYNC, log_config=SMALL)
     with kafkalog.Producer(root, SYNC) as again:
@@ -433,7 +433,7 @@ def test_a_record_that_cannot_be_sent_is_refused_at_once(root: Path, options: di
 
 def test_a_partitioner_that_gives_nonsense_is_named(root: Path) -> None:
     answers: Iterator[Any] = iter([-1, 1, 2.0, None])
-    with kafkalog.Producer(root, SYNC, partitioner=lambda _key, _n: next(answers)) as producer:  # type: ignore[no-any-return]
+    with kafkalog.Producer(root, SYNC, partitioner=lambda _key, _n: next(answers)) as producer:
         for _ in range(4):
             with pytest.raises(kafkalog.UsageError, match="the partitioner gave"):
                 producer.send("t", b"v")
