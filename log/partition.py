@@ -46,7 +46,7 @@ from kafkalog.codec.text import (
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.consumer_view import READ_UNCOMMITTED
-from kafkalog.log.fetch import Chunk, fetch
+from kafkalog.log.fetch import Chunk, Reset, fetch
 from kafkalog.log.files import (
     Entry,
     NotRegularFileError,
@@ -294,10 +294,13 @@ class Partition:
         *,
         max_chunk_bytes: int = 64 * MIB,
         end_offset: int | None = None,
+        reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
         """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
-        return fetch(self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, limits=limits)
+        return fetch(
+            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
+        )
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:

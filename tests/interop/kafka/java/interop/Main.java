@@ -40,6 +40,7 @@ public final class Main {
             case "convert": return optional("ConvertBatches");
             case "generate": return optional("Generate");
             case "image": return optional("Image");
+            case "accumulate": return optional("Accumulate");
             default: throw new IllegalArgumentException("unknown operation " + name);
         }
     }
