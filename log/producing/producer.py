@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.given import check_record, is_bytes
 from kafkalog.codec.errors import KafkaLogError, UsageError
-from kafkalog.codec.model import NO_TIMESTAMP, Record, TimestampType
+from kafkalog.codec.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkalog.log.config import LogConfig
 from kafkalog.log.files import PathLike
-from kafkalog.log.incoming import NewRecord
+from kafkalog.log.incoming import NewRecord, as_codec
 from kafkalog.log.process import OwnProcess
 from kafkalog.log.producing.accumulator import Accumulator
 from kafkalog.log.producing.batch import OpenBatch, ReadyBatch, RecordMetadata, Waiting
@@ -84,9 +85,7 @@ class Producer:
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
-        largest = min(self._log_config.max_message_bytes, self._log_config.segment_bytes)
-        if self.config.batch_size > largest:
-            raise UsageError(f"batch_size is {self.config.batch_size}, and the log takes batches of up to {largest}")
+        batch_size = min(self.config.batch_size, _largest_batch(self._log_config, self.config.compression_type))
         self._by_key = by_key(partitioner)
         self._key_encoder, self._value_encoder = key_encoder, value_encoder
         self._identity = Identity(producer_id, producer_epoch, transactional)
@@ -95,8 +94,8 @@ class Producer:
         self._event_handler = event_handler
         self._hooks = callback_handler or CallbackHandler()
         self._clock = clock or now_ms
-        sticky = StickyPartitions(self.config.batch_size, random, by_time=partitioner == "hash")
-        self._accumulator = Accumulator(self.config, sticky)
+        sticky = StickyPartitions(batch_size, random, by_time=partitioner == "hash")
+        self._accumulator = Accumulator(replace(self.config, batch_size=batch_size), sticky)
         self._changed = threading.Condition(threading.RLock())
         self._room = Room(self.config, self._changed)
         self._writing = threading.RLock()
@@ -187,7 +186,8 @@ class Producer:
         partitions = self._partitions(topic)
         partition = taken.partition
         if partition is None:
-            partition = self._by_key(key, record.key, partitions)
+            same_key = record.key is outgoing.record.key
+            partition = self._by_key(key if same_key else record.key, record.key, partitions)
         elif not 0 <= partition < partitions:
             raise UsageError(f"topic {topic} has {partitions} partitions; there is no partition {partition}")
         with self._changed:
@@ -333,9 +333,7 @@ class Producer:
         broker nobody completes what a crash cuts short between two markers: open the producer again with a newer epoch
         and look at `kafkalog transactions`.
         """
-        with self._still():
-            with self._changed:
-                self._identity.check_ending()
+        with self._still(), self._ending():
             self._deliver(everything=True)
             if self._identity.failed is not None:
                 raise UsageError(
@@ -347,10 +345,19 @@ class Producer:
 
     def abort_transaction(self) -> None:
         """Give up what was not written yet, and write an ABORT marker into each partition that was reached."""
-        with self._still():
-            with self._changed:
-                self._identity.check_ending()
+        with self._still(), self._ending():
             self._abort()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """While a transaction is ended nothing is sent."""
+        with self._changed:
+            self._identity.begin_ending()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._identity.is_ending = False
 
     def _abort(self) -> None:
         with self._changed:
@@ -431,6 +438,15 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _largest_batch(config: LogConfig, compression: str) -> int:
+    """Bytes that a batch of several records may have before compression, so that the log takes it.
+
+    What cannot be compressed grows, with snappy by a sixth and some bytes.
+    """
+    largest = min(config.max_message_bytes, config.segment_bytes)
+    return largest if as_codec(compression) is Codec.NONE else largest * 3 // 4
 
 
 def _monotonic_ms() -> int:
