@@ -32,7 +32,7 @@ class ProducerConfig:
     producer_type: str = "async"
     """`sync` writes within `send`; `async` collects batches, which a thread writes."""
     batch_size: int = 16 * KIB
-    """A batch is full when one more record would make it larger than this, before compression, or than the log takes."""
+    """A batch is full when one more record would make it larger than this before compression, or than the log takes."""
     linger_ms: int = 5
     """A batch that is not full is written so long after its first record; `queue.buffering.max.ms` of old."""
     batch_num_messages: int | None = None
