@@ -23,6 +23,9 @@ _LEAST = {
     "max_block_ms": 0,
     "queue_buffering_max_messages": 1,
 }
+_LONG = ("buffer_memory", "max_block_ms")
+"""64 bits; the others have 32"""
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,8 @@ class ProducerConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} is {value}; the least that can be meant is {least}")
+            if value is not None and name not in _LONG and value > _LARGEST:
+                raise UsageError(f"{name} is {value}; the most that can be meant is {_LARGEST}")
         if self.producer_type not in ("sync", "async"):
             raise UsageError(f"producer_type is sync or async, not {self.producer_type!r}")
         as_codec(self.compression_type)

@@ -176,6 +176,8 @@ class Producer:
             nothing: Future[RecordMetadata] = Future()
             nothing.cancel()
             return nothing
+        if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
+            raise UsageError(f"before_enqueue gave {type(taken).__name__}, not Outgoing with a NewRecord")
         topic, record = taken.topic, taken.record
         moment = self._clock() if record.timestamp is None else record.timestamp
         made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
@@ -190,20 +192,41 @@ class Producer:
             partition = self._by_key(key if same_key else record.key, record.key, partitions)
         elif not 0 <= partition < partitions:
             raise UsageError(f"topic {topic} has {partitions} partitions; there is no partition {partition}")
-        with self._changed:
-            self._check_open()
-            self._identity.check_sending()
+        try:
             try:
-                self._room.take(waiting.upper_bound, may_wait=self._may_wait())
+                self._put(topic, partition, partitions, waiting)
             except QueueFullError:
-                self._hooks.after_enqueue(taken, False)
+                if self._thread is not None or self._is_writing():
+                    raise
+                self._deliver(everything=True)  # nobody else makes room
+                self._put(topic, partition, partitions, waiting)
+        except QueueFullError:
+            self._hooks.after_enqueue(taken, False)
+            raise
+        self._hooks.after_enqueue(taken, True)
+        return waiting.future
+
+    def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
+        """Let a record wait in its batch; in `async` it may wait for room first."""
+        with self._changed:
+            self._check_sending()
+            self._room.take(waiting.upper_bound, may_wait=self._thread is not None and not self._is_writing())
+            try:
+                self._check_sending()  # much may have happened while the record waited for room
+            except UsageError:
+                self._room.give(waiting.upper_bound, 1)
                 raise
-            self._check_open()  # it may have been closed while the record waited for room
             _, ready = self._accumulator.append(topic, partition, partitions, waiting, _monotonic_ms())
             if ready or self._idle:
                 self._changed.notify_all()
-        self._hooks.after_enqueue(taken, True)
-        return waiting.future
+
+    def _check_sending(self) -> None:
+        self._check_open()
+        self._identity.check_sending()
+
+    def _is_writing(self) -> bool:
+        """Whether this is called back by the thread that writes batches."""
+        return self._writer == threading.get_ident()
 
     def _partitions(self, topic: str) -> int:
         known = self._counts.get(topic)
@@ -213,10 +236,6 @@ class Producer:
                     self._check_open()
                 known = self._counts[topic] = self._logs.partitions(topic)
         return known
-
-    def _may_wait(self) -> bool:
-        """Whether somebody else writes meanwhile: not where this is called back by who does."""
-        return self._thread is not None and self._writer != threading.get_ident()
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
         """In `sync` all that waits is written now."""
@@ -259,8 +278,13 @@ class Producer:
                         batches = self._accumulator.drain(_monotonic_ms(), everything=everything)
                     if not batches:
                         return
-                    for batch in batches:
-                        self._write(batch)
+                    for number, batch in enumerate(batches):
+                        try:
+                            self._write(batch)
+                        except BaseException as error:  # an interruption
+                            for left in batches[number + 1 :]:
+                                self._finish(left, -1, error)
+                            raise
             finally:
                 self._writer = None
 
@@ -270,8 +294,10 @@ class Producer:
             self._hooks.before_sending(ready)
             handler = self._event_handler
             first = self._append(ready) if handler is None else handler(ready, self._append)
+            if not isinstance(first, int):
+                raise UsageError(f"the event handler gave {type(first).__name__}, not the offset of the first record")
         except BaseException as error:  # noqa: BLE001 - whatever it is, each record's future says it
-            failure = error
+            first, failure = -1, error
         self._finish(batch, first, failure)
         self._told(self._hooks.after_sending, ready, failure)
         if failure is not None and not isinstance(failure, Exception):

@@ -223,6 +223,22 @@ def test_the_memory_for_what_waits_is_bounded(root: Path) -> None:
     assert len(values(root, "t")) == 1
 
 
+def test_a_list_that_is_larger_than_the_memory_is_written_in_parts(root: Path) -> None:
+    config = kafkalog.ProducerConfig(producer_type="sync", buffer_memory=1000, queue_buffering_max_messages=4)
+    with kafkalog.Producer(root, config) as producer:
+        records = [kafkalog.Outgoing("t", kafkalog.NewRecord(b"%d" % n * 50)) for n in range(30)]
+        assert [future.result().offset for future in producer.send_all(records)] == list(range(30))
+    assert sum(batches(root, "t")) == 30
+
+
+def test_settings_that_cannot_be_meant() -> None:
+    for wrong in ({"linger_ms": -1}, {"linger_ms": 2**31}, {"buffer_memory": 0}, {"producer_type": "x"},
+                  {"compression_type": "x"}, {"batch_num_messages": 0}):  # fmt: skip
+        with pytest.raises(kafkalog.UsageError):
+            kafkalog.ProducerConfig(**wrong)
+    assert kafkalog.ProducerConfig(max_block_ms=2**62, buffer_memory=2**40).max_block_ms == 2**62
+
+
 # -- idempotent and transactional --------------------------------------------------------------------------------------
 
 
@@ -445,6 +461,34 @@ def test_a_callback_that_fails_loses_no_record(root: Path) -> None:
         producer.flush()
     assert [future.result().offset for future in futures] == [0, 1, 2]
     producer.close()
+
+
+def test_an_interruption_is_told_to_all_records_that_were_to_be_written(root: Path) -> None:
+    def interrupted(_batch: kafkalog.ReadyBatch, _write: object) -> int:
+        raise KeyboardInterrupt
+
+    producer = kafkalog.Producer(root, PATIENT, num_partitions=3, event_handler=interrupted)
+    futures = [producer.send("t", b"v", partition=number) for number in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        producer.flush()
+    assert [type(future.exception(0)) for future in futures] == [KeyboardInterrupt] * 3
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    assert [values(root, "t", number) for number in range(3)] == [[], [], []]
+
+
+def test_hooks_that_give_nonsense_are_named(root: Path) -> None:
+    class Wrong(kafkalog.CallbackHandler):
+        def before_enqueue(self, outgoing: kafkalog.Outgoing) -> kafkalog.Outgoing:
+            return "x"  # type: ignore[return-value]
+
+    named = pytest.raises(kafkalog.UsageError, match="before_enqueue gave str")
+    with kafkalog.Producer(root, SYNC, callback_handler=Wrong()) as producer, named:
+        producer.send("t", b"v")
+    answers: Iterator[Any] = iter([None])
+    named = pytest.raises(kafkalog.UsageError, match="the event handler gave NoneType")
+    with kafkalog.Producer(root, SYNC, event_handler=lambda _batch, _write: next(answers)) as producer, named:
+        producer.send("t", b"v")
 
 
 def test_a_callback_may_send_and_may_not_flush(root: Path) -> None:
