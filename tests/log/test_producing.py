@@ -18,6 +18,7 @@ from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.log import fs
 from kafkalog.log.partitioners import java_hash_code
 from kafkalog.log.producing.open_logs import OpenLogs
+from kafkalog.log.producing.partitioners import StickyPartitions
 from scripted import Clock
 
 T0 = 1_700_000_000_000
@@ -110,6 +111,15 @@ def test_without_a_key_the_old_producer_keeps_a_random_partition(root: Path) -> 
     with kafkalog.Producer(root, SYNC, num_partitions=4, partitioner="hash", random=lambda: next(numbers)) as producer:
         assert {producer.send("t", b"v" * 9000).result().partition for _ in range(9)} == {3}
         assert producer.send("u", b"v").result().partition == 1, "each topic has its own"
+
+
+def test_the_partition_of_the_old_producer_is_kept_for_ten_minutes() -> None:
+    """`topic.metadata.refresh.interval.ms`, whatever goes there."""
+    numbers = iter([3, 5])
+    sticky = StickyPartitions(100, lambda: next(numbers), by_time=True)
+    for now_ms, partition in ((7, 3), (600_007, 3), (600_008, 1)):
+        assert sticky.current("t", 4, now_ms) == partition
+        assert not sticky.produced("t", 4, 10**6, now_ms, may_switch=True)
 
 
 def test_without_a_key_records_stick_until_a_batch_is_full(root: Path) -> None:
