@@ -78,7 +78,7 @@ class Chunk:
 
     @checked
     def write_to(self, descriptor: int) -> int:
-        """Send the chunk to a socket, a pipe or a file, by its descriptor; gives the number of bytes.
+        """Send the chunk to a socket, a pipe or a file, by its descriptor, which blocks; gives the number of bytes.
 
         The system takes them from the log file without copying them into this process (`sendfile`), as
         `FileMessageSet.writeTo` does; where the batches are not there any more, or it cannot, they are sent from

@@ -11,7 +11,7 @@ from kafkalog.codec.errors import StorageError
 
 __all__ = ["send", "send_file"]
 
-_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTSOCK)
 
 
 @contextmanager

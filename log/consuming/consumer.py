@@ -53,7 +53,7 @@ class Consumer:
         a record, if that is given, or with `shutdown`.
         """
         check_isolation_level(isolation_level)
-        if poll_ms < 1 or (consumer_timeout_ms is not None and consumer_timeout_ms < 0):
+        if not 1 <= poll_ms < 2**31 or (consumer_timeout_ms is not None and consumer_timeout_ms < 0):
             raise UsageError("poll_ms must be positive, and consumer_timeout_ms not negative")
         several = [path] if isinstance(path, str | os.PathLike) else path
         self._store = OffsetsFile(offsets) if isinstance(offsets, str | os.PathLike) else offsets

@@ -87,44 +87,44 @@ class Positions:
             if self._reset is None:
                 raise UsageError(f"no offset is committed for {key[0]}-{key[1]}, and no reset says where to begin")
             return self._limit(partition, self._reset)
-        return self._in_range(partition, committed)
+        start, end = partition.log_start_offset, partition.log_end_offset(limits=self.limits)
+        return committed if start <= committed <= end else self._again(partition, committed, end)
 
     def _limit(self, partition: Partition, reset: Reset) -> int:
-        return partition.log_start_offset if reset == "earliest" else self._end(partition)
-
-    def _end(self, partition: Partition) -> int:
-        if not partition.segments:
+        if reset == "earliest" or not partition.segments:
             return partition.log_start_offset
         if self.isolation_level == READ_COMMITTED:
             return partition.last_stable_offset()
         return partition.log_end_offset(limits=self.limits)
 
-    def _in_range(self, partition: Partition, offset: int) -> int:
-        start = partition.log_start_offset
-        end = partition.log_end_offset(limits=self.limits)
-        if start <= offset <= end:
-            return offset
+    def _again(self, partition: Partition, offset: int, end: int) -> int:
+        """Where to go on after an offset that is out of range."""
         if self._reset is None:
-            raise OffsetOutOfRangeError(offset, start, end)
+            raise OffsetOutOfRangeError(offset, partition.log_start_offset, end)
         return self._limit(partition, self._reset)
 
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
-        """A partition, and from where to where it is to be read; None where nothing is new."""
+        """A partition, and from where to where it is to be read; None where nothing is new.
+
+        What is followed is bounded by what the follower has seen whole, and each look reads only what was added.
+        """
         with self.guard:
-            partition = self._there.get(key)
+            partition, offset = self._there.get(key), self.offsets[key]
             if partition is None or not partition.segments:
                 return None
-            start = self.offsets[key] = self._in_range(partition, self.offsets[key])
             if not self.follow:
-                return partition, start, None
-            end = self._followed_end(key, partition)
-            return None if end <= start else (partition, start, end)
+                return partition, offset, None
+            followed = self._followed(key, partition)
+            if not partition.log_start_offset <= offset <= followed.end_offset:
+                offset = self.offsets[key] = self._again(partition, offset, followed.end_offset)
+            committed = self.isolation_level == READ_COMMITTED
+            end = followed.last_stable_offset if committed else followed.end_offset
+            return None if end <= offset else (partition, offset, end)
 
-    def _followed_end(self, key: TopicPartition, partition: Partition) -> int:
+    def _followed(self, key: TopicPartition, partition: Partition) -> Followed:
         committed = self.isolation_level == READ_COMMITTED
         follower = self._followers.setdefault(key, Follower(transactions=committed, limits=self.limits))
-        followed: Followed = follower.look(partition)
-        return followed.last_stable_offset if committed else followed.end_offset
+        return follower.look(partition)
 
     def consumed(self, key: TopicPartition, next_offset: int) -> None:
         """A partition was read up to here."""

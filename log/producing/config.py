@@ -23,6 +23,9 @@ _LEAST = {
     "max_block_ms": 0,
     "queue_buffering_max_messages": 1,
 }
+_LONG = ("buffer_memory", "max_block_ms")
+"""64 bits; the others have 32"""
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class ProducerConfig:
     producer_type: str = "async"
     """`sync` writes within `send`; `async` collects batches, which a thread writes."""
     batch_size: int = 16 * KIB
-    """A batch is full when the next record would make it larger than this, before compression."""
+    """A batch is full when one more record would make it larger than this before compression, or than the log takes."""
     linger_ms: int = 5
     """A batch that is not full is written so long after its first record; `queue.buffering.max.ms` of old."""
     batch_num_messages: int | None = None
@@ -54,6 +57,8 @@ class ProducerConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} is {value}; the least that can be meant is {least}")
+            if value is not None and name not in _LONG and value > _LARGEST:
+                raise UsageError(f"{name} is {value}; the most that can be meant is {_LARGEST}")
         if self.producer_type not in ("sync", "async"):
             raise UsageError(f"producer_type is sync or async, not {self.producer_type!r}")
         as_codec(self.compression_type)

@@ -24,6 +24,7 @@ class Identity:
         self.producer_epoch = producer_epoch
         self.transactional = transactional
         self.in_transaction = False
+        self.is_ending = False
         self.failed: BaseException | None = None
         """why a record of the transaction was not written"""
         self.reached: dict[tuple[str, int], None] = {}
@@ -39,13 +40,16 @@ class Identity:
 
     def check_sending(self) -> None:
         """`UsageError` for a record outside of a transaction."""
+        if self.is_ending:
+            raise UsageError("the transaction is being ended: send after the next begin_transaction")
         if self.transactional and not self.in_transaction:
             raise UsageError("a transactional producer sends within a transaction: begin_transaction comes first")
 
-    def check_ending(self) -> None:
-        """`UsageError` where there is nothing to end."""
+    def begin_ending(self) -> None:
+        """From now on nothing is sent; `UsageError` where there is nothing to end."""
         if not self.in_transaction:
             raise UsageError("no transaction has begun")
+        self.is_ending = True
 
     def state(self, log: Log) -> ProducerState:
         """What the next batch in a log says of its producer."""

@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.given import check_record, is_bytes
 from kafkalog.codec.errors import KafkaLogError, UsageError
-from kafkalog.codec.model import NO_TIMESTAMP, Record, TimestampType
+from kafkalog.codec.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkalog.log.config import LogConfig
 from kafkalog.log.files import PathLike
-from kafkalog.log.incoming import NewRecord
+from kafkalog.log.incoming import NewRecord, as_codec
 from kafkalog.log.process import OwnProcess
 from kafkalog.log.producing.accumulator import Accumulator
 from kafkalog.log.producing.batch import OpenBatch, ReadyBatch, RecordMetadata, Waiting
@@ -84,9 +85,7 @@ class Producer:
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
-        largest = min(self._log_config.max_message_bytes, self._log_config.segment_bytes)
-        if self.config.batch_size > largest:
-            raise UsageError(f"batch_size is {self.config.batch_size}, and the log takes batches of up to {largest}")
+        batch_size = min(self.config.batch_size, _largest_batch(self._log_config, self.config.compression_type))
         self._by_key = by_key(partitioner)
         self._key_encoder, self._value_encoder = key_encoder, value_encoder
         self._identity = Identity(producer_id, producer_epoch, transactional)
@@ -95,8 +94,8 @@ class Producer:
         self._event_handler = event_handler
         self._hooks = callback_handler or CallbackHandler()
         self._clock = clock or now_ms
-        sticky = StickyPartitions(self.config.batch_size, random, by_time=partitioner == "hash")
-        self._accumulator = Accumulator(self.config, sticky)
+        sticky = StickyPartitions(batch_size, random, by_time=partitioner == "hash")
+        self._accumulator = Accumulator(replace(self.config, batch_size=batch_size), sticky)
         self._changed = threading.Condition(threading.RLock())
         self._room = Room(self.config, self._changed)
         self._writing = threading.RLock()
@@ -177,6 +176,8 @@ class Producer:
             nothing: Future[RecordMetadata] = Future()
             nothing.cancel()
             return nothing
+        if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
+            raise UsageError(f"before_enqueue gave {type(taken).__name__}, not Outgoing with a NewRecord")
         topic, record = taken.topic, taken.record
         moment = self._clock() if record.timestamp is None else record.timestamp
         made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
@@ -187,23 +188,45 @@ class Producer:
         partitions = self._partitions(topic)
         partition = taken.partition
         if partition is None:
-            partition = self._by_key(key, record.key, partitions)
+            same_key = record.key is outgoing.record.key
+            partition = self._by_key(key if same_key else record.key, record.key, partitions)
         elif not 0 <= partition < partitions:
             raise UsageError(f"topic {topic} has {partitions} partitions; there is no partition {partition}")
-        with self._changed:
-            self._check_open()
-            self._identity.check_sending()
+        try:
             try:
-                self._room.take(waiting.upper_bound, may_wait=self._may_wait())
+                self._put(topic, partition, partitions, waiting)
             except QueueFullError:
-                self._hooks.after_enqueue(taken, False)
+                if self._thread is not None or self._is_writing():
+                    raise
+                self._deliver(everything=True)  # nobody else makes room
+                self._put(topic, partition, partitions, waiting)
+        except QueueFullError:
+            self._hooks.after_enqueue(taken, False)
+            raise
+        self._hooks.after_enqueue(taken, True)
+        return waiting.future
+
+    def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
+        """Let a record wait in its batch; in `async` it may wait for room first."""
+        with self._changed:
+            self._check_sending()
+            self._room.take(waiting.upper_bound, may_wait=self._thread is not None and not self._is_writing())
+            try:
+                self._check_sending()  # much may have happened while the record waited for room
+            except UsageError:
+                self._room.give(waiting.upper_bound, 1)
                 raise
-            self._check_open()  # it may have been closed while the record waited for room
             _, ready = self._accumulator.append(topic, partition, partitions, waiting, _monotonic_ms())
             if ready or self._idle:
                 self._changed.notify_all()
-        self._hooks.after_enqueue(taken, True)
-        return waiting.future
+
+    def _check_sending(self) -> None:
+        self._check_open()
+        self._identity.check_sending()
+
+    def _is_writing(self) -> bool:
+        """Whether this is called back by the thread that writes batches."""
+        return self._writer == threading.get_ident()
 
     def _partitions(self, topic: str) -> int:
         known = self._counts.get(topic)
@@ -213,10 +236,6 @@ class Producer:
                     self._check_open()
                 known = self._counts[topic] = self._logs.partitions(topic)
         return known
-
-    def _may_wait(self) -> bool:
-        """Whether somebody else writes meanwhile: not where this is called back by who does."""
-        return self._thread is not None and self._writer != threading.get_ident()
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
         """In `sync` all that waits is written now."""
@@ -259,8 +278,13 @@ class Producer:
                         batches = self._accumulator.drain(_monotonic_ms(), everything=everything)
                     if not batches:
                         return
-                    for batch in batches:
-                        self._write(batch)
+                    for number, batch in enumerate(batches):
+                        try:
+                            self._write(batch)
+                        except BaseException as error:  # an interruption
+                            for left in batches[number + 1 :]:
+                                self._finish(left, -1, error)
+                            raise
             finally:
                 self._writer = None
 
@@ -270,8 +294,10 @@ class Producer:
             self._hooks.before_sending(ready)
             handler = self._event_handler
             first = self._append(ready) if handler is None else handler(ready, self._append)
+            if not isinstance(first, int):
+                raise UsageError(f"the event handler gave {type(first).__name__}, not the offset of the first record")
         except BaseException as error:  # noqa: BLE001 - whatever it is, each record's future says it
-            failure = error
+            first, failure = -1, error
         self._finish(batch, first, failure)
         self._told(self._hooks.after_sending, ready, failure)
         if failure is not None and not isinstance(failure, Exception):
@@ -333,9 +359,7 @@ class Producer:
         broker nobody completes what a crash cuts short between two markers: open the producer again with a newer epoch
         and look at `kafkalog transactions`.
         """
-        with self._still():
-            with self._changed:
-                self._identity.check_ending()
+        with self._still(), self._ending():
             self._deliver(everything=True)
             if self._identity.failed is not None:
                 raise UsageError(
@@ -347,10 +371,19 @@ class Producer:
 
     def abort_transaction(self) -> None:
         """Give up what was not written yet, and write an ABORT marker into each partition that was reached."""
-        with self._still():
-            with self._changed:
-                self._identity.check_ending()
+        with self._still(), self._ending():
             self._abort()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """While a transaction is ended nothing is sent."""
+        with self._changed:
+            self._identity.begin_ending()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._identity.is_ending = False
 
     def _abort(self) -> None:
         with self._changed:
@@ -431,6 +464,15 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _largest_batch(config: LogConfig, compression: str) -> int:
+    """Bytes that a batch of several records may have before compression, so that the log takes it.
+
+    What cannot be compressed grows, with snappy by a sixth and some bytes.
+    """
+    largest = min(config.max_message_bytes, config.segment_bytes)
+    return largest if as_codec(compression) is Codec.NONE else largest * 3 // 4
 
 
 def _monotonic_ms() -> int:

@@ -68,7 +68,7 @@ class Room:
         self.wanted += 1
         self._changed.notify_all()
         try:
-            return self._changed.wait_for(is_room, seconds)
+            return self._changed.wait_for(is_room, None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         finally:
             self.wanted -= 1
 

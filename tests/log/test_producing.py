@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -16,6 +18,7 @@ from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.log import fs
 from kafkalog.log.partitioners import java_hash_code
 from kafkalog.log.producing.open_logs import OpenLogs
+from kafkalog.log.producing.partitioners import StickyPartitions
 from scripted import Clock
 
 T0 = 1_700_000_000_000
@@ -108,6 +111,15 @@ def test_without_a_key_the_old_producer_keeps_a_random_partition(root: Path) -> 
     with kafkalog.Producer(root, SYNC, num_partitions=4, partitioner="hash", random=lambda: next(numbers)) as producer:
         assert {producer.send("t", b"v" * 9000).result().partition for _ in range(9)} == {3}
         assert producer.send("u", b"v").result().partition == 1, "each topic has its own"
+
+
+def test_the_partition_of_the_old_producer_is_kept_for_ten_minutes() -> None:
+    """`topic.metadata.refresh.interval.ms`, whatever goes there."""
+    numbers = iter([3, 5])
+    sticky = StickyPartitions(100, lambda: next(numbers), by_time=True)
+    for now_ms, partition in ((7, 3), (600_007, 3), (600_008, 1)):
+        assert sticky.current("t", 4, now_ms) == partition
+        assert not sticky.produced("t", 4, 10**6, now_ms, may_switch=True)
 
 
 def test_without_a_key_records_stick_until_a_batch_is_full(root: Path) -> None:
@@ -221,6 +233,22 @@ def test_the_memory_for_what_waits_is_bounded(root: Path) -> None:
     assert len(values(root, "t")) == 1
 
 
+def test_a_list_that_is_larger_than_the_memory_is_written_in_parts(root: Path) -> None:
+    config = kafkalog.ProducerConfig(producer_type="sync", buffer_memory=1000, queue_buffering_max_messages=4)
+    with kafkalog.Producer(root, config) as producer:
+        records = [kafkalog.Outgoing("t", kafkalog.NewRecord(b"%d" % n * 50)) for n in range(30)]
+        assert [future.result().offset for future in producer.send_all(records)] == list(range(30))
+    assert sum(batches(root, "t")) == 30
+
+
+def test_settings_that_cannot_be_meant() -> None:
+    for wrong in ({"linger_ms": -1}, {"linger_ms": 2**31}, {"buffer_memory": 0}, {"producer_type": "x"},
+                  {"compression_type": "x"}, {"batch_num_messages": 0}):  # fmt: skip
+        with pytest.raises(kafkalog.UsageError):
+            kafkalog.ProducerConfig(**wrong)
+    assert kafkalog.ProducerConfig(max_block_ms=2**62, buffer_memory=2**40).max_block_ms == 2**62
+
+
 # -- idempotent and transactional --------------------------------------------------------------------------------------
 
 
@@ -275,6 +303,99 @@ def test_a_transaction_with_a_record_that_was_not_written_cannot_be_committed(ro
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_sent_while_a_transaction_is_ended(root: Path) -> None:
+    """A record that came between the last batch and the marker would be in no transaction."""
+    refused: list[BaseException] = []
+    producer = kafkalog.Producer(root, PATIENT, producer_id=9, transactional=True)
+
+    class Late(kafkalog.CallbackHandler):
+        def after_sending(self, batch: kafkalog.ReadyBatch, error: BaseException | None) -> None:
+            with pytest.raises(kafkalog.UsageError, match="being ended") as caught:
+                producer.send("t", b"late")
+            refused.append(caught.value)
+
+    producer._hooks = Late()
+    producer.begin_transaction()
+    producer.send("t", b"in time")
+    producer.commit_transaction()
+    producer.begin_transaction()
+    producer._hooks = kafkalog.CallbackHandler()
+    producer.send("t", b"in the next")
+    producer.close()
+    assert len(refused) == 1
+    assert values(root, "t", isolation_level="read_committed") == [b"in time"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_no_larger_than_the_log_takes(root: Path, codec: str) -> None:
+    config = kafkalog.ProducerConfig(batch_size=10**6, linger_ms=10**9, compression_type=codec)
+    with kafkalog.Producer(root, config, log_config=SMALL) as producer:
+        for _ in range(50):
+            producer.send("t", os.urandom(300))
+    assert len(values(root, "t")) == 50
+    assert {1 < count <= 13 for count in batches(root, "t")} == {True}
+
+
+def test_a_record_that_waits_cannot_be_taken_back(root: Path) -> None:
+    with kafkalog.Producer(root, PATIENT) as producer:
+        future = producer.send("t", b"v")
+        assert not future.cancel()
+    assert future.result().offset == 0
+
+
+def test_a_hook_that_gives_another_key_moves_the_record(root: Path) -> None:
+    class Rekey(kafkalog.CallbackHandler):
+        def before_enqueue(self, outgoing: kafkalog.Outgoing) -> kafkalog.Outgoing:
+            return outgoing._replace(record=kafkalog.NewRecord(b"v", b"other"))
+
+    for partitioner in ("murmur2", "hash"):
+        with kafkalog.Producer(
+            root, SYNC, num_partitions=7, partitioner=partitioner, callback_handler=Rekey(), key_encoder=str.encode
+        ) as producer:
+            found = producer.send("t", b"v", "one").result().partition
+        chosen = kafkalog.partition_for_key if partitioner == "murmur2" else kafkalog.legacy_partition
+        assert found == chosen(b"other", 7)
+
+
+KILLED = """
+import os, signal, sys
+import kafkalog
+
+config = kafkalog.ProducerConfig(batch_size=300, linger_ms=1)
+producer = kafkalog.Producer(sys.argv[1], config, num_partitions=3, log_config=kafkalog.LogConfig(segment_bytes=2000))
+n = 0
+while True:
+    futures = [producer.send("t", b"%d" % (n + i), b"%d" % (n + i)) for i in range(20)]
+    producer.flush()
+    for future in futures:
+        print(future.result().partition, future.result().offset, n, flush=True)
+        n += 1
+"""
+
+
+def test_what_a_killed_producer_was_told_is_there_and_the_next_one_goes_on(root: Path) -> None:
+    program = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    told: list[list[int]] = []
+    while len(told) < 200:
+        told.append([int(word) for word in program.stdout.readline().split()])
+    program.kill()
+    rest = program.stdout.read().splitlines(keepends=True)
+    told += [[int(word) for word in line.split()] for line in rest if line.endswith("\n")]
+    program.stdout.close()
+    program.wait()
+    with kafkalog.Producer(root, SYNC, num_partitions=3) as producer:
+        later = [producer.send("t", b"after", partition=number).result() for number in range(3)]
+    for number in range(3):
+        found = {record.offset: record.value for record in kafkalog.open(root)["t", number].records()}
+        assert sorted(found) == list(range(len(found)))
+        assert found[later[number].offset] == b"after"
+        assert later[number].offset == len(found) - 1
+        for partition, offset, n in told:
+            assert partition != number or found[offset] == b"%d" % n
+    assert kafkalog.verify(root).findings == []
 
 
 def test_a_topic_has_all_its_partitions_from_the_start_with_one_id(root: Path) -> None:
@@ -352,6 +473,34 @@ def test_a_callback_that_fails_loses_no_record(root: Path) -> None:
     producer.close()
 
 
+def test_an_interruption_is_told_to_all_records_that_were_to_be_written(root: Path) -> None:
+    def interrupted(_batch: kafkalog.ReadyBatch, _write: object) -> int:
+        raise KeyboardInterrupt
+
+    producer = kafkalog.Producer(root, PATIENT, num_partitions=3, event_handler=interrupted)
+    futures = [producer.send("t", b"v", partition=number) for number in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        producer.flush()
+    assert [type(future.exception(0)) for future in futures] == [KeyboardInterrupt] * 3
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    assert [values(root, "t", number) for number in range(3)] == [[], [], []]
+
+
+def test_hooks_that_give_nonsense_are_named(root: Path) -> None:
+    class Wrong(kafkalog.CallbackHandler):
+        def before_enqueue(self, outgoing: kafkalog.Outgoing) -> kafkalog.Outgoing:
+            return "x"  # type: ignore[return-value]
+
+    named = pytest.raises(kafkalog.UsageError, match="before_enqueue gave str")
+    with kafkalog.Producer(root, SYNC, callback_handler=Wrong()) as producer, named:
+        producer.send("t", b"v")
+    answers: Iterator[Any] = iter([None])
+    named = pytest.raises(kafkalog.UsageError, match="the event handler gave NoneType")
+    with kafkalog.Producer(root, SYNC, event_handler=lambda _batch, _write: next(answers)) as producer, named:
+        producer.send("t", b"v")
+
+
 def test_a_callback_may_send_and_may_not_flush(root: Path) -> None:
     for config, topic in ((SYNC, "sync"), (kafkalog.ProducerConfig(linger_ms=0), "async")):
         refused: list[BaseException] = []
@@ -401,8 +550,6 @@ def test_a_producer_that_is_closed_or_refused_leaves_nothing_locked(root: Path, 
     for wrong in ({"num_partitions": 0}, {"partitioner": "murmur3"}, {"transactional": True}, {"producer_id": -1}):
         with pytest.raises(kafkalog.UsageError):
             kafkalog.Producer(root, SYNC, **wrong)
-    with pytest.raises(kafkalog.UsageError, match="batch_size"):
-        kafkalog.Producer(root, SYNC, log_config=SMALL)
     with kafkalog.Producer(root, SYNC) as again:
         again.send("t", b"v")
     with pytest.raises(kafkalog.UsageError, match="is a partition directory"):
