@@ -10,6 +10,7 @@ import os
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
@@ -53,7 +54,7 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
 
 def forget(root: str, name: PartitionName) -> None:
     """Drop the lines of a partition that is not there any more."""
-    for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+    for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
         if read_offset(root, file, name) is not None:
             write_offset(root, file, name, None)
 

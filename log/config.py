@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import BATCH, TimestampType
+from kafkalog.log.storage.offset_map import SLOT_BYTES
 
 __all__ = ["LogConfig"]
 
@@ -18,6 +20,7 @@ _FORMATS = ((0, 10), (0, 11))
 """the versions that magic 1 and magic 2 begin with"""
 MAGIC_VALUE = 2
 """of the newest message format"""
+_LOAD_FACTOR = 0.9
 _LEAST = {
     "segment_bytes": BATCH.size,
     "segment_ms": 1,
@@ -29,6 +32,10 @@ _LEAST = {
     "file_delete_delay_ms": 0,
     "producer_id_expiration_ms": 1,
     "offset_checkpoint_interval_ms": 0,
+    "min_compaction_lag_ms": 0,
+    "max_compaction_lag_ms": 1,
+    "delete_retention_ms": 0,
+    "cleaner_dedupe_buffer_size": 4 * SLOT_BYTES,
 }
 
 
@@ -67,6 +74,31 @@ class LogConfig:
     """A producer that was idle this long is forgotten when the log is opened."""
     offset_checkpoint_interval_ms: int = 60_000
     """How often, at most, a roll writes the offset checkpoints; closing and truncating always do."""
+    min_cleanable_dirty_ratio: float = 0.5
+    """`compact` does something if more than this share of the bytes is dirty."""
+    min_compaction_lag_ms: int = 0
+    """`compact` leaves segments alone that hold a younger record."""
+    max_compaction_lag_ms: int = 2**63 - 1
+    """`compact` cleans a log with an older dirty segment whatever the share."""
+    delete_retention_ms: int = _DAY_MS
+    """How long a tombstone, or the marker of a transaction that is gone, outlives the pass that finds it alone."""
+    cleaner_dedupe_buffer_size: int = 128 * MIB
+    """Memory for the keys that one pass of `compact` tells apart, 24 bytes for each."""
+
+    @property
+    def offset_map_slots(self) -> int:
+        """Slots of the offset map."""
+        return min(self.cleaner_dedupe_buffer_size, 2**31 - 1) // SLOT_BYTES
+
+    @property
+    def offset_map_limit(self) -> int:
+        """How many keys one pass tells apart (`log.cleaner.io.buffer.load.factor`)."""
+        return int(self.offset_map_slots * _LOAD_FACTOR)
+
+    @property
+    def deletes_old(self) -> bool:
+        """Retention is for `delete_old_segments` alone."""
+        return False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -79,6 +111,8 @@ class LogConfig:
             raise UsageError("flush_messages must be at least 1")
         if self.flush_seconds is not None and self.flush_seconds <= 0:
             raise UsageError("flush_seconds must be positive")
+        if not 0 <= self.min_cleanable_dirty_ratio <= 1:
+            raise UsageError("min_cleanable_dirty_ratio is a share, from 0 to 1")
         if self.message_timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
             raise UsageError("message_timestamp_type is CREATE_TIME or LOG_APPEND_TIME")
         if self.message_format_version is not None and _VERSION.fullmatch(self.message_format_version) is None:

@@ -49,7 +49,7 @@ from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogLossError, LogSegment
 
-__all__ = ["Loaded", "SealedSegment", "load", "open_segment", "remove_leftovers", "seal"]
+__all__ = ["Loaded", "SealedSegment", "load", "open_segment", "refuse_damage", "remove_leftovers", "seal", "sealed"]
 
 _BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
@@ -104,7 +104,7 @@ def seal(segment: LogSegment) -> SealedSegment:
     return SealedSegment(segment.base_offset, segment.log.size, largest)
 
 
-def _sealed(segment: LogSegment) -> SealedSegment:
+def sealed(segment: LogSegment) -> SealedSegment:
     """The same, without opening more than the end of its time index."""
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
@@ -202,6 +202,14 @@ class _Check:
         return None if makes_sense else path
 
 
+def refuse_damage(partition: Partition, below: int) -> None:
+    """Read the segments that begin below an offset; `FormatError` where one is damaged."""
+    check = _Check(partition)
+    for segment in partition.segments:
+        if segment.base_offset < below:
+            check.log(segment.base_offset)
+
+
 def load(
     disk: Disk,
     partition: Partition,
@@ -241,9 +249,9 @@ def _loaded(loader: LogLoader, directory: str) -> Loaded:
         detail = f"a broker would cut the log here{_ADVICE}"
         raise FormatError(detail, position=error.position, source=error.path) from error
     loader.producers.on_high_watermark_updated(loaded.log_end_offset)
-    *sealed, active = loaded.segments
+    *inactive, active = loaded.segments
     return Loaded(
-        [_sealed(segment) for segment in sealed],
+        [sealed(segment) for segment in inactive],
         active,
         loaded.log_end_offset,
         loaded.log_start_offset,

@@ -10,12 +10,11 @@ import errno
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.files import MissingFileError, status_of
-from kafkalog.log.loading import SealedSegment
 
 __all__ = [
     "DeletableSegment",
@@ -26,6 +25,22 @@ __all__ = [
     "by_policy",
     "too_old",
 ]
+
+
+class SegmentFacts(Protocol):
+    """What decides whether a segment may go."""
+
+    @property
+    def base_offset(self) -> int:
+        """Its first offset."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its log."""
+
+    @property
+    def largest_timestamp(self) -> int:
+        """ms; without timestamps the time of the last change."""
 
 
 class DeletableSegment(NamedTuple):
@@ -55,10 +70,10 @@ def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPol
     return may_go
 
 
-def by_policy(segments: Sequence[SealedSegment], policy: DeletionPolicy, directory: str) -> int:
+def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, directory: str) -> int:
     """How many of the oldest segments a policy lets go."""
 
-    def may_go(_: int, segment: SealedSegment) -> bool:
+    def may_go(_: int, segment: SegmentFacts) -> bool:
         path = os.path.join(directory, segment_file(segment.base_offset, FileKind.LOG))
         status = status_of(path)
         if status is None:
@@ -70,7 +85,7 @@ def by_policy(segments: Sequence[SealedSegment], policy: DeletionPolicy, directo
     return _leading(segments, may_go)
 
 
-def _leading(segments: Sequence[SealedSegment], may_go: Callable[[int, SealedSegment], bool]) -> int:
+def _leading(segments: Sequence[SegmentFacts], may_go: Callable[[int, SegmentFacts], bool]) -> int:
     count = 0
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
@@ -80,7 +95,7 @@ def _leading(segments: Sequence[SealedSegment], may_go: Callable[[int, SealedSeg
     return count
 
 
-def below_start(segments: Sequence[SealedSegment], log_start_offset: int) -> int:
+def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
     """How many segments end at or below the log's start."""
     return _leading(
         segments,
@@ -88,13 +103,13 @@ def below_start(segments: Sequence[SealedSegment], log_start_offset: int) -> int
     )
 
 
-def beyond_size(segments: Sequence[SealedSegment], retention_bytes: int) -> int:
+def beyond_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> int:
     """How many segments can go so that at least `retention_bytes` stay; -1 keeps all."""
     left = sum(segment.size for segment in segments) - retention_bytes
     if retention_bytes < 0 or left < 0:
         return 0
 
-    def may_go(_: int, segment: SealedSegment) -> bool:
+    def may_go(_: int, segment: SegmentFacts) -> bool:
         nonlocal left
         if left < segment.size:
             return False
@@ -104,7 +119,7 @@ def beyond_size(segments: Sequence[SealedSegment], retention_bytes: int) -> int:
     return _leading(segments, may_go)
 
 
-def too_old(segments: Sequence[SealedSegment], retention_ms: int, now_ms: int) -> int:
+def too_old(segments: Sequence[SegmentFacts], retention_ms: int, now_ms: int) -> int:
     """How many segments have nothing younger than `retention_ms`; -1 keeps all."""
     if retention_ms < 0:
         return 0

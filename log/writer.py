@@ -34,6 +34,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.names import (
+    CLEANER_OFFSET_CHECKPOINT,
     DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -48,6 +49,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, encode_partition_metadata, encode_uuid
 from kafkalog.log import checkpoint_files, fs, retention
+from kafkalog.log.compacting import CompactionCounts, compact
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
 from kafkalog.log.fetch import Chunk, Reset
@@ -55,13 +57,14 @@ from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, parse_batch, taken_over
 from kafkalog.log.live import LiveLog, LiveState
-from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal
+from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal, sealed
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
 from kafkalog.log.retention import DeletionPolicy
 from kafkalog.log.session import leave
+from kafkalog.log.storage.cleanable_log import CleanableLog
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
@@ -607,6 +610,7 @@ class Log:
                 self._truncate_fully(offset)
                 return True
             self._checkpoint(min(self._recovery_point, offset))
+            self._truncate_cleaner_checkpoint(offset)
             while self._active.base_offset > offset:
                 self._active.close_handlers()
                 self._retire(self._active.base_offset)
@@ -637,6 +641,7 @@ class Log:
         start = self._log_start
         self._log_start = min(offset, start)
         self._checkpoint(0)
+        self._truncate_cleaner_checkpoint(offset)
         self._active.close_handlers()
         for base_offset in reversed(self.segments):
             self._retire(base_offset)
@@ -739,6 +744,79 @@ class Log:
         self._deleted = [(due_ms, paths) for due_ms, paths in self._deleted if due_ms > now_ms]
         for path in chain.from_iterable(due):
             fs.remove(path)
+
+    # -- compacting --------------------------------------------------------------------------------------------------
+
+    def compact(self) -> CompactionCounts:
+        """One pass of the broker's log cleaner, with the settings of `config`; the last segment is left alone.
+
+        Of records with one key the latest stays; what becomes of tombstones, transactions and their markers, and the
+        last batch of each producer, is decided as `Cleaner` does.  Offsets stay as they are, with gaps.  The log end is
+        the high watermark.  What was cleaned is remembered in `cleaner-offset-checkpoint`.  `FormatError`, and the log
+        goes on as it is, where a segment is damaged: cleaning would hide that.
+        """
+        with self._guard:
+            unreadable: FormatError
+            with self._failing():
+                try:
+                    return self._compact(self._clock())
+                except FormatError as error:  # nothing is half done
+                    unreadable = error
+            raise unreadable
+
+    def _compact(self, now_ms: int) -> CompactionCounts:
+        self._remove_deleted(now_ms)
+        self._flush()
+        segments = LogSegments()
+        for base_offset in self.segments[:-1]:
+            segments.put(LogSegment(self._disk, self.path, base_offset, self.config), base_offset)
+        segments.put(self._active, self._active.base_offset)
+        log = CleanableLog(
+            disk=self._disk,
+            directory=self.path,
+            settings=self.config,
+            segments=segments,
+            producers=self._producers,
+            epochs=self._epochs,
+            log_start_offset=self._log_start,
+            end_offset=self._end,
+            high_watermark=self._end,
+            retire=self._retire_segment,
+        )
+        try:
+            with self._held.guard:
+                cleaned_to = checkpoint_files.read_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name)
+            counts = compact(log, self.partition(), cleaned_to, now_ms)
+        except FormatError:
+            self._take_cleaned(segments)
+            raise
+        finally:
+            for segment in segments.all()[:-1]:
+                segment.close_handlers()
+        self._take_cleaned(segments)
+        if counts.cleaned_to is not None:
+            self._checkpoint_cleaner(counts.cleaned_to)
+        return counts
+
+    def _retire_segment(self, segment: LogSegment) -> None:
+        segment.close_handlers()
+        self._retire(segment.base_offset)
+
+    def _take_cleaned(self, segments: LogSegments) -> None:
+        """Go on with the segments that a pass has left."""
+        self._changes += 1
+        self._sealed = [sealed(segment) for segment in segments.all()[:-1]]
+
+    def _checkpoint_cleaner(self, offset: int) -> None:
+        with self._held.guard:
+            checkpoint_files.write_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name, offset)
+
+    def _truncate_cleaner_checkpoint(self, offset: int) -> None:
+        """What is written after a truncation is dirty (`LogCleanerManager.maybeTruncateCheckpoint`)."""
+        with self._held.guard:
+            cleaned_to = checkpoint_files.read_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name)
+        if cleaned_to is not None and cleaned_to > offset:
+            self._checkpoint_cleaner(offset)
 
     # -- closing -----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
 
 if TYPE_CHECKING:
+    from kafkalog.recovery.compaction import CompactedPartition, Compaction
+    from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
     from kafkalog.recovery.comparison import Comparison
     from kafkalog.recovery.history import RunInfo, RunState, runs
     from kafkalog.recovery.merge import merge_directories, merge_replicas
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
 
 _HOMES = {
+    "compaction": ("CompactedPartition", "Compaction"),
+    "compaction_run": ("CompactionResult", "compact", "plan_compaction"),
     "comparison": ("Comparison",),
     "history": ("RunInfo", "RunState", "runs"),
     "merge": ("merge_directories", "merge_replicas"),
@@ -34,6 +38,9 @@ _HOMES = {
 """Module -> names that are imported when somebody asks for them: most who examine a directory need none."""
 
 __all__ = [
+    "CompactedPartition",
+    "Compaction",
+    "CompactionResult",
     "Comparison",
     "MergeResult",
     "MergedDirectory",
@@ -49,11 +56,13 @@ __all__ = [
     "UndeleteResult",
     "Undeletion",
     "UndoResult",
+    "compact",
     "deleted",
     "merge_directories",
     "merge_preview",
     "merge_replicas",
     "plan",
+    "plan_compaction",
     "plan_undelete",
     "purge",
     "recover",

@@ -21,7 +21,7 @@ from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference"]
+__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference", "hiding_marker"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; mode kafka leaves them as they are."""
@@ -57,6 +57,8 @@ class Action:
     """new name, of a rename"""
     content: Content | None = None
     """what is written"""
+    modified_ms: int | None = None
+    """the time that what is written gets; None: that of the writing"""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON; what does not apply is left out."""
@@ -164,12 +166,17 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     actions += sorted(found.actions[ActionKind.REMOVE], key=_removal_order, reverse=True)
     for kind in (ActionKind.TRUNCATE, ActionKind.RENAME, ActionKind.WRITE, ActionKind.RENAME_DIRECTORY):
         actions += found.actions[kind]
-    if actions and CLEAN_SHUTDOWN_FILE in before.files and CLEAN_SHUTDOWN_FILE in ignore:
-        size = before.files[CLEAN_SHUTDOWN_FILE].size
-        hide = Action(ActionKind.RENAME, CLEAN_SHUTDOWN_FILE, target=_HIDDEN_MARKER, size=size)
-        show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
-        actions = [hide, *actions, show]
-    return actions
+    return hiding_marker(before, actions) if CLEAN_SHUTDOWN_FILE in ignore else actions
+
+
+def hiding_marker(before: Survey, actions: list[Action]) -> list[Action]:
+    """The actions with the clean-shutdown marker, if there is one, out of the way while they are done."""
+    if not actions or CLEAN_SHUTDOWN_FILE not in before.files:
+        return actions
+    size = before.files[CLEAN_SHUTDOWN_FILE].size
+    hide = Action(ActionKind.RENAME, CLEAN_SHUTDOWN_FILE, target=_HIDDEN_MARKER, size=size)
+    show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
+    return [hide, *actions, show]
 
 
 def _above(path: str) -> Iterator[str]:

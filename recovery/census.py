@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
-from kafkalog.codec.names import SWAP, FileKind, parse_segment_file
+from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
@@ -118,12 +118,17 @@ class Census:
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """Base offset and path of the logs that hold a partition's data, by base offset.
 
-    An unfinished replacement (`.swap`) counts in the place of the segments that it replaces.
+    An unfinished replacement (`.swap`) counts in the place of the segments that it replaces, unless a start throws it
+    away: it does where a file is `.cleaned` still, of the same segment or one before.
     """
     swaps = []
-    for name in tree.names(directory):
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.kind is FileKind.LOG and parsed.pending == SWAP:
+    parsed_names = [(name, parse_segment_file(name)) for name in tree.names(directory)]
+    cleaned = [each.base_offset for _name, each in parsed_names if each is not None and each.pending == CLEANED]
+    complete_below = min(cleaned, default=None)
+    for name, parsed in parsed_names:
+        if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending != SWAP:
+            continue
+        if complete_below is None or parsed.base_offset < complete_below:
             path = f"{directory}/{name}"
             last = max((batch.last_offset for batch in Scanner(tree.source(path))), default=parsed.base_offset)
             swaps.append((parsed.base_offset, path, last))

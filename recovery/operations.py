@@ -48,6 +48,12 @@ class Disks:
         self.quarantine = quarantine
         self.run_id = run_id
         self.expected = expected or {}
+        self._own: set[str] = set()
+        """paths where this run has changed what is there"""
+
+    def changed(self, *places: Place) -> None:
+        """The run has put something in a place, or taken it away: what is there now the plan did not see."""
+        self._own.update(place.path for place in places if not place.in_run)
 
     def at(self, place: Place) -> tuple[FileSystem, str]:
         """The root in which a place is, and its path there."""
@@ -77,7 +83,8 @@ class Disks:
 
     def facts(self, place: Place) -> Facts | None:
         """What a file that is about to be changed must still be known by; None if it was compared otherwise."""
-        facts = self.expected.get(place.path) if not place.in_run else None
+        is_known = not place.in_run and place.path not in self._own
+        facts = self.expected.get(place.path) if is_known else None
         return None if facts is None else (facts.size, facts.mtime_ns, facts.inode)
 
     def check(self, place: Place) -> None:
@@ -176,6 +183,7 @@ def _rename_back(disks: Disks, source: Place, target: Place) -> None:
 def _rename(disks: Disks, source: Place, target: Place) -> None:
     (from_fs, from_path), (to_fs, to_path) = disks.at(source), disks.at(target)
     from_fs.rename(from_path, to_path, to_fs)
+    disks.changed(source, target)
     disks.sync(source, target)
 
 
@@ -267,6 +275,8 @@ class Install(Operation):
     path: Place
     saved: Place | None
     before: FileState | None
+    mtime_ns: int = 0
+    """the time that the content gets; 0: that of the writing"""
 
     def written_beside(self) -> Place | None:
         return self.path
@@ -280,7 +290,10 @@ class Install(Operation):
         disks.root.remove(temporary)
         owner = owner_of_new(disks.root, self.path.path, self.before)
         disks.root.copy_file(disks.quarantine, source, temporary, owner)
+        if self.mtime_ns:
+            disks.root.set_mtime(temporary, self.mtime_ns)
         disks.root.replace(temporary, self.path.path, disks.facts(self.path))
+        disks.changed(self.path)
         disks.sync(self.path)
 
     def take_back(self, disks: Disks) -> None:
@@ -308,6 +321,7 @@ class Drop(Operation):
 
     def do(self, disks: Disks) -> None:
         disks.root.remove(self.path.path, disks.facts(self.path))
+        disks.changed(self.path)
         disks.sync(self.path)
 
     def take_back(self, disks: Disks) -> None:
@@ -433,14 +447,21 @@ class _Writer:
             case Step(kind=ActionKind.WRITE, after=FileState() as after):
                 staged = Place(True, f"{STAGED}/{number}")
                 self.new(staged, Whole(after.size, after.digest))
-                self.write(path, staged, saved if whole is not None else None, whole, step.before)
+                saved_to = saved if whole is not None else None
+                self.write(path, staged, saved_to, whole, step.before, after.attributes.mtime_ns)
             case Step(kind=ActionKind.REMOVE_DIRECTORY, before=FileState() as before, entries=Mapping() as entries):
                 self.remove_directory(path, saved, before, entries)
             case _:
                 raise ValueError
 
     def write(
-        self, path: Place, staged: Place, saved: Place | None, whole: Whole | None, before: FileState | None
+        self,
+        path: Place,
+        staged: Place,
+        saved: Place | None,
+        whole: Whole | None,
+        before: FileState | None,
+        mtime_ns: int,
     ) -> None:
         if whole is not None:
             self.begin(path, whole)
@@ -451,7 +472,7 @@ class _Writer:
             return
         if saved is not None and whole is not None:
             self.new(saved, whole)
-        self.add(Install(staged, path, saved, before))
+        self.add(Install(staged, path, saved, before, mtime_ns))
 
     def remove_directory(
         self, path: Place, saved: Place, before: FileState, entries: Mapping[str, tuple[str, FileState | None]]

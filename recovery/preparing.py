@@ -117,7 +117,7 @@ class _Preparation:
                     self.save(path, Place(True, f"{FILES}/{path}"), before)
                 return Step(action.kind, path, before=before)
             case ActionKind.WRITE:
-                return self.writing(number, path, action.content or Content())
+                return self.writing(number, path, action.content or Content(), action.modified_ms)
         raise AssertionError(action.kind)
 
     def refuse_target(self, target: str | None) -> None:
@@ -170,7 +170,7 @@ class _Preparation:
             kept_crc32c=self.root.crc32c(path, kept),
         )
 
-    def writing(self, number: int, path: str, content: Content) -> Step:
+    def writing(self, number: int, path: str, content: Content, modified_ms: int | None) -> Step:
         status = self.root.status(path)
         if status is not None and stat.S_ISDIR(status.st_mode) and path not in self.given:
             self.refuse_target(path)
@@ -179,9 +179,12 @@ class _Preparation:
         staged = Place(True, f"{STAGED}/{number}")
         source = ContentSource(content, self.origin)
         digest = self.stage(staged, _content(source), source.size, owner_of_new(self.root, path, before))
+        attributes = _NEW if modified_ms is None else replace(_NEW, mtime_ns=modified_ms * _NS_IN_MS)
+        if modified_ms is not None:
+            self.quarantine.set_mtime(self.disks.at(staged)[1], attributes.mtime_ns)
         if not self.empty.same_mount and before is not None:
             self.save(path, Place(True, f"{FILES}/{path}"), before)
-        return Step(ActionKind.WRITE, path, before=before, after=FileState(source.size, digest, _NEW))
+        return Step(ActionKind.WRITE, path, before=before, after=FileState(source.size, digest, attributes))
 
     def stage(self, place: Place, pieces: Iterable[Piece], size: int, owner: Owner | None) -> str:
         """Write a file into the run's directory, flush it, read it back; its digest."""
@@ -249,6 +252,8 @@ class _Preparation:
 
 _NO_DIGEST = "0" * 64
 _NEW = Attributes(0, 0, 0, 0)
+"""of what is written: its time counts, unless that is 0"""
+_NS_IN_MS = 1_000_000
 
 
 def _pieces(data: bytes) -> Iterator[Piece]:

@@ -13,14 +13,16 @@ from typing import Any
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
-from kafkalog.log.directory import is_log_dir, is_partition_dir, new_directory
+from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.chosen import ALL, Chosen
+from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
+from kafkalog.recovery.lock import BrokerLock
 from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.places import PathLike, chosen_directories, root_of
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.rules import Rules, mode_named
@@ -34,6 +36,7 @@ __all__ = [
     "RecoveryOptions",
     "RecoveryResult",
     "UndoResult",
+    "complete_earlier",
     "known_topics",
     "log_directory_of",
     "nothing_done",
@@ -49,8 +52,6 @@ __all__ = [
     "tool_version",
     "undo",
 ]
-
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,53 +164,9 @@ def tool_version() -> str:
         return "unknown"
 
 
-def _root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
-    """The log directory a path means, and the partition directory if it is one."""
-    given = os.fspath(path)
-    if "\0" in given:
-        raise UsageError("a path cannot hold a NUL")
-    if not os.path.lexists(given):
-        raise UsageError(f"{given} does not exist")
-    if not os.path.isdir(given):
-        raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")
-    real = os.path.realpath(given)
-    _refuse_linked_partition(given, real)
-    name = os.path.basename(real)
-    if is_partition_dir(real):
-        if parse_partition_directory(name) is None:
-            raise UsageError(f"{given} holds segments, but is not named like a partition (topic-number)")
-        return os.path.dirname(real), frozenset({name})
-    if not is_log_dir(real):
-        raise UsageError(f"{given} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
-    return real, None
-
-
 def log_directory_of(path: PathLike) -> str:
     """The log directory that a path means: itself, or the one that it is a partition of.  Raises as `plan` does."""
-    return _root_of(path)[0]
-
-
-def _refuse_linked_partition(given: str, real: str) -> None:
-    """A broker that follows a link sees the partition under the link's name, and locks the directory the link is in."""
-    name = given.rstrip("/")
-    if (
-        os.path.islink(name)
-        and parse_partition_directory(os.path.basename(name)) is not None
-        and is_partition_dir(real)
-    ):
-        raise RecoveryRefused(
-            f"{name} is a symbolic link to {real}: give recovery that directory itself, when no broker follows it",
-            reason="special",
-        )
-
-
-def _selected(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | None]:
-    """As `_root_of`, with the partition directories that are meant."""
-    root, only = _root_of(path)
-    if select == ALL:
-        return root, only
-    names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
-    return root, select.directories(root, names)
+    return root_of(path)[0]
 
 
 def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
@@ -230,7 +187,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
 
 def known_topics(paths: Sequence[PathLike]) -> TopicFacts:
     """What the metadata log in one of several log directories of a broker says of the topics in all of them."""
-    return read_topic_facts(_root_of(path)[0] for path in paths)
+    return read_topic_facts(root_of(path)[0] for path in paths)
 
 
 @checked
@@ -292,7 +249,7 @@ def _rules(
 
 def plan_one(path: PathLike, options: RecoveryOptions, *, jobs: int = 1, on_progress: OnProgress | None = None) -> Plan:
     """As `plan`, with everything that is asked for in one object."""
-    root, only = _selected(path, options.select)
+    root, only = chosen_directories(path, options.select)
     workers = Workers(jobs, on_progress)
     options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
@@ -365,7 +322,7 @@ def recover_all(
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  `on_plan` is told of each plan before the first is carried out.
     """
-    places = [_selected(path, options.select) for path in paths]
+    places = [chosen_directories(path, options.select) for path in paths]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
     seen: set[str] = set()
@@ -449,7 +406,7 @@ class _Directory:
 
     def plan(self, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
         """Complete what was cut short, then decide what is to be done; `on_plan` is told, whether it can be or not."""
-        self._earlier = complete(self._fs, self._runs, lambda: self._why_not_clean(None))
+        self._earlier = complete_earlier(self._fs, self._runs, self._options, self._workers)
         found = self._found = survey(self._fs.root, only=self._only, on_read=self._workers.read, tolerant=True)
         if expected is not None and not self._earlier.completed:
             _check_unchanged(expected, found)
@@ -484,25 +441,31 @@ class _Directory:
             made,
             still=lambda: survey(self._fs.root, only=self._only, tolerant=True),
             tool_version=tool_version(),
-            withhold_marker=lambda: self._why_not_clean(self._only),
+            withhold_marker=lambda: _why_not_clean(self._fs.root, self._only, self._options, self._workers),
             workers=self._workers,
         )
         place = os.path.join(done.place, done.run_id)
         return RecoveryResult(made, done.run_id, place, self._earlier, done.marker_withheld)
 
-    def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
-        """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
-        with survey(self._fs.root, only=only, on_read=self._workers.read, tolerant=True) as found:
-            again = replace(self._options, rules=replace(self._options.rules, full=True), mark_clean=False)
-            made = _plan(found, self._workers, again, compare=False)
-            if made.refusal is not None:
-                return f"the second verification declined: {made.refusal}"
-            if made.declined:
-                return f"the second verification declined: {next(iter(made.declined.values()))}"
-            if made.changes:
-                first = made.actions[0]
-                return f"the second verification would change something: {first.kind} {first.path}"
-            return None
+
+def complete_earlier(fs: FileSystem, runs: Runs, options: RecoveryOptions, workers: Workers) -> Completed:
+    """Bring runs to their end that were cut short, by rules that are settled."""
+    return complete(fs, runs, lambda: _why_not_clean(fs.root, None, options, workers))
+
+
+def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers) -> str | None:
+    """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
+    with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
+        again = replace(options, rules=replace(options.rules, full=True), mark_clean=False)
+        made = _plan(found, workers, again, compare=False)
+        if made.refusal is not None:
+            return f"the second verification declined: {made.refusal}"
+        if made.declined:
+            return f"the second verification declined: {next(iter(made.declined.values()))}"
+        if made.changes:
+            first = made.actions[0]
+            return f"the second verification would change something: {first.kind} {first.path}"
+        return None
 
 
 def rebuild_indexes(
@@ -549,25 +512,14 @@ def recover_into(
 
     What cannot be read is not in the copy; the result's `declined` names it.
     """
-    root, only = _root_of(path)
-    if only is not None:
-        raise UsageError(f"{os.fspath(path)} is one partition directory; --into copies a whole log directory")
-    destination = new_directory(target, beside=root)
-    refuse_if_locked(root)
-    FileSystem.refuse_special(root)
-    missing = FileSystem.missing(destination)
-    copy = FileSystem.create(destination)
-    try:
-        options = replace(options, lacking=copy.copy_tree(root))
+
+    def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
+        wanted = replace(options, lacking=lacking)
         return recover_all(
-            [destination], options, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
+            [destination], wanted, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
         )[0]
-    except (RecoveryRefused, StorageError, KeyboardInterrupt):  # nothing came of it: no half of a copy is left
-        copy.remove_content()
-        copy.remove_if_empty(missing)
-        raise
-    finally:
-        copy.close()
+
+    return copy_for(path, target, recover_copy)
 
 
 def _check_unchanged(expected: Plan, found: Survey) -> None:

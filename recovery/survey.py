@@ -17,16 +17,19 @@ from typing import Any
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
+from kafkalog.codec.source import Source
 from kafkalog.log.files import Entry, FileSource, scan_directory, what_it_is
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
+from kafkalog.recovery.scratch import SCRATCH, Scratch
 
 __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]
 
 LINKED_DIRECTORY = "a symbolic link to a directory"
 
 _OPEN_FILES = 64
+_NS_IN_MS = 1_000_000
 _COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
@@ -71,6 +74,8 @@ class Survey:
     """directory below the root -> what the operating system said; it is in none of the others"""
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
+    scratch: Scratch | None = None
+    """where a tree's computed bytes go; None: they stay in memory"""
     _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,10 +126,14 @@ class Survey:
             self.source,
             lambda path, size: tables.of(os.path.join(self.root, path), size),
             self.dangling,
+            lambda path: self.files[path].mtime_ns // _NS_IN_MS if path in self.files else 0,
+            None if self.scratch is None else self.scratch.keep,
         )
 
-    def source(self, path: str) -> FileSource:
-        """The opened file; a bounded number stay open."""
+    def source(self, path: str) -> Source:
+        """The opened file, or the scratch file; a bounded number stay open."""
+        if self.scratch is not None and path == SCRATCH:
+            return self.scratch
         source = self._open.get(path)
         if source is None:
             source = _CountingSource(os.path.join(self.root, path), path, self.on_read)
@@ -157,6 +166,8 @@ class Survey:
         """Close what is open."""
         while self._open:
             self._open.popitem()[1].close()
+        if self.scratch is not None:
+            self.scratch.close()
 
     def __enter__(self) -> Survey:
         return self

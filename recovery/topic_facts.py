@@ -25,6 +25,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.cleaner_settings import CleanerConfig, known_settings
 
 if TYPE_CHECKING:
     from kafkalog.cluster.metadata_log import MetadataState
@@ -45,6 +46,10 @@ class TopicFacts:
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     """dynamic settings of this broker and of all brokers, under the topic settings' names"""
+    cleaner_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """what decides how a topic is cleaned, by topic"""
+    cleaner_broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """the same of this broker and of all brokers"""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """(topic, partition) -> broker ids"""
@@ -63,6 +68,11 @@ class TopicFacts:
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
         """What decides a topic's bytes: the cluster's memory, else what the caller gave, else Kafka's defaults."""
         return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {})})
+
+    def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
+        """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
+        own = self.cleaner_configs.get(topic, {})
+        return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
 
     def is_compacted(self, topic: str) -> bool:
         """Its policy is known to be compaction, also where it is that of Kafka's own topic."""
@@ -116,8 +126,10 @@ def _read(root: str, path: str) -> TopicFacts:
     image = state.image
     node_id = _node_id(root)
     broker: dict[str, str] = {}
+    cleaner_broker: dict[str, str] = {}
     for resource in ("broker:", f"broker:{node_id}"):
         broker.update(LogSettings.known_to_topics(image.configs.get(resource, {})))
+        cleaner_broker.update(known_settings(image.configs.get(resource, {})))
     return TopicFacts(
         configs={
             name: known
@@ -125,6 +137,8 @@ def _read(root: str, path: str) -> TopicFacts:
             if (known := LogSettings.known_to_topics(image.configs.get(f"topic:{name}", {})))
         },
         broker_configs=broker,
+        cleaner_configs={name: known_settings(image.configs.get(f"topic:{name}", {})) for name in image.topics},
+        cleaner_broker_configs=cleaner_broker,
         topic_ids={name: topic.id for name, topic in image.topics.items()},
         replicas={
             (name, number): tuple(partition.replicas)

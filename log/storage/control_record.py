@@ -11,13 +11,13 @@ from kafkalog.log.storage.java import (
     NullPointerError,
 )
 
-__all__ = ["read_marker"]
+__all__ = ["control_type", "read_marker"]
 
 _BEHIND_VERSION = END_MARKER.position("coordinator_epoch")
 
 
-def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """The marker of a control record, or the exception that reading it raises."""
+def control_type(key: bytes | None) -> int:
+    """The type that the key of a control record names, known or not (`ControlRecordType.parseTypeId`)."""
     if key is None:
         raise NullPointerError("a control record without a key")
     if len(key) < CONTROL_KEY.size:
@@ -25,6 +25,12 @@ def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
     version, kind = CONTROL_KEY.struct.unpack_from(key)
     if version < 0:
         raise InvalidRecordError("Invalid version found for control record")
+    return int(kind)
+
+
+def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
+    """The marker of a control record, or the exception that reading it raises."""
+    kind = control_type(key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise IllegalArgumentError(f"Invalid control record type for end transaction marker {kind}")
     if value is None:

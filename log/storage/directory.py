@@ -24,6 +24,8 @@ from kafkalog.log.files import (
 
 __all__ = ["DirectoryDisk"]
 
+_NS_IN_MS = 1_000_000
+
 
 class _Slots:
     """An index whose file is as long as its entries at every moment, where a broker's has its full size until the end.
@@ -260,6 +262,17 @@ class DirectoryDisk:
         """How often this disk wrote or took away such a file; nobody else does while the lock is held."""
         return self._changes[directory, suffix]
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was changed last, in ms."""
+        status = status_of(path)
+        if status is None:
+            raise MissingFileError(errno.ENOENT, "there is no such file", path)
+        return status.st_mtime_ns // _NS_IN_MS
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        """Say when a file was changed last."""
+        fs.set_modified(path, time_ms * _NS_IN_MS)
+
     def create(self, path: str) -> None:
         """Make an empty file, flushed; whoever needs its name to be durable flushes the directory."""
         fs.write_new(path, b"")
@@ -284,6 +297,10 @@ class DirectoryDisk:
         """Rename a file over whatever is there."""
         fs.rename(old, new)
         self._changed(old, new)
+
+    def sync_names(self, directory: str) -> None:
+        """Make the names in a directory durable."""
+        fs.sync_directory(directory)
 
     def open_log(self, path: str, *, create: bool | None) -> _LogStore:
         """Open a log file: a new one, one that is there, or with None whichever it is."""

@@ -143,6 +143,12 @@ class Disk(Protocol):
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix came or went, where others than the asking change names too."""
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was changed last, in ms; fractions are cut off."""
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        """Say when a file was changed last."""
+
     def create(self, path: str) -> None:
         """Make an empty file."""
 
@@ -157,6 +163,9 @@ class Disk(Protocol):
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file over whatever is there."""
+
+    def sync_names(self, directory: str) -> None:
+        """Make the names in a directory durable."""
 
     def open_log(self, path: str, *, create: bool | None) -> LogStore:
         """Open a log file: a new one, one that is there, or with None whichever it is."""

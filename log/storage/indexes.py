@@ -58,6 +58,11 @@ class _Index(ABC):
         """Entries that there is room for."""
         return self._slots.max_entries
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the entries in use."""
+        return self.entries * self._entry_size
+
     def content(self) -> bytes:
         """The bytes of all entries."""
         return b"".join(map(self._slots.slot, range(self._slots.entries)))
@@ -265,6 +270,16 @@ class TransactionIndex:
         for _number, entry in self._entries():
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
+
+    def collect(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
+        """Transactions that end at or after `start` and begin before `end`; whether no later index has more of them."""
+        found = []
+        for _number, entry in self._entries():
+            if entry.last_offset >= start and entry.first_offset < end:
+                found.append(entry)
+            if entry.last_stable_offset >= end:
+                return found, True
+        return found, False
 
     def append(self, entry: AbortedTransaction) -> None:
         """Add an entry after whatever the file holds; `store` writes it."""

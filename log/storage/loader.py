@@ -87,6 +87,11 @@ class LogLoader:
         self.epochs = LeaderEpochFileCache(checkpoint) if epochs is None else epochs
         self.producers = self._new_producers()
 
+    @property
+    def segments(self) -> LogSegments:
+        """Those that are open, once the log is loaded."""
+        return self._segments
+
     def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
         request = self._request
         return ProducerStateManager(

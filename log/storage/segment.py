@@ -98,7 +98,7 @@ class LogSegment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         if indexes_first:
-            _ = self.offset_index, self.time_index
+            self.open_indexes()
         self._store = disk.open_log(self.path(FileKind.LOG), create=create)
         self.log = LogFile(self._store.source(), self._store.headers())
         self.transaction_index = TransactionIndex(disk, self.path(FileKind.TRANSACTION_INDEX), base_offset)
@@ -375,6 +375,19 @@ class LogSegment:
             self.index_batch(batch, position)
             position += batch.size
 
+    def open_indexes(self) -> None:
+        """Have both index files, made if they are missing, as a broker has before it appends."""
+        _ = self.offset_index, self.time_index
+
+    def append_rewritten(self, data: bytes, batches: Sequence[AnyBatch]) -> None:
+        """Append batches that a cleaner wrote anew, together `data`."""
+        position = self.log.size
+        self._store.append(data)
+        self.log = LogFile(self._store.source())
+        for batch in batches:
+            self.index_batch(batch, position)
+            position += batch.size
+
     def append_largest_timestamp(self) -> None:
         """The last time entry, unless the index was written with room for more than it has now."""
         if self.time_index.entries < self.time_index.max_entries:
@@ -384,6 +397,28 @@ class LogSegment:
     def largest_timestamp(self) -> int:
         """Largest timestamp that is known, ms; -1 if none."""
         return self._max_timestamp().timestamp
+
+    @property
+    def age_timestamp(self) -> int:
+        """The time from which its age counts, ms: the largest timestamp, or without one that of its last change."""
+        largest = self.largest_timestamp
+        return largest if largest >= 0 else self.modified_ms
+
+    @property
+    def first_batch_timestamp(self) -> int | None:
+        """Largest timestamp of the first batch, ms; None without one."""
+        first = next(self.log.batches(), None)
+        return None if first is None or first.header.max_timestamp < 0 else first.header.max_timestamp
+
+    @property
+    def modified_ms(self) -> int:
+        """When the log was changed last."""
+        return self._disk.modified_ms(self.path(FileKind.LOG))
+
+    def set_modified_ms(self, time_ms: int) -> None:
+        """Say when log and indexes were changed last."""
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            self._disk.set_modified_ms(self.path(kind), time_ms)
 
 
 def change_suffixes(disk: Disk, directory: str, base_offset: int, old: str, new: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import TEMPORARY, is_seen_by_java
 from kafkalog.codec.source import Source
-from kafkalog.log.storage.content import Content, ContentSource, Literal, Slice, join, same_bytes
+from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Slice, join, same_bytes
 from kafkalog.log.storage.java import JavaIOError, TooLargeError
 from kafkalog.log.storage.virtual_files import VirtualFile, VirtualLog, VirtualSlots
 
@@ -116,6 +116,8 @@ class Tree:
         origin: Callable[[str], Source],
         headers: Callable[[str, int], HeaderTable | None] | None = None,
         links: Iterable[str] = (),
+        modified_ms: Callable[[str], int] = lambda path: 0,
+        spool: Callable[[bytes], Slice] | None = None,
     ) -> None:
         self.files = _Files()
         self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
@@ -124,18 +126,28 @@ class Tree:
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
         self._headers = headers
+        self._modified_ms = modified_ms
+        self._spool = spool
+        self.times: dict[str, int] = {}
+        """path -> when the file was changed last (ms), where that was set"""
+
+    def _like_this(self) -> Tree:
+        """An empty tree over the same originals."""
+        return Tree({}, (), self._origin, self._headers, self.links, self._modified_ms, self._spool)
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        piece = Tree({}, (), self._origin, self._headers, self.links)
+        piece = self._like_this()
         piece.files = self.files.of("", *directories)
         piece.directories = _Directories(path for first in directories for path in self.directories.within(first))
         return piece
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
-        other = Tree({}, self.directories, self._origin, self._headers, self.links)
+        other = self._like_this()
+        other.directories = _Directories(self.directories)
         other.files = self.files.copy()
+        other.times = dict(self.times)
         other.renamed_directories = list(self.renamed_directories)
         return other
 
@@ -211,6 +223,23 @@ class Tree:
         """A directory of this path is there."""
         return path in self.directories
 
+    def computed(self, data: bytes) -> Part:
+        """A part of a file that holds these bytes; many of them are not kept in memory where they can be spooled."""
+        return Literal(data) if self._spool is None else self._spool(data)
+
+    def modified_ms(self, path: str) -> int:
+        """What was set for the file, or the time of the original that it is or begins with."""
+        if path in self.times:
+            return self.times[path]
+        match self.files[path].parts:
+            case (Slice(origin=origin), *_):
+                return self._modified_ms(origin)
+        return self._modified_ms(path)
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        """Say when a file was changed last."""
+        self.times[path] = time_ms
+
     def create(self, path: str) -> None:
         """Make an empty file; where a directory or a link to nothing is in the way a broker cannot read it either."""
         if path in self.directories or path in self.links:
@@ -240,10 +269,17 @@ class Tree:
     def delete(self, path: str) -> None:
         """Remove a file if it is there."""
         self.files.pop(path, None)
+        self.times.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file over whatever is there."""
+        self.times.pop(new, None)
+        if old in self.times:
+            self.times[new] = self.times.pop(old)
         self.files[new] = self.files.pop(old)
+
+    def sync_names(self, directory: str) -> None:
+        """Nothing is lost here."""
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory with all that is in it."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.codec.source import Source
-from kafkalog.log.storage.content import Content, ContentSource, Literal, Zeros, join
+from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Zeros, join
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class VirtualDirectory(Protocol):
 
     def write(self, path: str, data: bytes) -> None:
         """Put a file in place."""
+
+    def computed(self, data: bytes) -> Part:
+        """A part of a file that holds these bytes."""
 
 
 class VirtualSlots:
@@ -209,7 +212,7 @@ class VirtualLog:
 
     def append(self, data: bytes) -> None:
         """Write after the end."""
-        self._put(join([*self._tree.files[self._path].parts, Literal(data)]))
+        self._put(join([*self._tree.files[self._path].parts, self._tree.computed(data)]))
 
     def append_from(self, other: Source, start: int, end: int) -> None:
         """Write after the end what is in another log, whose bytes are not read for it."""

@@ -47,6 +47,7 @@ __all__ = [
     "Offsets",
     "Outcome",
     "PartitionResult",
+    "is_kraft",
     "load_log_directory",
     "read_checkpoints",
     "read_topic_id",
@@ -152,7 +153,7 @@ def _parse_metadata(lines: list[str]) -> str:
     return text
 
 
-def _is_kraft(tree: Tree) -> bool:
+def is_kraft(tree: Tree) -> bool:
     """`meta.properties` version 1."""
     if META_PROPERTIES not in tree.files:
         return False
@@ -175,7 +176,7 @@ class _Directory:
         self.settings = settings
         self.now_ms = now_ms
         self.unique = unique
-        self.kraft = _is_kraft(tree)
+        self.kraft = is_kraft(tree)
         self.offline: JavaError | None = None
         self.clean = tree.exists(CLEAN_SHUTDOWN_FILE)
         self.live: dict[tuple[str, int, bool], str] = {}

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
+    from kafkalog.recovery.compaction import CompactedPartition, Compaction
+    from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
     from kafkalog.recovery.compare import compare
     from kafkalog.recovery.comparison import Comparison
     from kafkalog.recovery.history import RunInfo, RunState, runs
@@ -139,6 +141,9 @@ _HOMES = {
     "RecordMetadata": "kafkalog.log.producing.batch",
     "TransactionAbortedError": "kafkalog.log.producing.producer",
     "legacy_partition": "kafkalog.log.partitioners",
+    "CompactedPartition": "kafkalog.recovery.compaction",
+    "Compaction": "kafkalog.recovery.compaction",
+    "CompactionResult": "kafkalog.recovery.compaction_run",
     "Comparison": "kafkalog.recovery.comparison",
     "MergeResult": "kafkalog.recovery.merge_result",
     "MergedDirectory": "kafkalog.recovery.merge_result",
@@ -155,6 +160,7 @@ _HOMES = {
     "Undeletion": "kafkalog.recovery.undeletion",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.verify_report",
+    "compact": "kafkalog.recovery.compaction_run",
     "compare": "kafkalog.recovery.compare",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
@@ -167,6 +173,7 @@ _HOMES = {
     "open_segment": "kafkalog.log.partition",
     "deleted": "kafkalog.recovery.remains",
     "plan": "kafkalog.recovery.run",
+    "plan_compaction": "kafkalog.recovery.compaction_run",
     "plan_undelete": "kafkalog.recovery.undeletion",
     "purge": "kafkalog.recovery.purging",
     "recover": "kafkalog.recovery.run",
@@ -187,6 +194,9 @@ __all__ = [
     "CallbackHandler",
     "Chunk",
     "Codec",
+    "CompactedPartition",
+    "Compaction",
+    "CompactionResult",
     "Comparison",
     "Consumer",
     "ConsumerStream",
@@ -253,6 +263,7 @@ __all__ = [
     "__version__",
     "by_file_time",
     "commit_offsets",
+    "compact",
     "compare",
     "decode_batch",
     "deleted",
@@ -270,6 +281,7 @@ __all__ = [
     "open_streams",
     "partition_for_key",
     "plan",
+    "plan_compaction",
     "plan_undelete",
     "purge",
     "recover",

@@ -34,6 +34,8 @@ HELD = {
     "kafkalog.log.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.apply.Located": "operations, each of which is tried by itself",
     "kafkalog.recovery.operations.Script": "operations, each of which is tried by itself",
+    "kafkalog.log.storage.batch_retention.BatchRetention": "a log that is being cleaned",
+    "kafkalog.log.storage.cleanable_log.CleanableLog": "a log that is open",
     "kafkalog.log.storage.loader.LoadRequest": "a function that is asked",
     "kafkalog.log.storage.loader.LoadedLog": "a tree, which reads its originals",
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
@@ -48,7 +50,7 @@ HELD = {
     "kafkalog.codec.columnar.decompressed.Decompressed": "memory of a kernel",
 }
 """Classes that hold what cannot leave a process, and what that is; all others are values."""
-LEFT = {"Survey._open", "Survey.on_read", "Survey.tables"}
+LEFT = {"Survey._open", "Survey.on_read", "Survey.scratch", "Survey.tables"}
 """Fields of values that stay in their process: files that are open, who is told of reads, columns at hand."""
 _DEPTH = 4
 

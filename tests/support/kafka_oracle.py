@@ -141,6 +141,10 @@ class KafkaOracle:
         """Load and close a log directory in place. A refused start is a result (``outcome``), not an exception."""
         return self.ask("recover", dir=str(directory), params=dict(params or {}))
 
+    def clean(self, directory: str | Path, params: Mapping[str, Any] | None = None) -> Json:
+        """Load a log directory, clean each compacted partition once, close it; in place (Kafka 4.1 and later)."""
+        return self.ask("clean", dir=str(directory), params=dict(params or {}))
+
     def check(self, directory: str | Path, params: Mapping[str, Any] | None = None) -> Json:
         """Whether Kafka leaves a log directory exactly as it is (``accepted``), and if not, what it touches."""
         return self.ask("check", dir=str(directory), params=dict(params or {}))

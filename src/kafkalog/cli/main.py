@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "build": ("kafkalog.cli.build", "Write partition directories from Parquet, Arrow or JSON lines."),
+    "compact": ("kafkalog.cli.compact", "Let the broker's log cleaner make one pass, offline."),
     "compare": ("kafkalog.cli.compare", "Put several brokers' volumes side by side: which copy is best, and why."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),

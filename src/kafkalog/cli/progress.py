@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.progress import Progress, TaskID
 
-    from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.workers import ProgressState
 
 __all__ = ["ByteProgress", "RecoveryProgress"]
+
+Made = TypeVar("Made")
 
 _PATIENCE_SECONDS = 2.0
 _REFRESH_SECONDS = 0.1
@@ -94,13 +95,17 @@ class RecoveryProgress(_Bar):
         super().__init__(what)
         self._phase: str | None = None
 
-    def paused(self, show: Callable[[Plan], None]) -> Callable[[Plan], None]:
+    def pause(self) -> None:
+        """Take the bar away until there is more to show."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar, self._task = None, None
+
+    def paused(self, show: Callable[[Made], None]) -> Callable[[Made], None]:
         """`show`, with the bar out of its way."""
 
-        def shown(made: Plan) -> None:
-            if self._bar is not None:
-                self._bar.stop()
-                self._bar, self._task = None, None
+        def shown(made: Made) -> None:
+            self.pause()
             show(made)
 
         return shown

@@ -20,7 +20,7 @@ from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.rules import Rules, mode_named
 from kafkalog.recovery.run import RecoveryOptions
 
-__all__ = ["job_count", "options_of", "parse_settings", "planning_options", "total_bytes"]
+__all__ = ["job_count", "options_of", "parse_settings", "planning_options", "server_properties", "total_bytes"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -76,10 +76,7 @@ def planning_options(function: Function) -> Function:
 
 def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
     """What the options of `planning_options` ask for."""
-    settings: dict[str, str] = {}
-    if given["server_properties"] is not None:
-        data = read_small(given["server_properties"], DEFAULT_LIMITS.checkpoint_bytes)
-        settings = LogSettings.from_server_properties(decode_properties(data))
+    settings = LogSettings.from_server_properties(server_properties(given["server_properties"]))
     proof = given["repair_bits"]
     rules = Rules(
         mode=mode_named(given["mode"]),
@@ -116,6 +113,11 @@ def command_words(given: Mapping[str, Any]) -> list[str]:
 def job_count(jobs: int | None) -> int:
     """What --jobs says, or the number of processors that this program may use."""
     return jobs or len(os.sched_getaffinity(0))
+
+
+def server_properties(path: str | None) -> dict[str, str]:
+    """A broker's own settings, from its file; none without one."""
+    return {} if path is None else decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, str]:

@@ -46,7 +46,7 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * Writes one partition directory through Kafka's own append path, following a script:
- * {"dir", "now_ms", "config": {LogConfig properties}, "topic_id", "ops": [...]}.
+ * {"dir", "now_ms", "config": {LogConfig properties}, "topic_id", "log_start", "ops": [...]}.
  * Any op may carry now_ms. k, v and header values are base64 or null.
  *
  *   append         records [{ts, k, v, h, offset?}], codec, magic, ts_type, pid, epoch, seq, txn, leader_epoch, origin;
@@ -69,6 +69,7 @@ final class Generate implements Operation {
     private final File directory;
     private final Properties config = new Properties();
     private final Uuid topicId;
+    private final long logStart;
     private final Map<String, Object> marks = Json.object();
     private UnifiedLog log;
     private boolean closed;
@@ -81,6 +82,7 @@ final class Generate implements Operation {
         clock = new StillClock(script == null ? 0 : script.number("now_ms", 1700000000000L));
         directory = script == null ? null : script.directory("dir");
         topicId = script == null || !script.has("topic_id") ? null : Uuid.fromString(script.text("topic_id"));
+        logStart = script == null ? 0 : script.number("log_start", 0);
         if (script != null) script.object("config").fields.forEach((name, value) -> config.put(name.equals("segment.bytes") ? "internal.segment.bytes" : name, value.toString()));
     }
 
@@ -101,7 +103,7 @@ final class Generate implements Operation {
     }
 
     private void open() throws IOException {
-        log = UnifiedLog.create(directory, new LogConfig(config), 0L, 0L, new Inline(), new BrokerTopicStats(false), clock, 900000,
+        log = UnifiedLog.create(directory, new LogConfig(config), logStart, 0L, new Inline(), new BrokerTopicStats(false), clock, 900000,
             new ProducerStateManagerConfig(86400000, false), 600000, new LogDirFailureChannel(10), true, Optional.ofNullable(topicId));
     }
 

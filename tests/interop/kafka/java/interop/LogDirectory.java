@@ -16,7 +16,8 @@ import java.util.concurrent.ConcurrentMap;
 /** A log directory loaded by Kafka's own LogManager, exactly as a broker loads it at start, and closed as at an orderly stop. */
 final class LogDirectory {
     private static final String[] PASSED_ON = {
-        "message.timestamp.type", "cleanup.policy", "preallocate", "retention.ms", "segment.ms", "file.delete.delay.ms", "compression.type"
+        "message.timestamp.type", "cleanup.policy", "preallocate", "retention.ms", "retention.bytes", "segment.ms", "file.delete.delay.ms",
+        "compression.type", "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms", "delete.retention.ms"
     };
 
     private static final long LOADERS_MS = 10_000;

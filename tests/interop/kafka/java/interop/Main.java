@@ -38,6 +38,7 @@ public final class Main {
             case "client": return new Client();
             case "batches": return new DecodeBatches();
             case "convert": return optional("ConvertBatches");
+            case "clean": return optional("Clean");
             case "generate": return optional("Generate");
             case "image": return optional("Image");
             case "accumulate": return optional("Accumulate");

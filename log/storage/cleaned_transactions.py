@@ -1,0 +1,76 @@
+"""Aborted transactions as the cleaner meets them, and markers that end nothing more (`CleanedTransactionMetadata`)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, ControlType
+from kafkalog.log.storage.control_record import control_type
+from kafkalog.log.storage.indexes import TransactionIndex
+from kafkalog.log.storage.log_file import LogBatch
+
+__all__ = ["CleanedTransactions"]
+
+
+class CleanedTransactions:
+    """Fed with the batches of a log in order, after the aborted transactions that may concern them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, AbortedTransaction]] = []
+        """by first offset; a number of its own keeps entries from being compared"""
+        self._count = 0
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._observed: set[int] = set()
+        """producers of whose aborted transaction a batch was met"""
+        self._committed: set[int] = set()
+        self._index: TransactionIndex | None = None
+
+    def add(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """Transactions that an index of the log lists."""
+        for entry in aborted:
+            self._count += 1
+            heapq.heappush(self._waiting, (entry.first_offset, self._count, entry))
+
+    def write_into(self, index: TransactionIndex) -> None:
+        """From now on, what stays in the log of an aborted transaction is listed there."""
+        self._index = index
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._waiting and self._waiting[0][0] <= offset:
+            entry = heapq.heappop(self._waiting)[2]
+            self._aborted.setdefault(entry.producer_id, entry)
+
+    def batch(self, batch: LogBatch) -> bool:
+        """The walk has come to a batch without markers; whether it is part of an aborted transaction."""
+        self._begin_up_to(batch.last_offset)
+        header = batch.header
+        if not isinstance(header, BatchHeader) or not header.is_transactional:
+            return False
+        if header.producer_id in self._aborted:
+            self._observed.add(header.producer_id)
+            return True
+        self._committed.add(header.producer_id)
+        return False
+
+    def control_batch(self, batch: LogBatch) -> bool:
+        """The walk has come to a control batch; whether it ends nothing of which a batch was met."""
+        self._begin_up_to(batch.last_offset)
+        found = batch.first_record()
+        if found is None:
+            return True  # emptied by an earlier pass
+        producer_id = batch.header.producer_id
+        match control_type(found[0].key):
+            case ControlType.ABORT:
+                entry, was_observed = self._aborted.pop(producer_id, None), producer_id in self._observed
+                self._observed.discard(producer_id)
+                if entry is None or not was_observed:
+                    return True
+                if self._index is not None:
+                    self._index.append(entry)
+                return False
+            case ControlType.COMMIT:
+                was_observed = producer_id in self._committed
+                self._committed.discard(producer_id)
+                return not was_observed
+        return False

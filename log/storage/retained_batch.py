@@ -1,0 +1,176 @@
+"""A batch written anew with some of its records (`MemoryRecords.buildRetainedRecordsInto`, `MemoryRecordsBuilder`).
+
+What only the original knows stays: offsets, sequences, leader epoch, producer, compression.  All becomes magic 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kafkalog.codec.compression import compress
+from kafkalog.codec.encode import ProducerState, build_raw_batch, empty_batch
+from kafkalog.codec.encode.records import write_records
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.execution import RawRecord
+from kafkalog.codec.legacy import read_legacy
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import (
+    BATCH,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Codec,
+    LegacyHeader,
+    RecordBatch,
+    TimestampType,
+)
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.records import records_payload
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.storage.java import IllegalArgumentError, IllegalStateError, int64
+from kafkalog.log.storage.log_file import LogBatch
+
+__all__ = ["StoredRecord", "emptied", "records_of", "rewritten"]
+
+_MAGIC = 2
+_KNOWN_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
+
+
+class StoredRecord(NamedTuple):
+    """One record with what compaction looks at, and what it carries over."""
+
+    offset: int
+    timestamp: int
+    """ms, as a consumer sees it"""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
+    """All records of a batch, control records too; `FormatError` where they cannot be read."""
+    header = batch.header
+    found = RecordBatch(header, batch.position, batch.data)
+    if isinstance(header, LegacyHeader):
+        records, finding = read_legacy(found, DEFAULT_LIMITS, PLAIN)
+        if finding is not None:
+            raise FormatError(finding.detail, position=batch.position, code=finding.code)
+        for each in records:
+            yield StoredRecord(each.offset, each.timestamp, each.key, each.value, ())
+        return
+    if header.records_count == 0:
+        return
+    raw, fault = PLAIN.records(records_payload(found), header.records_count, DEFAULT_LIMITS)
+    if fault is not None:
+        raise FormatError(f"record {len(raw)} cannot be read", position=batch.position, code=fault.code)
+    append_time = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+    base, base_timestamp = header.base_offset, header.base_timestamp
+    for record in raw:
+        timestamp = int64(base_timestamp + record.timestamp_delta) if append_time is None else append_time
+        yield StoredRecord(base + record.offset_delta, timestamp, record.key, record.value, record.headers)
+
+
+def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
+    """The header but for what follows from the records; of old formats that of a batch that never had a producer."""
+    header = batch.header
+    if isinstance(header, BatchHeader):
+        return header
+    has_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return BatchHeader(
+        base_offset=kept[0].offset,
+        batch_length=0,
+        partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
+        magic=_MAGIC,
+        crc=0,
+        attributes=header.codec | (TIMESTAMP_TYPE_FLAG if has_append_time else 0),
+        last_offset_delta=kept[-1].offset - kept[0].offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        records_count=0,
+    )
+
+
+def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
+    """What `MemoryRecordsBuilder` does not take, although it stands in a log."""
+    last = shape.base_offset - 1
+    for record in kept:
+        if record.offset <= last:
+            raise IllegalArgumentError(f"Illegal offset {record.offset} following previous offset {last}")
+        if record.timestamp < NO_TIMESTAMP:
+            raise IllegalArgumentError(f"Invalid negative timestamp {record.timestamp}")
+        if record.offset - shape.base_offset > MAX_RELATIVE_OFFSET:
+            raise IllegalArgumentError("Maximum offset delta exceeded")
+        last = record.offset
+    if shape.is_transactional and shape.producer_id == NO_PRODUCER_ID:
+        raise IllegalArgumentError("Cannot write transactional messages without a valid producer ID")
+    if shape.producer_id != NO_PRODUCER_ID:
+        if shape.producer_epoch == NO_PRODUCER_EPOCH:
+            raise IllegalArgumentError("Invalid negative producer epoch")
+        if shape.base_sequence < 0 and not shape.is_control:
+            raise IllegalArgumentError("Invalid negative sequence number used")
+
+
+def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
+    """The batch with the kept records alone, at least one; a horizon below 0 is none."""
+    shape = _shape(batch, kept)
+    _refuse(shape, kept)
+    append_time = shape.timestamp_type is TimestampType.LOG_APPEND_TIME
+    has_horizon = delete_horizon_ms >= 0
+    base_timestamp = delete_horizon_ms if has_horizon else kept[0].timestamp
+    latest = shape.max_timestamp if append_time else max(record.timestamp for record in kept)
+    raw = [
+        RawRecord(
+            0,
+            int64(record.timestamp - base_timestamp),
+            record.offset - shape.base_offset,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        for record in kept
+    ]
+    attributes = shape.attributes & ~DELETE_HORIZON_FLAG | (DELETE_HORIZON_FLAG if has_horizon else 0)
+    fields = {name: getattr(shape, name) for name in BATCH.names}
+    fields |= {
+        "attributes": attributes & _KNOWN_ATTRIBUTES,
+        "base_timestamp": base_timestamp,
+        "max_timestamp": latest,
+        "records_count": len(raw),
+    }
+    return _parsed(build_raw_batch(BatchHeader(**fields), compress(Codec(shape.codec), write_records(raw))))
+
+
+def emptied(batch: LogBatch) -> RecordBatch:
+    """What is left of a batch that stays for its last offset or its producer alone."""
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        raise IllegalStateError("Empty batches are only supported for magic v2 and above")
+    return _parsed(
+        empty_batch(
+            header.base_offset,
+            header.last_offset,
+            max_timestamp=header.max_timestamp,
+            timestamp_type=header.timestamp_type,
+            producer=ProducerState(
+                header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional
+            ),
+            partition_leader_epoch=header.partition_leader_epoch,
+            is_control=header.is_control,
+        )
+    )
+
+
+def _parsed(data: bytes) -> RecordBatch:
+    return RecordBatch(BatchHeader(*BATCH.struct.unpack_from(data)), 0, data)

@@ -1,0 +1,69 @@
+"""Whole segments that retention or the log's start let go (`UnifiedLog.deleteOldSegments`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog.log import retention
+from kafkalog.log.storage.cleanable_log import CleanableLog
+from kafkalog.log.storage.segment import LogSegment
+
+__all__ = ["delete_old_segments"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What retention looks at."""
+
+    base_offset: int
+    size: int
+    largest_timestamp: int
+
+
+def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
+    """Delete what may go of a log; gives the base offsets of the segments.  The log start and the epochs follow."""
+    settings = log.settings
+    gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))
+    if settings.deletes_old:
+        gone += _delete(log, retention.beyond_size(_facts(log), settings.retention_bytes))
+        gone += _delete(log, retention.too_old(_facts(log), settings.retention_ms, now_ms))
+    return gone
+
+
+def _facts(log: CleanableLog) -> list[_Facts]:
+    return [_Facts(each.base_offset, each.log.size, each.age_timestamp) for each in log.segments.all()]
+
+
+def _delete(log: CleanableLog, count: int) -> list[int]:
+    segments = log.segments.all()
+    ends = [*log.segments.bases[1:], log.end_offset]
+    count = min(count, next((n for n, end in enumerate(ends) if end > log.high_watermark), len(ends)))
+    if count == 0:
+        return []
+    if count == len(segments):
+        _roll(log)
+    gone = segments[:count]
+    start = log.segments.bases[count]
+    if start > log.log_start_offset:
+        log.log_start_offset = start
+        log.epochs.truncate_from_start(start)
+    _remove(log, gone)
+    return [segment.base_offset for segment in gone]
+
+
+def _remove(log: CleanableLog, gone: Sequence[LogSegment]) -> None:
+    for segment in gone:
+        log.segments.remove(segment.base_offset)
+        log.retire(segment)
+    log.producers.delete_snapshots_of([segment.base_offset for segment in gone])
+
+
+def _roll(log: CleanableLog) -> None:
+    """A log always has a segment to append to."""
+    log.segments.last.become_inactive()
+    log.producers.set_map_end(log.end_offset)
+    log.producers.take_snapshot()
+    new = LogSegment(log.disk, log.directory, log.end_offset, log.settings)
+    new.resize_indexes()
+    log.segments.put(new, log.end_offset)

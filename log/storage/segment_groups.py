@@ -1,0 +1,37 @@
+"""Which segments the cleaner makes one of (`Cleaner.groupSegmentsBySize`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.storage.segment import LogSegment
+
+__all__ = ["segment_groups"]
+
+
+def segment_groups(
+    segments: Sequence[LogSegment], segment_bytes: int, index_bytes: int, upper_bound: int
+) -> list[list[LogSegment]]:
+    """The segments in order, as many together as fit by the sizes that they have now, one at least.
+
+    `upper_bound` stands in for the base offset of the segment after the last one.
+    """
+    groups: list[list[LogSegment]] = []
+    sizes = (0, 0, 0)
+    limits = (segment_bytes, index_bytes, index_bytes)
+    for number, segment in enumerate(segments):
+        own = segment.log.size, segment.offset_index.used_bytes, segment.time_index.used_bytes
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else upper_bound
+        together = tuple(a + b for a, b in zip(sizes, own, strict=True))
+        if (
+            groups
+            and all(size <= limit for size, limit in zip(together, limits, strict=True))
+            and (own[0] == 0 or following - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+        ):
+            groups[-1].append(segment)
+            sizes = (together[0], together[1], together[2])
+        else:
+            groups.append([segment])
+            sizes = own
+    return groups

@@ -1,0 +1,102 @@
+"""`cleaner-offset-checkpoint`: up to where each log was cleaned (`LogCleanerManager.updateCheckpoints`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
+from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
+from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
+from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.tree import Tree
+
+__all__ = ["CleanerCheckpoint"]
+
+Key = tuple[str, int]
+
+_LOAD = 0.75
+_FIRST_BUCKETS = 16
+
+
+class CleanerCheckpoint:
+    """The file's entries, which a broker reads and writes anew with every change; `known` are the logs that there are.
+
+    Rows come in the order of a Java hash map, entries of unknown logs go with the first change.
+    """
+
+    def __init__(self, tree: Tree, known: Collection[Key]) -> None:
+        self._tree = tree
+        self._known = known
+        self._entries = _hashed(_read(tree))
+
+    def offset(self, key: Key) -> int | None:
+        """Up to where a log was cleaned; None if it never was."""
+        return self._entries.get(key)
+
+    def put(self, key: Key, offset: int) -> None:
+        """A log is clean up to an offset; written at once."""
+        kept = _hashed({each: value for each, value in self._entries.items() if each in self._known})
+        buckets = _copied_buckets(len(kept)) if kept else _FIRST_BUCKETS
+        copied = dict(sorted(kept.items(), key=lambda item: _bucket(item[0], buckets)))
+        copied[key] = offset
+        while len(copied) > buckets * _LOAD:
+            buckets *= 2
+        self._entries = dict(sorted(copied.items(), key=lambda item: _bucket(item[0], buckets)))
+        self._tree.write(CLEANER_OFFSET_CHECKPOINT, encode_offset_checkpoint(_rows(self._entries.items())))
+        self._entries = _hashed(self._entries)
+
+    def create(self) -> None:
+        """A broker that has a cleaner has the file."""
+        if CLEANER_OFFSET_CHECKPOINT not in self._tree.files:
+            self._tree.create(CLEANER_OFFSET_CHECKPOINT)
+
+
+def _read(tree: Tree) -> dict[Key, int]:
+    if CLEANER_OFFSET_CHECKPOINT not in tree.files:
+        if CLEANER_OFFSET_CHECKPOINT in tree.directories or CLEANER_OFFSET_CHECKPOINT in tree.links:
+            raise _refused("it is no file")
+        return {}
+    try:
+        return read_offset_checkpoint(tree.read(CLEANER_OFFSET_CHECKPOINT))
+    except (JavaError, TooLargeError) as error:
+        raise _refused(str(error)) from error
+
+
+def _refused(why: str) -> RecoveryRefused:
+    return RecoveryRefused(
+        f"{CLEANER_OFFSET_CHECKPOINT} cannot be read ({why}), and a broker would take the directory offline: move it "
+        "away, and every log counts as never cleaned",
+        reason="checkpoint",
+    )
+
+
+def _rows(entries: Iterable[tuple[Key, int]]) -> list[OffsetCheckpointEntry]:
+    return [OffsetCheckpointEntry(topic, partition, offset) for (topic, partition), offset in entries]
+
+
+def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
+    """In the order of a map that these were put into one by one."""
+    buckets = _FIRST_BUCKETS
+    while len(entries) > buckets * _LOAD:
+        buckets *= 2
+    return dict(sorted(entries.items(), key=lambda item: _bucket(item[0], buckets)))
+
+
+def _copied_buckets(count: int) -> int:
+    """Those of a map that was made as a copy of one with so many entries (`HashMap.tableSizeFor`)."""
+    wanted, buckets = int(count / _LOAD + 1.0), 1
+    while buckets < wanted:
+        buckets *= 2
+    return buckets
+
+
+def _bucket(key: Key, buckets: int) -> int:
+    """`TopicPartition.hashCode`, spread as `HashMap` does."""
+    topic, partition = key
+    text = topic.encode("utf-16-be", "surrogatepass")
+    of_topic = 0
+    for at in range(0, len(text), 2):
+        of_topic = (31 * of_topic + int.from_bytes(text[at : at + 2], "big")) & 0xFFFFFFFF
+    mixed = (31 * (31 + partition) + of_topic) & 0xFFFFFFFF
+    return (mixed ^ mixed >> 16) & (buckets - 1)

@@ -1,0 +1,198 @@
+"""The public calls for compaction: plan it, do it under the lock with journal and quarantine, do it to a copy."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.files import scan_directory
+from kafkalog.recovery.chosen import Chosen
+from kafkalog.recovery.cleaner_settings import CleanerConfig
+from kafkalog.recovery.compaction import Compaction, CompactionRules, plan_directory
+from kafkalog.recovery.copied import copy_for
+from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.places import PathLike, chosen_directories
+from kafkalog.recovery.plan import refuse_unsafe
+from kafkalog.recovery.quarantine import Runs
+from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.run import RecoveryOptions, complete_earlier, tool_version
+from kafkalog.recovery.runner import Completed, act, refuse_foreign, refuse_place
+from kafkalog.recovery.scratch import Scratch
+from kafkalog.recovery.survey import Survey, survey
+from kafkalog.recovery.topic_facts import read_topic_facts
+from kafkalog.recovery.unreadable import around_unreadable
+from kafkalog.recovery.workers import OnProgress, Workers
+
+__all__ = ["CompactionResult", "compact", "plan_compaction"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What a compaction did; `run_id` is None if there was nothing to do."""
+
+    done: Compaction
+    run_id: str | None
+    quarantine: str | None
+    earlier: Completed = field(default_factory=Completed)
+
+    @property
+    def changed(self) -> bool:
+        """The directory is not as it was."""
+        return self.run_id is not None or bool(self.earlier.completed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            **self.done.as_dict(),
+            "changed": self.changed,
+            "run_id": self.run_id,
+            "quarantine": self.quarantine,
+            "completed_runs": list(self.earlier.completed),
+            "superseded_runs": dict(self.earlier.superseded),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked for."""
+
+    config: Mapping[str, str]
+    at: int | None
+    select: Chosen
+    lacking: Mapping[str, StorageError] = field(default_factory=dict)
+
+    def rules(self, root: str) -> CompactionRules:
+        CleanerConfig.from_names(self.config)
+        now = time.time_ns() // 1_000_000 if self.at is None else self.at
+        return CompactionRules(topics=read_topic_facts([root]), now_ms=now, config=self.config)
+
+
+@checked
+def plan_compaction(
+    path: PathLike,
+    *,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    exclude: Sequence[str] = (),
+    on_progress: OnProgress | None = None,
+) -> Compaction:
+    """What `compact` would do; reads only.  Arguments and errors are those of `compact`.
+
+    The files that are gone through at the end of this are closed with `survey.close()`.
+    """
+    wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
+    root, only = chosen_directories(path, wanted.select)
+    made = _plan(root, only, wanted, Workers(1, on_progress))
+    made.survey.close()
+    return made
+
+
+@checked
+def compact(
+    path: PathLike,
+    *,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    exclude: Sequence[str] = (),
+    into: PathLike | None = None,
+    quarantine: PathLike | None = None,
+    expected: Compaction | None = None,
+    on_progress: OnProgress | None = None,
+    on_plan: Callable[[Compaction], None] | None = None,
+) -> CompactionResult:
+    """One pass of the broker's log cleaner over each partition of a log directory whose topic is compacted.
+
+    What stands there afterwards is what a broker leaves whose delayed deletions are done (`LogCleaner`).  Which topics
+    are compacted, and how, say their settings in the metadata log in the directory, else `config`, under Kafka's names
+    for topics or brokers, else Kafka's defaults; `at` is the time in ms that counts as now.  `topics`, `partitions`
+    and `exclude` choose as in `recover`; a path may also be one partition directory.  The log end counts as the high
+    watermark, or what `replication-offset-checkpoint` says where that is lower.  With `into` a copy in that directory,
+    new or empty, is compacted, and not the original.  `quarantine` is where the old files are kept, for `undo`;
+    `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.
+
+    A run that was cut short is completed first.  A partition that is damaged, or that a broker's start would change, is
+    left as it is and named in the result's `done.declined`; one that a broker would give up on is left as the broker
+    leaves it, and has a `problem`.  Raises `UsageError` for a path or settings that cannot be meant, `StorageError` for
+    I/O, and `RecoveryRefused`, with nothing changed, where nothing can be done.
+    """
+    wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
+    kept = None if quarantine is None else os.fspath(quarantine)
+    if into is None:
+        root, only = chosen_directories(path, wanted.select)
+        return _compact(root, only, wanted, kept, expected, on_progress, on_plan)
+
+    def in_copy(destination: str, lacking: Mapping[str, StorageError]) -> CompactionResult:
+        root, only = chosen_directories(destination, wanted.select)
+        return _compact(root, only, replace(wanted, lacking=lacking), kept, None, on_progress, on_plan)
+
+    return copy_for(path, into, in_copy)
+
+
+def _compact(
+    root: str,
+    only: frozenset[str] | None,
+    wanted: _Wanted,
+    quarantine: str | None,
+    expected: Compaction | None,
+    on_progress: OnProgress | None,
+    on_plan: Callable[[Compaction], None] | None,
+) -> CompactionResult:
+    workers = Workers(1, on_progress)
+    CleanerConfig.from_names(wanted.config)
+    with ExitStack() as stack:
+        fs = FileSystem(root)
+        stack.callback(fs.close)
+        stack.enter_context(BrokerLock(fs))
+        runs = Runs(root, quarantine)
+        refuse_foreign(runs, None)
+        recovery = RecoveryOptions(rules=Rules(at=wanted.at).settled([root]))
+        earlier = complete_earlier(fs, runs, recovery, workers)
+        made = _plan(root, only, wanted, workers)
+        stack.callback(made.survey.close)
+        changed = None if expected is None or earlier.completed else expected.survey.first_change(made.survey)
+        if changed is not None:
+            raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
+        if on_plan is not None:
+            on_plan(made)
+        if not made.changes:
+            return CompactionResult(made, None, None, earlier)
+        refuse_place(runs, made)
+        done = act(
+            fs,
+            runs,
+            made,
+            still=lambda: survey(root, only=only, tolerant=True),
+            tool_version=tool_version(),
+            withhold_marker=lambda: None,
+            workers=workers,
+        )
+        return CompactionResult(made, done.run_id, os.path.join(done.place, done.run_id), earlier)
+
+
+def _plan(root: str, only: frozenset[str] | None, wanted: _Wanted, workers: Workers) -> Compaction:
+    rules = wanted.rules(root)
+    names = [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
+    found = survey(root, only=only, on_read=workers.read, tolerant=True)
+    found.scratch = Scratch()
+
+    def make(readable: Survey, at_work: Workers) -> Compaction:
+        made = plan_directory(readable, names, rules, at_work)
+        refuse_unsafe(readable, made.actions, readable.tree())
+        return made
+
+    try:
+        return around_unreadable(found.without(wanted.lacking), make, workers)
+    except BaseException:
+        found.close()
+        raise

@@ -1,0 +1,221 @@
+"""`kafkalog compact`: one pass of the broker's log cleaner, without the broker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from kafkalog.cli.chosen import chosen_options
+from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
+from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.settings import parse_settings, server_properties
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.cleaner_settings import known_settings
+from kafkalog.recovery.compaction import CompactedPartition, Compaction
+from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
+
+__all__ = ["command"]
+
+
+def _print_plan(made: Compaction) -> None:
+    """What is left alone and why, and a table of the rest."""
+    root = escape_controls(made.root)
+    rows = [_row(each) for each in made.partitions]
+    if rows:
+        print_table(
+            f"compaction of {root}",
+            [
+                "partition directory",
+                "dirty from",
+                "ratio",
+                "cleaned to",
+                "bytes",
+                "after",
+                "records dropped",
+                "deleted",
+            ],
+            rows,
+        )
+    with LineWriter() as writer:
+        if made.topics.problem is not None:
+            writer.write(escape_controls(made.topics.problem))
+        for name, why in made.declined.items():
+            writer.write(f"{escape_controls(name)} is left as it is: {escape_controls(why)}")
+        for each in made.partitions:
+            if each.problem is not None:
+                writer.write(f"{escape_controls(each.name)}: {escape_controls(each.problem)}")
+        if not rows and not made.declined:
+            writer.write(
+                f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact says so of all "
+                "whose own settings do not say otherwise"
+            )
+
+
+def _row(each: CompactedPartition) -> list[object]:
+    return [
+        each.name,
+        each.first_dirty_offset,
+        f"{each.dirty_ratio:.2f}",
+        "not cleaned" if each.cleaned_to is None else each.cleaned_to,
+        each.bytes_before,
+        each.bytes_after,
+        each.records_dropped,
+        counted(len(each.deleted_segments), "segment"),
+    ]
+
+
+def _print_result(result: CompactionResult) -> None:
+    root = escape_controls(result.done.root)
+    with LineWriter() as writer:
+        for run in result.earlier.completed:
+            writer.write(f"run {run}, which had been cut short, was completed first")
+        for run, why in result.earlier.superseded.items():
+            writer.write(f"run {run}, which had been cut short, was put aside: {escape_controls(why)}")
+        if result.run_id is None:
+            writer.write(f"{root}: nothing to do")
+            return
+        writer.write(f"compacted {root}: run {result.run_id}")
+        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")
+
+
+def _outcome(result: CompactionResult) -> Outcome:
+    if result.done.is_unreadable:
+        return Outcome.IO_ERROR
+    if result.changed:
+        return Outcome.CHANGED
+    return Outcome.FINDINGS if result.done.has_findings else Outcome.CLEAN
+
+
+def _outcome_of_plan(made: Compaction) -> Outcome:
+    if made.is_unreadable:
+        return Outcome.IO_ERROR
+    return Outcome.FINDINGS if made.changes or made.has_findings else Outcome.CLEAN
+
+
+def _confirm(made: Compaction) -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
+    if not click.confirm(f"Do this to {escape_controls(made.root)}?", default=False):
+        raise RecoveryRefused("nothing was changed", reason="confirm")
+
+
+@contextmanager
+def _plan_printed(plans: list[Compaction], as_json: bool) -> Iterator[None]:
+    """With --json there is an object of what was planned before a refusal goes its way."""
+    try:
+        yield
+    except RecoveryRefused as refused:
+        for made in plans if as_json else ():
+            print_json({**made.as_dict(), "changed": False, "run_id": None})
+        refused.is_unreadable = refused.is_unreadable or any(made.is_unreadable for made in plans)
+        raise
+
+
+@click.command(name="compact")
+@click.argument("path", metavar="DIR")
+@click.option("--yes", is_flag=True, help="Act without asking.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
+@click.option(
+    "--config",
+    "config",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A setting under Kafka's name, topic's or broker's; may be repeated.",
+)
+@click.option(
+    "--server-properties",
+    "properties",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The broker's own settings; --config wins.",
+)
+@click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms.")
+@chosen_options
+@click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    path: str,
+    yes: bool,
+    dry_run: bool,
+    into: str | None,
+    config: tuple[str, ...],
+    properties: str | None,
+    at: int | None,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    quarantine: str | None,
+    as_json: bool,
+) -> int:
+    """Let the log cleaner make one pass over each compacted partition of a log directory, under the broker's lock.
+
+    Which topics are compacted, and how, say their settings in the metadata log in DIR, else --config and
+    --server-properties. What stands there afterwards is what a broker leaves once its delayed deletions are done. A
+    damaged log is left as it is and named: cleaning would hide the damage.
+
+    Prints what would be done; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit
+    code 3). `undo` takes it back. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was
+    and a partition was left as it is, 3 if it declined, 4 if something could not be read.
+    """
+    settings = {**known_settings(server_properties(properties)), **parse_settings(config)}
+    plans: list[Compaction] = []
+
+    def show(made: Compaction) -> None:
+        plans.append(made)
+        if not as_json:
+            _print_plan(made)
+
+    if dry_run and into is not None:
+        raise UsageError("--dry-run and --into do not go together: nothing is to be copied")
+    acted_on = path if into is None else into
+    with (
+        _plan_printed(plans, as_json),
+        interruptible([acted_on], quarantine),
+        RecoveryProgress("compacting") as progress,
+    ):
+        made = None
+        if dry_run or (not yes and into is None):
+            made = plan_compaction(
+                path,
+                config=settings,
+                at=at,
+                topics=topics,
+                partitions=numbers,
+                exclude=excluded,
+                on_progress=progress.update,
+            )
+            progress.pause()
+            show(made)
+            if dry_run:
+                if as_json:
+                    print_json({**made.as_dict(), "changed": False, "run_id": None})
+                return _outcome_of_plan(made)
+            if made.changes:
+                _confirm(made)
+        result = compact(
+            path,
+            config=settings,
+            at=at,
+            topics=topics,
+            partitions=numbers,
+            exclude=excluded,
+            into=into,
+            quarantine=quarantine,
+            expected=made,
+            on_progress=progress.update,
+            on_plan=progress.paused(show) if made is None else None,
+        )
+        progress.pause()
+        if as_json:
+            print_json(result.as_dict())
+        else:
+            _print_result(result)
+        return _outcome(result)
