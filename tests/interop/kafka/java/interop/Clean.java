@@ -29,6 +29,8 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 final class Clean implements Operation {
     private static final int DEFAULT_IO = 524288;
     private static final int LARGEST_MESSAGE = 1048588;
+    /** Room for more keys than any log here has; Kafka's own 128 MiB would be cleared twice for every pass. */
+    private static final int ENOUGH = 4194304;
 
     @Override
     public Object run(Request request) throws Throwable {
@@ -84,7 +86,7 @@ final class Clean implements Operation {
 
     private static CleanerConfig config(Request params) {
         int threads = (int) params.number("log.cleaner.threads", 1);
-        long buffer = params.number("log.cleaner.dedupe.buffer.size", 134217728);
+        long buffer = params.number("log.cleaner.dedupe.buffer.size", ENOUGH);
         double load = Double.parseDouble(params.text("log.cleaner.io.buffer.load.factor", "0.9"));
         int io = (int) params.number("log.cleaner.io.buffer.size", DEFAULT_IO);
         int message = (int) params.number("message.max.bytes", LARGEST_MESSAGE);
