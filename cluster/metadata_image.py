@@ -13,9 +13,10 @@ from typing import Any
 
 from kafkalog.cluster.framed_records import FramedRecord
 
-__all__ = ["Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
+__all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
 
 MIGRATING = "A" * 22
+"""the directory id of a replica whose directory is not known"""
 _NO_LEADER_CHANGE = -2
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
 _TOPIC_RESOURCE = 2
