@@ -69,6 +69,8 @@ class Broker:
     fenced: bool
     in_controlled_shutdown: bool
     directories: tuple[str, ...]
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, smallest level it supports, largest)"""
 
 
 def resource_name(kind: int, name: str) -> str:
@@ -255,6 +257,12 @@ class MetadataImage:
             fields["fenced"],
             fields.get("in_controlled_shutdown", False),
             tuple(sorted(fields.get("log_dirs", ()), key=_uuid_order)),
+            tuple(
+                sorted(
+                    (each["name"], each["min_supported_version"], each["max_supported_version"])
+                    for each in fields["features"]
+                )
+            ),
         )
 
     def _known_broker(self, number: int, epoch: int) -> Broker | None:

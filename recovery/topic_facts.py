@@ -109,22 +109,20 @@ def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
 
 
 def _read(root: str, path: str) -> TopicFacts:
+    from kafkalog.cluster.configuration import dynamic_of_broker
     from kafkalog.cluster.metadata_log import MetadataLog
     from kafkalog.log.partition import open_partition
 
     state = MetadataLog(open_partition(path)).state()
     image = state.image
     node_id = _node_id(root)
-    broker: dict[str, str] = {}
-    for resource in ("broker:", f"broker:{node_id}"):
-        broker.update(LogSettings.known_to_topics(image.configs.get(resource, {})))
     return TopicFacts(
         configs={
             name: known
             for name in image.topics
             if (known := LogSettings.known_to_topics(image.configs.get(f"topic:{name}", {})))
         },
-        broker_configs=broker,
+        broker_configs=LogSettings.known_to_topics(dynamic_of_broker(image.configs, node_id)),
         topic_ids={name: topic.id for name, topic in image.topics.items()},
         replicas={
             (name, number): tuple(partition.replicas)

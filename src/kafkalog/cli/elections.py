@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 import click
 
+from kafkalog.cli.against import compared
 from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
+from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines, started_with
 from kafkalog.cli.departures import print_departures
 from kafkalog.cli.metadata import metadata_log, print_changes
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cli.zk import Zxid
-from kafkalog.cluster.cross_check import cluster_ids, cross_check, known_from_image, known_from_zookeeper
+from kafkalog.cluster.cross_check import cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.departures import Departure
 from kafkalog.cluster.kraft_departures import kraft_departures
 from kafkalog.cluster.metadata_history import partition_changes
 from kafkalog.cluster.metadata_image import PartitionImage
 from kafkalog.cluster.metadata_log import ControllerTerm, MetadataLog
+from kafkalog.cluster.producer_ids import next_block_of_zookeeper
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import zookeeper_departures
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
@@ -26,10 +28,6 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.properties import decode_properties
-from kafkalog.log import open_all
-from kafkalog.log.files import read_small
 
 __all__ = ["command"]
 
@@ -126,10 +124,6 @@ def _kraft(log: MetadataLog, *, as_json: bool, topic: str | None, every: bool, f
     print_changes(changes, as_json=as_json)
 
 
-def _static(path: str | None) -> dict[str, str]:
-    return {} if path is None else decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
-
-
 def _until(value: str | None, directory: ZooKeeperDirectory | None) -> int | None:
     """The moment that `--until` names: an offset of the metadata log, a zxid for ZooKeeper."""
     if value is None:
@@ -224,7 +218,7 @@ def command(
             brokers,
             unclean=unclean,
             until=until,
-            static=_static(server_properties),
+            static={} if server_properties is None else started_with(server_properties),
             replica=replica,
             findings=findings,
         )
@@ -233,7 +227,9 @@ def command(
     if directory is None:
         log = metadata_log(paths, replica)
         _kraft(log, as_json=as_json, topic=topic, every=every, findings=findings)
-        known = known_from_image(log.state().image) if against else {}
+        image = log.state().image if against else None
+        known = {} if image is None else known_from_image(image)
+        next_block = None if image is None else image.next_producer_id
     else:
         found = timeline(directory)
         findings += found.findings
@@ -244,8 +240,10 @@ def command(
             _print_zookeeper(found, changes)
         known = {}
         clusters = cluster_ids(found.tree)
+        places = chroots(found.tree.nodes)
+        next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
         for chroot in chroots(found.tree.nodes):
             known.update(known_from_zookeeper(found.tree, chroot))
     if against:
-        findings += cross_check(open_all(*against).log_dirs, known, clusters)[1]
+        findings += compared(against, known, next_block, clusters)
     return finish(findings)
