@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC, TOPICS, CoordinatorRecord, encode_record
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
+from kafkalog.cluster.group_places import DEFAULT_PARTITIONS
 from kafkalog.cluster.java import coordinator_partition
 from kafkalog.cluster.messages import Decoded
 from kafkalog.cluster.metadata_log import MetadataLog
@@ -34,8 +35,6 @@ from kafkalog.log.writer import Log
 
 __all__ = ["GroupOffsets", "OffsetAndMetadata", "commit_offsets"]
 
-DEFAULT_PARTITIONS = 50
-"""`offsets.topic.num.partitions`"""
 _TYPE = 1
 _VALUE_VERSION = 3
 """the one that 2.1 and later write"""

@@ -35,6 +35,7 @@ class KnownPartition:
     directories: tuple[str, ...] = ()
     eligible: tuple[int, ...] = ()
     """left the in-sync replicas while there were too few of them to commit anything new (ELR of 4.0 on)"""
+    leader: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
         name: KnownTopic(
             topic.id,
             {
-                number: KnownPartition(each.replicas, each.isr, each.leader_epoch, each.directories, each.elr)
+                number: KnownPartition(
+                    each.replicas, each.isr, each.leader_epoch, each.directories, each.elr, each.leader
+                )
                 for number, each in topic.partitions.items()
             },
         )
@@ -71,7 +74,7 @@ def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
             node = tree.nodes.get(f"{base}/{topic}/partitions/{number}/state")
             state = partition_state(node.data) if node is not None else None
             if state is not None:
-                partitions[number] = KnownPartition(replicas, state.isr, state.leader_epoch)
+                partitions[number] = KnownPartition(replicas, state.isr, state.leader_epoch, leader=state.leader)
         identity = (json_object(data) or {}).get("topic_id")
         found[topic] = KnownTopic(identity if isinstance(identity, str) else None, partitions)
     return found

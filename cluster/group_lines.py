@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.groups import Group, Member
+from kafkalog.cluster.growth import Growth
 from kafkalog.cluster.offsets import CommittedOffset
 from kafkalog.cluster.rederive import assignment_of, verdict
 
@@ -59,8 +60,14 @@ def names_by_member(assignment: Assignment | None) -> dict[str, list[str] | None
     return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
 
 
-def group_line(group: Group, counts: Mapping[str, int], without: str | None = None, joining: str | None = None) -> Line:
-    """One group, and whether its assignor would assign the same; `without` and `joining` are what-ifs."""
+def group_line(
+    group: Group,
+    counts: Mapping[str, int],
+    without: str | None = None,
+    joining: str | None = None,
+    growth: Growth | None = None,
+) -> Line:
+    """One group, and whether its assignor would assign the same; `without`, `joining` and `growth` are what-ifs."""
     found = verdict(group, counts)
     line = _state(group)
     line["assignmentAsDerived"] = found.same
@@ -70,6 +77,8 @@ def group_line(group: Group, counts: Mapping[str, int], without: str | None = No
         line["assignmentWithout"] = names_by_member(assignment_of(group, counts, without=without))
     if joining is not None:
         line["assignmentWith"] = names_by_member(assignment_of(group, counts, joining=joining))
+    if growth is not None:
+        line["assignmentGrown"] = names_by_member(growth.assignment_of(group, counts))
     return line
 
 
@@ -97,5 +106,6 @@ def _state(group: Group) -> Line:
         "stateTimestamp": group.state_timestamp,
         "logPartition": group.log_partition,
         "expectedPartition": group.expected_partition,
+        "coordinator": group.coordinator,
         "pendingOffsets": len(group.pending),
     }

@@ -8,19 +8,26 @@ import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
+from kafkalog.cli.known_topics import known_topics
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.group_lines import group_line, names_by_member, names_of
+from kafkalog.cluster.group_places import GroupPlaces
 from kafkalog.cluster.groups import Group, read_groups
+from kafkalog.cluster.growth import Growth
 from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
 from kafkalog.cluster.replay import Until
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import parse_java_long
 from kafkalog.log import open_all
 
 __all__ = ["command"]
 
 
+_MOST_PARTITIONS = 100_000
 _AS_DERIVED = {True: "yes", False: "no", None: ""}
 
 
@@ -33,10 +40,24 @@ def _print_what_if(title: str, found: Iterable[tuple[str, Assignment | None]]) -
     print_table(title, ["group", "member", "assignment"], rows)
 
 
-def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, joining: str | None) -> None:
+def _print(
+    groups: list[Group], counts: Mapping[str, int], without: str | None, joining: str | None, growth: Growth | None
+) -> None:
     print_table(
         "groups",
-        ["group", "type", "state", "since", "assignor", "generation", "members", "offsets", "in", "as derived"],
+        [
+            "group",
+            "type",
+            "state",
+            "since",
+            "assignor",
+            "generation",
+            "members",
+            "offsets",
+            "in",
+            "coordinator",
+            "as derived",
+        ],
         [
             [
                 each.group_id,
@@ -48,6 +69,7 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
                 len(each.members),
                 len(each.offsets),
                 each.log_partition,
+                each.coordinator,
                 _AS_DERIVED[verdict(each, counts).same],
             ]
             for each in groups
@@ -77,6 +99,24 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
     if joining is not None:
         found = [(each.group_id, assignment_of(each, counts, joining=joining)) for each in groups if each.members]
         _print_what_if(f"with {joining}", found)
+    if growth is not None:
+        found = [(each.group_id, growth.assignment_of(each, counts)) for each in groups if growth.concerns(each)]
+        _print_what_if("with these topics and partitions", found)
+
+
+def _growth(partitions: tuple[str, ...], topics: tuple[str, ...], counts: Mapping[str, int]) -> Growth | None:
+    if not partitions and not topics:
+        return None
+    wanted = {}
+    for text in partitions:
+        topic, separator, number = text.rpartition("=")
+        count = parse_java_long(number, 32) if separator and topic else None
+        if count is None or not 1 <= count <= _MOST_PARTITIONS:
+            raise UsageError(f"--partitions needs TOPIC=N with N from 1 to {_MOST_PARTITIONS}, not {text!r}")
+        wanted[topic] = count
+    growth = Growth(wanted, topics)
+    growth.check(counts)
+    return growth
 
 
 @click.command(name="groups")
@@ -85,6 +125,21 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
 @click.option("--group", help="Only this group.")
 @click.option("--without", metavar="MEMBER", help="What the others would get if this member left.")
 @click.option("--with", "joining", metavar="MEMBER", help="What all would get if a member of this id joined.")
+@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="What all would get if a topic had N partitions.")
+@click.option("--subscribe", multiple=True, metavar="TOPIC", help="What all would get if they subscribed to it too.")
+@click.option(
+    "--offsets-partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many partitions __consumer_offsets has, where no metadata says so [50].",
+)
+@click.option(
+    "--metadata",
+    "metadata",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False),
+    help="A KRaft log directory or ZooKeeper's dataDir that knows the cluster's topics.",
+)
 @AS_OF
 @REPLICA
 def command(
@@ -93,6 +148,10 @@ def command(
     group: str | None,
     without: str | None,
     joining: str | None,
+    partitions: tuple[str, ...],
+    subscribe: tuple[str, ...],
+    offsets_partitions: int | None,
+    metadata: str | None,
     at_offset: int | None,
     at: int | None,
     replica: str | None,
@@ -101,12 +160,25 @@ def command(
 
     And whether the stored assignment is what the group's assignor makes of the stored subscriptions.
     """
-    partitions = partitions_with(open_all(*paths), CONSUMER_OFFSETS_TOPIC, replica)
-    found = read_groups(partitions, until=Until(at_offset, at))
-    counts = partition_counts(partitions)
+    at_hand = partitions_with(open_all(*paths), CONSUMER_OFFSETS_TOPIC, replica)
+    findings: list[Finding] = []
+    topics = known_topics(at_hand, metadata, findings)
+    places = GroupPlaces.of(topics)
+    if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:
+        raise UsageError(f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions, says the cluster's metadata")
+    found = read_groups(
+        at_hand,
+        until=Until(at_offset, at),
+        offsets_topic_num_partitions=places.partitions or offsets_partitions,
+        leaders=places.leaders,
+    )
+    counts = partition_counts(at_hand)
+    for name, known in topics.items():
+        counts[name] = max(counts.get(name, 0), len(known.partitions))
+    growth = _growth(partitions, subscribe, counts)
     groups = [each for each in found.groups if group in (None, each.group_id)]
     if as_json:
-        print_lines(group_line(each, counts, without, joining) for each in groups)
+        print_lines(group_line(each, counts, without, joining, growth) for each in groups)
     else:
-        _print(groups, counts, without, joining)
-    return finish(found.findings)
+        _print(groups, counts, without, joining, growth)
+    return finish([*findings, *found.findings])
