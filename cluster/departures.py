@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kafkalog.cluster.metadata_image import PartitionImage
-from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "outcome_of", "refuse_unregistered"]
@@ -16,7 +14,8 @@ UNCLEAN = "unclean.leader.election.enable"
 MIN_ISR = "min.insync.replicas"
 NO_LEADER = -1
 
-StateT = TypeVar("StateT", PartitionImage, PartitionState)
+StateT = TypeVar("StateT")
+"""what a partition is: `PartitionImage` with KRaft, `PartitionState` with ZooKeeper"""
 
 
 @dataclass(frozen=True, slots=True)

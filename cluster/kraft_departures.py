@@ -6,7 +6,7 @@ a controlled shutdown (`ClusterControlManager.isActive`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkalog.cluster.configuration import effective_of_topic
@@ -32,16 +32,17 @@ def _online(broker: Broker, directory: str) -> bool:
     return directory != _LOST and (not broker.directories or directory in broker.directories)
 
 
-def _acceptor(brokers: Mapping[int, Broker], partition: PartitionImage) -> Callable[[int], bool]:
+def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> frozenset[int]:
+    """Of the brokers that may be chosen those that are active and have the replica's directory."""
     place = dict(zip(partition.replicas, partition.directories, strict=False))
-
-    def accepts(replica: int) -> bool:
-        broker = brokers.get(replica)
+    found = set()
+    for each in {partition.leader, *partition.replicas, *partition.last_known_elr}:
+        broker = brokers.get(each)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
-            return False
-        return _online(broker, place.get(replica, MIGRATING))
-
-    return accepts
+            continue
+        if _online(broker, place.get(each, MIGRATING)):
+            found.add(each)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def kraft_departures(
                 continue
             topic = decided[name]
             rules = ElectionRules(
-                _acceptor(alive, before),
+                _acceptable(alive, before),
                 topic.unclean,
                 elr,
                 topic.min_isr,

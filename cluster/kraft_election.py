@@ -7,7 +7,6 @@ was known; and only then, where unclean elections are allowed, the first assigne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kafkalog.cluster.java import hash_order
@@ -23,8 +22,8 @@ _RECOVERING = 1
 class ElectionRules:
     """What decides besides the partition's own state."""
 
-    acceptable: Callable[[int], bool]
-    """whether a broker is live and has its replica's directory (`LeaderAcceptor`)"""
+    acceptable: frozenset[int]
+    """the brokers that are live and have their replica's directory (`LeaderAcceptor`)"""
     unclean: bool = False
     """`unclean.leader.election.enable`"""
     elr: bool = False
@@ -115,7 +114,7 @@ class _Change:
 
     def _may_lead(self, replica: int) -> bool:
         eligible = replica in self.isr or (not self.isr and replica in self.elr)
-        return eligible and self.rules.acceptable(replica)
+        return eligible and replica in self.rules.acceptable
 
     def _elected(self) -> tuple[int, bool]:
         """Who leads, and whether it may lack committed records."""
@@ -123,11 +122,11 @@ class _Change:
             if self._may_lead(each):
                 return each, False
         last = self.before.last_known_elr
-        if self.rules.elr and not self.elr and not self.isr and len(last) == 1 and self.rules.acceptable(last[0]):
+        if self.rules.elr and not self.elr and not self.isr and len(last) == 1 and last[0] in self.rules.acceptable:
             return last[0], True
         if self.rules.unclean:
             for each in self.replicas:
-                if self.rules.acceptable(each):
+                if each in self.rules.acceptable:
                     return each, True
         return NO_LEADER, False
 
