@@ -275,6 +275,8 @@ def test_as_of_a_transaction_and_of_a_time() -> None:
     (early,) = kafkalog("groups", "--json", path, "--zxid", hex(at)).objects
     assert (early["group"], early["state"], len(early["members"])) == ("old-zk-54", "Stable", 2)
     assert kafkalog("offsets", path, "--at", "1").code == 64
+    assert kafkalog("offsets", path, "--at-offset", "1").code == 64
+    assert kafkalog("groups", path, "--at-offset", "1").code == 64
     (broker,) = brokers("1.1.1/groups")
     assert kafkalog("offsets", broker, "--zxid", "1").code == 64
 

@@ -21,6 +21,7 @@ from kafkalog.cluster.old_group_lines import as_derived, as_group, by_thread, ol
 from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
 from kafkalog.cluster.replay import Until
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread
+from kafkalog.codec.errors import UsageError
 from kafkalog.log import open_all
 
 __all__ = ["command"]
@@ -155,6 +156,8 @@ def command(
     directory of ZooKeeper's, where the consumers of 2.x and older met.
     """
     logs, zookeeper = told_apart(paths)
+    if at_offset is not None and not logs:
+        raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
     old = old_consumers(zookeeper, zxid, at)
     findings = [*old.findings] if old is not None else []
     groups: list[Group] = []

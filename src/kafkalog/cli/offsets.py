@@ -113,6 +113,8 @@ def command(
     writes these into a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
     """
     logs, zookeeper = told_apart(paths)
+    if at_offset is not None and not logs:
+        raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
     old = old_consumers(zookeeper, zxid, at)
     if (into is not None) is not (migrate == _KAFKA) or (migrate != _KAFKA and offsets_partitions is not None):
         raise UsageError("--into and --offsets-partitions belong to --migrate kafka, which needs --into")
