@@ -10,13 +10,17 @@ from kafkalog.cluster.growth import Growth
 from kafkalog.cluster.offsets import CommittedOffset
 from kafkalog.cluster.rederive import assignment_of, verdict
 
-__all__ = ["group_line", "names_by_member", "names_of", "offset_line"]
+__all__ = ["Line", "group_line", "group_state", "member_line", "names_by_member", "names_of", "offset_line"]
 
 Line = dict[str, object]
 
 
+def _place(number: int) -> int | None:
+    return None if number < 0 else number
+
+
 def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
-    """One committed offset."""
+    """One committed offset; `source` says where it is stored, `zxid` by which transaction if that is ZooKeeper."""
     line: Line = {
         "group": commit.key.group,
         "topic": commit.key.topic,
@@ -27,8 +31,10 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
         "commitTimestamp": commit.commit_timestamp,
         "expireTimestamp": None if commit.expire_timestamp < 0 else commit.expire_timestamp,
         "topicId": commit.topic_id,
-        "logPartition": commit.log_partition,
-        "logOffset": commit.log_offset,
+        "logPartition": _place(commit.log_partition),
+        "logOffset": _place(commit.log_offset),
+        "source": commit.source,
+        "zxid": commit.zxid,
         "producerId": None if commit.producer_id < 0 else commit.producer_id,
     }
     return {**line, "pending": True} if pending else line
@@ -39,7 +45,8 @@ def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
     return None if partitions is None else [f"{topic}-{number}" for topic, number in sorted(partitions)]
 
 
-def _member(member: Member) -> Line:
+def member_line(member: Member) -> Line:
+    """One member of a group."""
     subscription = member.subscription
     return {
         "memberId": member.member_id,
@@ -69,7 +76,7 @@ def group_line(
 ) -> Line:
     """One group, and whether its assignor would assign the same; `without`, `joining` and `growth` are what-ifs."""
     found = verdict(group, counts)
-    line = _state(group)
+    line = group_state(group)
     line["assignmentAsDerived"] = found.same
     line["derivedAssignment"] = names_by_member(found.derived) if found.same is False else None
     line["assignmentProblems"] = list(found.problems)
@@ -82,14 +89,15 @@ def group_line(
     return line
 
 
-def _state(group: Group) -> Line:
+def group_state(group: Group) -> Line:
+    """What is known of a group; whether its assignment is as derived is left out."""
     return {
         "group": group.group_id,
         "state": group.state,
         "type": group.type,
         "groupEpoch": group.epoch,
         "assignor": group.assignor,
-        "members": [_member(each) for each in group.members],
+        "members": [member_line(each) for each in group.members],
         "offsets": [
             {
                 "tp": f"{commit.key.topic}-{commit.key.partition}",
@@ -104,8 +112,8 @@ def _state(group: Group) -> Line:
         "leader": group.leader,
         "assignmentEpoch": group.assignment_epoch,
         "stateTimestamp": group.state_timestamp,
-        "logPartition": group.log_partition,
-        "expectedPartition": group.expected_partition,
+        "logPartition": _place(group.log_partition),
+        "expectedPartition": _place(group.expected_partition),
         "coordinator": group.coordinator,
         "pendingOffsets": len(group.pending),
     }

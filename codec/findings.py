@@ -181,6 +181,10 @@ class FindingCode(enum.StrEnum):
     """transactions that are missing between two ZooKeeper files"""
     ZK_DIGEST_MISMATCH = "zk_digest_mismatch"
     """the tree that was rebuilt is not the one that ZooKeeper had"""
+    ZK_NODE_INVALID = "zk_node_invalid"
+    """a registration, an owner or an offset of old consumers in ZooKeeper that cannot be read"""
+    ZK_PATH_MISSING = "zk_path_missing"
+    """a node in ZooKeeper is missing that brokers make when they start"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,15 @@ from kafkalog.log.directory import LogDir
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import RecordReader
 
-__all__ = ["INTERNAL_TOPICS", "MessageAndMetadata", "Stream", "balanced", "open_streams", "topic_chooser"]
+__all__ = [
+    "INTERNAL_TOPICS",
+    "MessageAndMetadata",
+    "Stream",
+    "balanced",
+    "open_streams",
+    "topic_chooser",
+    "topic_filter",
+]
 
 INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC})
 
@@ -64,11 +72,14 @@ class Stream:
                     raise raised(finding)
 
 
+def topic_filter(text: str) -> str:
+    """A regular expression as `TopicFilter` reads it: commas are alternatives, quotes and blanks go."""
+    return text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+
+
 def _pattern(text: str) -> re.Pattern[str]:
-    """Regular expressions as `TopicFilter` reads them: commas are alternatives, quotes and blanks go."""
-    cleaned = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
-        return re.compile(cleaned)
+        return re.compile(topic_filter(text))
     except re.error as error:
         raise UsageError(f"{text!r} is not a regular expression: {error}") from None
 

@@ -124,6 +124,8 @@ ELSEWHERE = {
     FindingCode.ZK_DIGEST_MISMATCH: "cluster/test_zookeeper.py",
     FindingCode.ZK_GAP: "cluster/test_zookeeper.py",
     FindingCode.ZK_SNAPSHOT_INVALID: "cluster/test_zookeeper.py",
+    FindingCode.ZK_NODE_INVALID: "cluster/test_old_consumers.py",
+    FindingCode.ZK_PATH_MISSING: "cluster/test_zookeeper_nodes.py",
 }
 
 

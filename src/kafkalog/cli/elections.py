@@ -13,7 +13,7 @@ from kafkalog.cli.departures import print_departures
 from kafkalog.cli.metadata import metadata_log, print_changes
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zk import Zxid
+from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.cross_check import cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.departures import Departure
 from kafkalog.cluster.kraft_departures import kraft_departures

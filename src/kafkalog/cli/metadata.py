@@ -13,7 +13,7 @@ from kafkalog.cli.cluster_options import SHOW_SECRETS, finish, print_lines, star
 from kafkalog.cli.effective import Configured, print_effective
 from kafkalog.cli.output import print_json, print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zk import Zxid
+from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.cross_check import known_from_image
 from kafkalog.cluster.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.metadata_json import partition_json, state_json
