@@ -114,6 +114,7 @@ def ci() -> None:
     """Run wheel, a bounded sweep and interop (.ci/run calls test first); fails when a JDK or Maven is missing"""
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
+    os.environ.setdefault("KAFKALOG_INTEROP_CASES", "400")
     _run_all({"wheel": _wheel, "sweep": _sweep, "interop": _interop})
 
 

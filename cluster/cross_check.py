@@ -7,18 +7,19 @@ rightly.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkalog.cluster.metadata_image import MetadataImage
-from kafkalog.cluster.zookeeper.kafka_nodes import json_object, partition_state, replicas_of
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES, DirectoryState
 from kafkalog.log.directory import LogDir
 from kafkalog.log.partition import Partition
 
-__all__ = ["KnownPartition", "KnownTopic", "cross_check", "known_from_image", "known_from_zookeeper"]
+__all__ = ["KnownPartition", "KnownTopic", "cluster_ids", "cross_check", "known_from_image", "known_from_zookeeper"]
 
 _RESERVED = {"A" * 22, "A" * 21 + "Q", "A" * 21 + "g"}
 """directory ids that say nothing: migrating, unassigned, lost"""
@@ -34,6 +35,7 @@ class KnownPartition:
     directories: tuple[str, ...] = ()
     eligible: tuple[int, ...] = ()
     """left the in-sync replicas while there were too few of them to commit anything new (ELR of 4.0 on)"""
+    leader: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
         name: KnownTopic(
             topic.id,
             {
-                number: KnownPartition(each.replicas, each.isr, each.leader_epoch, each.directories, each.elr)
+                number: KnownPartition(
+                    each.replicas, each.isr, each.leader_epoch, each.directories, each.elr, each.leader
+                )
                 for number, each in topic.partitions.items()
             },
         )
@@ -70,10 +74,31 @@ def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
             node = tree.nodes.get(f"{base}/{topic}/partitions/{number}/state")
             state = partition_state(node.data) if node is not None else None
             if state is not None:
-                partitions[number] = KnownPartition(replicas, state.isr, state.leader_epoch)
+                partitions[number] = KnownPartition(replicas, state.isr, state.leader_epoch, leader=state.leader)
         identity = (json_object(data) or {}).get("topic_id")
         found[topic] = KnownTopic(identity if isinstance(identity, str) else None, partitions)
     return found
+
+
+def cluster_ids(tree: Tree) -> dict[str, str]:
+    """`/cluster/id` below each chroot of a ZooKeeper tree, by the chroot (`ClusterIdZNode`, 0.10.1 and later)."""
+    found = {}
+    for chroot in chroots(tree.nodes):
+        node = tree.nodes.get(f"{chroot}/cluster/id")
+        identity = (json_object(node.data) or {}).get("id") if node is not None else None
+        if isinstance(identity, str):
+            found[chroot] = identity
+    return found
+
+
+def _of_another_cluster(log_dirs: Iterable[LogDir], clusters: Mapping[str, str]) -> Iterable[Finding]:
+    said = " and ".join(f"{chroot}/cluster/id {identity}" for chroot, identity in sorted(clusters.items()))
+    for log_dir in log_dirs:
+        meta = log_dir.meta_properties
+        if clusters and meta is not None and meta.cluster_id not in (None, *clusters.values()):
+            detail = f"cluster.id is {meta.cluster_id}, in ZooKeeper it is {said}: a broker does not start"
+            path = os.path.join(log_dir.path, META_PROPERTIES)
+            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, detail, path)
 
 
 def _largest_epoch(partition: Partition) -> int:
@@ -155,11 +180,16 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
                     yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, end, detail, partition.path)
 
 
-def cross_check(log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic]) -> tuple[int, list[Finding]]:
-    """How many live partitions were compared, and where metadata and directories contradict each other."""
+def cross_check(
+    log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic], clusters: Mapping[str, str] | None = None
+) -> tuple[int, list[Finding]]:
+    """How many live partitions were compared, and where metadata and directories contradict each other.
+
+    `clusters` are the cluster's ids, as `cluster_ids` gives them.
+    """
     count = 0
     log_dirs = list(log_dirs)
-    findings = list(_in_sync(log_dirs, known))
+    findings = [*_of_another_cluster(log_dirs, clusters or {}), *_in_sync(log_dirs, known)]
     for log_dir in log_dirs:
         for partition in log_dir.partitions:
             if partition.state is not DirectoryState.LIVE or partition.topic in (None, CLUSTER_METADATA_TOPIC):

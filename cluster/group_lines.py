@@ -6,16 +6,21 @@ from collections.abc import Iterable, Mapping
 
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.groups import Group, Member
+from kafkalog.cluster.growth import Growth
 from kafkalog.cluster.offsets import CommittedOffset
 from kafkalog.cluster.rederive import assignment_of, verdict
 
-__all__ = ["group_line", "names_by_member", "names_of", "offset_line"]
+__all__ = ["Line", "group_line", "group_state", "member_line", "names_by_member", "names_of", "offset_line"]
 
 Line = dict[str, object]
 
 
+def _place(number: int) -> int | None:
+    return None if number < 0 else number
+
+
 def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
-    """One committed offset."""
+    """One committed offset; `source` says where it is stored, `zxid` by which transaction if that is ZooKeeper."""
     line: Line = {
         "group": commit.key.group,
         "topic": commit.key.topic,
@@ -26,8 +31,10 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
         "commitTimestamp": commit.commit_timestamp,
         "expireTimestamp": None if commit.expire_timestamp < 0 else commit.expire_timestamp,
         "topicId": commit.topic_id,
-        "logPartition": commit.log_partition,
-        "logOffset": commit.log_offset,
+        "logPartition": _place(commit.log_partition),
+        "logOffset": _place(commit.log_offset),
+        "source": commit.source,
+        "zxid": commit.zxid,
         "producerId": None if commit.producer_id < 0 else commit.producer_id,
     }
     return {**line, "pending": True} if pending else line
@@ -38,7 +45,8 @@ def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
     return None if partitions is None else [f"{topic}-{number}" for topic, number in sorted(partitions)]
 
 
-def _member(member: Member) -> Line:
+def member_line(member: Member) -> Line:
+    """One member of a group."""
     subscription = member.subscription
     return {
         "memberId": member.member_id,
@@ -59,10 +67,16 @@ def names_by_member(assignment: Assignment | None) -> dict[str, list[str] | None
     return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
 
 
-def group_line(group: Group, counts: Mapping[str, int], without: str | None = None, joining: str | None = None) -> Line:
-    """One group, and whether its assignor would assign the same; `without` and `joining` are what-ifs."""
+def group_line(
+    group: Group,
+    counts: Mapping[str, int],
+    without: str | None = None,
+    joining: str | None = None,
+    growth: Growth | None = None,
+) -> Line:
+    """One group, and whether its assignor would assign the same; `without`, `joining` and `growth` are what-ifs."""
     found = verdict(group, counts)
-    line = _state(group)
+    line = group_state(group)
     line["assignmentAsDerived"] = found.same
     line["derivedAssignment"] = names_by_member(found.derived) if found.same is False else None
     line["assignmentProblems"] = list(found.problems)
@@ -70,17 +84,20 @@ def group_line(group: Group, counts: Mapping[str, int], without: str | None = No
         line["assignmentWithout"] = names_by_member(assignment_of(group, counts, without=without))
     if joining is not None:
         line["assignmentWith"] = names_by_member(assignment_of(group, counts, joining=joining))
+    if growth is not None:
+        line["assignmentGrown"] = names_by_member(growth.assignment_of(group, counts))
     return line
 
 
-def _state(group: Group) -> Line:
+def group_state(group: Group) -> Line:
+    """What is known of a group; whether its assignment is as derived is left out."""
     return {
         "group": group.group_id,
         "state": group.state,
         "type": group.type,
         "groupEpoch": group.epoch,
         "assignor": group.assignor,
-        "members": [_member(each) for each in group.members],
+        "members": [member_line(each) for each in group.members],
         "offsets": [
             {
                 "tp": f"{commit.key.topic}-{commit.key.partition}",
@@ -95,7 +112,8 @@ def _state(group: Group) -> Line:
         "leader": group.leader,
         "assignmentEpoch": group.assignment_epoch,
         "stateTimestamp": group.state_timestamp,
-        "logPartition": group.log_partition,
-        "expectedPartition": group.expected_partition,
+        "logPartition": _place(group.log_partition),
+        "expectedPartition": _place(group.expected_partition),
+        "coordinator": group.coordinator,
         "pendingOffsets": len(group.pending),
     }

@@ -18,6 +18,7 @@ from kafkalog.cluster.consumer_protocol import (
     read_subscription,
 )
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC, CoordinatorRecord
+from kafkalog.cluster.group_places import partition_count
 from kafkalog.cluster.java import coordinator_partition
 from kafkalog.cluster.offsets import CommittedOffset, OffsetsState
 from kafkalog.cluster.replay import Marker, Until, partitions_of, replay
@@ -90,6 +91,8 @@ class Group:
     """when a classic group got into its state, ms"""
     assignment_epoch: int | None = None
     pending: tuple[CommittedOffset, ...] = ()
+    coordinator: int | None = None
+    """the broker that led its partition of `__consumer_offsets`; None where nothing says so"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Groups:
 
     groups: tuple[Group, ...]
     partition_count: int
-    """of `__consumer_offsets`, as far as the groups' places tell"""
+    """of `__consumer_offsets`"""
     findings: tuple[Finding, ...]
 
 
@@ -237,11 +240,15 @@ def read_groups(
     *,
     topic_names: Mapping[str, str] | None = None,
     until: Until | None = None,
+    offsets_topic_num_partitions: int | None = None,
+    leaders: Mapping[int, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
     """Groups as of the end of the log, or as of `until`; `topic_names` are by topic id.  Raises `StorageError` only.
 
-    Without `topic_names` those of the given partitions' `partition.metadata` are used.
+    Without `topic_names` those of the given partitions' `partition.metadata` are used.  How many partitions
+    `__consumer_offsets` has is `offsets_topic_num_partitions`, without it what `partition_count` says; `leaders` are
+    the brokers that lead them.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -260,8 +267,11 @@ def read_groups(
                 offsets.entry(each)
                 state.record(each.record)
         found += _groups_of(partition, state, offsets, topic_names, findings)
-    count = _partition_count([(each.group_id, each.log_partition) for each in found], places)
-    placed = [_placed(each, count, findings) for each in found]
+    count = offsets_topic_num_partitions
+    if count is None:
+        numbers = [each.partition or 0 for each in places]
+        count = partition_count([(each.group_id, each.log_partition) for each in found], numbers)
+    placed = [_placed(each, count, leaders or {}, findings) for each in found]
     return Groups(tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition))), count, tuple(findings))
 
 
@@ -337,25 +347,11 @@ def _classic_group(group_id: str, fields: Mapping[str, Any], path: str, findings
     )
 
 
-_TRIED = 1000
-
-
-def _partition_count(places: list[tuple[str, int]], partitions: list[Partition]) -> int:
-    """How many partitions `__consumer_offsets` has: not on disk, but hashes and places of all groups agree on it.
-
-    The smallest count above the largest partition number that puts every group where it is, else that many as are here.
-    """
-    least = max([(each.partition or 0) + 1 for each in partitions], default=1)
-    for count in range(least, least + _TRIED):
-        if all(coordinator_partition(group, count) == number for group, number in places):
-            return count
-    return least
-
-
-def _placed(group: Group, count: int, findings: list[Finding]) -> Group:
+def _placed(group: Group, count: int, leaders: Mapping[int, int], findings: list[Finding]) -> Group:
     expected = coordinator_partition(group.group_id, count)
     if expected != group.log_partition:
         place = group.log_partition
         detail = f"group {group.group_id} is in partition {place}; of {count} partitions its place is {expected}"
         findings.append(Finding(FindingCode.GROUP_MISPLACED, Severity.WARNING, None, None, detail))
-    return replace(group, expected_partition=expected)
+    leader = leaders.get(expected, -1)
+    return replace(group, expected_partition=expected, coordinator=leader if leader >= 0 else None)

@@ -1,6 +1,6 @@
 """Java's hashes and the order of its hash tables, on which some of Kafka's results depend.
 
-`String.hashCode`, Kafka's `Utils.abs` and `Utils.murmur2`, `TopicPartition.hashCode`, and the iteration order of
+`String.hashCode`, Kafka's `Utils.abs`, `TopicPartition.hashCode`, and the iteration order of
 `HashMap` (buckets ascending, insertion order within one, no tree bins).
 """
 
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
+
+from kafkalog.log.partitioners import java_hash_code, legacy_partition
 
 __all__ = ["coordinator_partition", "hash_order", "java_sorted", "signed", "string_hash", "topic_partition_hash"]
 
@@ -23,11 +25,7 @@ def signed(value: int) -> int:
 
 def string_hash(text: str) -> int:
     """`String.hashCode`: over UTF-16 code units."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & _MASK
-    return signed(value)
+    return java_hash_code(text)
 
 
 def topic_partition_hash(topic: str, partition: int) -> int:
@@ -36,9 +34,11 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 
 def coordinator_partition(identity: str, count: int) -> int:
-    """The partition of a coordinator's topic that a group or transactional id belongs to; `Utils.abs` of its hash."""
-    value = string_hash(identity)
-    return 0 if value == -(1 << 31) else abs(value) % count
+    """The partition of a coordinator's topic that a group or transactional id belongs to.
+
+    By the same hash, made positive by the same `Utils.abs`, as that of a Scala producer's key.
+    """
+    return legacy_partition(identity, count)
 
 
 def java_sorted(texts: Iterable[str]) -> list[str]:

@@ -13,9 +13,10 @@ from typing import Any
 
 from kafkalog.cluster.framed_records import FramedRecord
 
-__all__ = ["Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
+__all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
 
 MIGRATING = "A" * 22
+"""the directory id of a replica whose directory is not known"""
 _NO_LEADER_CHANGE = -2
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
 _TOPIC_RESOURCE = 2
@@ -68,6 +69,8 @@ class Broker:
     fenced: bool
     in_controlled_shutdown: bool
     directories: tuple[str, ...]
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, smallest level it supports, largest)"""
 
 
 def resource_name(kind: int, name: str) -> str:
@@ -254,6 +257,12 @@ class MetadataImage:
             fields["fenced"],
             fields.get("in_controlled_shutdown", False),
             tuple(sorted(fields.get("log_dirs", ()), key=_uuid_order)),
+            tuple(
+                sorted(
+                    (each["name"], each["min_supported_version"], each["max_supported_version"])
+                    for each in fields["features"]
+                )
+            ),
         )
 
     def _known_broker(self, number: int, epoch: int) -> Broker | None:

@@ -51,6 +51,13 @@ class CommittedOffset:
     """which partition of `__consumer_offsets`"""
     producer_id: int = NO_PRODUCER_ID
     """of the transaction that the commit is part of"""
+    zxid: int | None = None
+    """where the offset stands in ZooKeeper: the transaction that wrote it"""
+
+    @property
+    def source(self) -> str:
+        """Where it is stored: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
+        return "kafka" if self.zxid is None else "zookeeper"
 
 
 class OffsetsState:

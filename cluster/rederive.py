@@ -59,12 +59,15 @@ def assignment_of(
     *,
     without: str | None = None,
     joining: str | None = None,
+    matching: Sequence[str] = (),
+    rebalance: bool = False,
     early: bool = False,
 ) -> Assignment | None:
     """What the group's assignor gives; None where that cannot be said.
 
-    `without` leaves out a member, `joining` adds one that subscribes to all that the group subscribes to; in both cases
-    the others own what they are assigned now.
+    `without` leaves out a member, `joining` adds one that subscribes to all that the group subscribes to, `matching`
+    are topics that all subscribe to from now on, and `rebalance` is one without any of this: then the others own what
+    they are assigned now.
     """
     members = [_member(each) for each in group.members if each.member_id != without]
     known = [each for each in members if each is not None]
@@ -72,10 +75,16 @@ def assignment_of(
         return None
     if group.assignor == "sticky" and any(_is_old(each) for each in group.members):
         return None
-    if without is not None or joining is not None:
+    if without is not None or joining is not None or matching or rebalance:
         now = {each.member_id: each.assignment or frozenset() for each in group.members}
         known = [
-            GroupMember(each.member_id, each.topics, each.instance_id, tuple(sorted(now[each.member_id])), 1)
+            GroupMember(
+                each.member_id,
+                tuple(dict.fromkeys((*each.topics, *matching))),
+                each.instance_id,
+                tuple(sorted(now[each.member_id])),
+                1,
+            )
             for each in known
         ]
     if joining is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ __all__ = [
     "LimitExceeded",
     "PortableError",
     "RecoveryRefused",
+    "ReplicaError",
     "StorageError",
     "UsageError",
 ]
@@ -38,6 +40,23 @@ class KafkaLogError(PortableError):
 
 class UsageError(KafkaLogError, ValueError):
     """The caller's mistake: an option, an argument or a path that cannot be meant."""
+
+
+class ReplicaError(UsageError):
+    """A topic-partition is in several directories, and `replica` does not choose one of them.
+
+    The message names the argument with a value, as Python and Spark have it; `with_flag` says it for a command line.
+    """
+
+    def __init__(self, before: str, value: str, after: str) -> None:
+        self.before = before
+        self.value = value
+        self.after = after
+        super().__init__(f"{before} replica={value!r} {after}")
+
+    def with_flag(self, flag: str) -> str:
+        """The message for those who choose with `flag`."""
+        return f"{self.before} {flag} {shlex.quote(self.value)} {self.after}"
 
 
 class FormatError(KafkaLogError):

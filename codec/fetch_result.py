@@ -6,6 +6,7 @@ cut entries that `scan` reads.
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.layout import fetch_result
 
 __all__ = [
+    "ErrorCode",
     "MessageSetSend",
     "decode_message_set_send",
     "decode_multi_message_set_send",
@@ -27,6 +29,24 @@ Bytes = bytes | memoryview
 
 _SINGLE = derive.fixed(fetch_result.MESSAGE_SET_SEND)
 _MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND)
+
+
+class ErrorCode(enum.IntEnum):
+    """Error codes of a fetch result (`kafka.common.ErrorMapping`); those of 0.7 up to 4, with their names of 0.8."""
+
+    UNKNOWN = -1
+    NO_ERROR = 0
+    OFFSET_OUT_OF_RANGE = 1
+    INVALID_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    """`WrongPartition` in 0.7"""
+    INVALID_FETCH_SIZE = 4
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_FOR_PARTITION = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_SIZE_TOO_LARGE = 10
 
 
 @dataclass(frozen=True, slots=True)

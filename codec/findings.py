@@ -122,7 +122,7 @@ class FindingCode(enum.StrEnum):
     PARTITION_METADATA_INVALID = "partition_metadata_invalid"
     """partition.metadata is missing where it is needed, or cannot be read"""
     META_PROPERTIES_INVALID = "meta_properties_invalid"
-    """meta.properties cannot be read"""
+    """meta.properties cannot be read, or holds an id that a broker does not take"""
 
     # directories
     FOREIGN_FILE = "foreign_file"
@@ -135,6 +135,8 @@ class FindingCode(enum.StrEnum):
     """a checkpoint or the cluster metadata names a topic-partition that has no directory"""
     DUPLICATE_PARTITION = "duplicate_partition"
     """a topic-partition that is in two directories"""
+    IDENTITY_MISMATCH = "identity_mismatch"
+    """log directories whose cluster id, node id or directory id one broker does not take together"""
     NOT_REPLICAS = "not_replicas"
     """directories put side by side that are of several clusters, or of several topics of one name"""
     OFFSETS_BELOW_LOG_START = "offsets_below_log_start"
@@ -179,6 +181,10 @@ class FindingCode(enum.StrEnum):
     """transactions that are missing between two ZooKeeper files"""
     ZK_DIGEST_MISMATCH = "zk_digest_mismatch"
     """the tree that was rebuilt is not the one that ZooKeeper had"""
+    ZK_NODE_INVALID = "zk_node_invalid"
+    """a registration, an owner or an offset of old consumers in ZooKeeper that cannot be read"""
+    ZK_PATH_MISSING = "zk_path_missing"
+    """a node in ZooKeeper is missing that brokers make when they start"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,10 @@ class Codec(enum.IntEnum):
         return self.name.lower()
 
 
+LAST_CODEC = max(Codec)
+"""Above it is what no reader opens."""
+
+
 class TimestampType(enum.IntEnum):
     """Who set the timestamps (`TimestampType`); the numbers are those of Spark's Kafka source."""
 

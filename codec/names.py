@@ -146,6 +146,11 @@ class SegmentFileName:
     kind: FileKind
     pending: str = ""
 
+    @property
+    def is_live_log(self) -> bool:
+        """Whether it holds records that a consumer is given."""
+        return self.kind is FileKind.LOG and not self.pending
+
 
 @dataclass(frozen=True, slots=True)
 class KRaftSnapshotName:

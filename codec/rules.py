@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import (
+    LAST_CODEC,
     NO_PARTITION_LEADER_EPOCH,
     AnyHeader,
     BatchHeader,
@@ -39,7 +40,7 @@ def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
 
     if header.magic not in MAGICS:
         yield found(FindingCode.MAGIC_UNKNOWN, f"magic {header.magic}")
-    if header.codec > (Codec.ZSTD if header.magic >= 2 else _LAST_LEGACY_CODEC):
+    if header.codec > (LAST_CODEC if header.magic >= 2 else _LAST_LEGACY_CODEC):
         yield found(FindingCode.CODEC_UNKNOWN, f"compression id {header.codec} in magic {header.magic}")
     if isinstance(header, BatchHeader):
         if header.last_offset_delta < 0:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.wording import counted
@@ -77,7 +77,7 @@ class _Count:
     def _records(self, batch: RecordBatch, first: int) -> int:
         header = batch.header
         codec = header.attributes & CODEC_MASK
-        if header.last_offset < self._next_offset or codec > Codec.ZSTD:
+        if header.last_offset < self._next_offset or codec > LAST_CODEC:
             return 0
         if isinstance(header, BatchHeader):
             if header.attributes & CONTROL_FLAG:
@@ -90,7 +90,7 @@ class _Count:
 
     def take_run(self, run: BatchRun, segment: Segment, *, is_behind: bool) -> None:
         """Many v2 batches without findings, their offsets increasing."""
-        if int(run["base_offset"][0]) < self._next_offset or int(run["attributes"].max()) & CODEC_MASK > Codec.ZSTD:
+        if int(run["base_offset"][0]) < self._next_offset or int(run["attributes"].max()) & CODEC_MASK > LAST_CODEC:
             for batch in run:
                 self.take(batch, segment, is_behind=is_behind)
             return

@@ -7,30 +7,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.columnar.schema import TYPES
-from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches
+from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
-from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.codec.scan import scan
-from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
-from kafkalog.log.directory import refuse_inside
 from kafkalog.log.files import PathLike
+from kafkalog.log.producing.columns import ColumnPartitions
+from kafkalog.log.producing.open_logs import OpenLogs, made_log_directory
+from kafkalog.log.producing.partitioners import Partitioner
 from kafkalog.log.writer import Log
 
 __all__ = ["Built", "build_partitions"]
 
 _BATCHES_AT_ONCE = 64
-_MOST_OPEN = 500
 
 
 @dataclass(slots=True)
@@ -52,32 +52,23 @@ class Built:
         }  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Target:
-    log: Log
-    built: Built
-
-
 class _Builder:
     """The logs that are open, and how batches are made."""
 
-    def __init__(
-        self, root: str, config: LogConfig, codec: Codec, batch_bytes: int, keep_offsets: bool, append: bool
-    ) -> None:
-        self.root = root
-        self.config = config
+    def __init__(self, logs: OpenLogs, codec: Codec, batch_bytes: int, keep_offsets: bool, append: bool) -> None:
+        self.logs = logs
         self.codec = codec
         self.batch_bytes = batch_bytes
         self.keep_offsets = keep_offsets
         self.append = append
-        self.targets: dict[tuple[str, int], _Target] = {}
+        self.built: dict[tuple[str, int], Built] = {}
 
-    def take(self, stack: ExitStack, topic: str, partition: int, records: pa.RecordBatch) -> None:
+    def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Append records of one partition."""
-        target = self.targets.get((topic, partition))
-        if target is None:
-            target = self.targets[topic, partition] = self._open(stack, topic, partition, records)
-        log = target.log
+        built = self.built.get((topic, partition))
+        if built is None:
+            built = self._open(topic, partition, records)
+        log = self.logs.log(topic, partition)
         batches: Iterator[bytes] = build_batches(
             records,
             base_offset=log.end_offset,
@@ -89,20 +80,34 @@ class _Builder:
         while some := list(islice(batches, _BATCHES_AT_ONCE)):
             for data in some:
                 log.append(scan(data).batches, keep_offsets=True)
-            target.built.batches += len(some)
-        target.built.records += records.num_rows
+            built.batches += len(some)
+        built.records += records.num_rows
 
-    def _open(self, stack: ExitStack, topic: str, partition: int, records: pa.RecordBatch) -> _Target:
-        if len(self.targets) >= _MOST_OPEN:
-            raise UsageError(f"more than {_MOST_OPEN} partitions at once; build some topics after the others")
-        name = PartitionName(topic, partition, DirectoryState.LIVE)
-        path = os.path.join(self.root, str(name))
+    def begin_topic(self, topic: str) -> int:
+        """Make all partitions that a topic shall have; gives how many these are."""
+        count = self.logs.count(topic)
+        if (topic, 0) not in self.built:
+            for number in range(count):
+                self._check_new(self.logs.path_of(topic, number))
+            self.logs.partitions(topic)
+            for number in range(count):
+                self.built[topic, number] = self._built(topic, number, self.logs.log(topic, number))
+        return count
+
+    def _check_new(self, path: str) -> None:
         if os.path.lexists(path) and not self.append:
             raise UsageError(f"{path} exists already; with append records go after what it holds")
-        log = stack.enter_context(Log.open(path, self.config))
+
+    def _built(self, topic: str, partition: int, log: Log) -> Built:
+        return Built(topic, partition, log.path, log.end_offset)
+
+    def _open(self, topic: str, partition: int, records: pa.RecordBatch) -> Built:
+        self._check_new(self.logs.path_of(topic, partition))
+        log = self.logs.log(topic, partition)
         if self.keep_offsets and log.end_offset == 0 and records["offset"][0].as_py():
             log.truncate_fully_and_start_at(max(records["offset"][0].as_py(), 0))
-        return _Target(log, Built(topic, partition, path, log.end_offset))
+        built = self.built[topic, partition] = self._built(topic, partition, log)
+        return built
 
 
 @checked
@@ -112,6 +117,8 @@ def build_partitions(
     *,
     topic: str | None = None,
     partition: int | None = None,
+    num_partitions: int | None = None,
+    partitioner: Partitioner = "murmur2",
     config: LogConfig | None = None,
     codec: Codec = Codec.NONE,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -120,35 +127,60 @@ def build_partitions(
 ) -> list[Built]:
     """Write the partitions of a log directory from columns; see `encode.columns.build_batches` for those.
 
-    `topic` and `partition` stand for the columns of that name, or for all records where there are none; without
-    either it is partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
+    `topic` and `partition` stand for the columns of that name, or for all records where there are none.  With
+    `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
+    (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
+    it they go to partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
     cannot be written, and then leaves what was written before.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
-    if not os.path.isdir(root):
-        refuse_inside(os.path.dirname(os.path.abspath(root)), root)
-        fs.make_directory(os.path.abspath(root))
-    builder = _Builder(os.fspath(root), config or LogConfig(), codec, batch_bytes, keep_offsets, append)
-    with ExitStack() as stack:
+    if num_partitions is not None and (partition is not None or keep_offsets):
+        raise UsageError("num_partitions spreads records by their keys: neither their partition nor offsets are given")
+    places = ColumnPartitions(partitioner)
+    logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions)
+    builder = _Builder(logs, codec, batch_bytes, keep_offsets, append)
+    with closing(logs):
         for batch in records:
             if keep_offsets and "offset" not in batch.schema.names:
                 raise UsageError("there is no column offset to keep")
-            for place, part in _by_partition(batch, topic, partition):
-                builder.take(stack, *place, part)
-    return [target.built for target in builder.targets.values()]
+            if batch.num_rows == 0:
+                continue
+            topics = _column(batch, "topic", topic)
+            if topics.null_count:
+                raise UsageError("a record has no topic; name one for all")
+            numbers = _column(batch, "partition", partition)
+            if num_partitions is None:
+                numbers = pc.fill_null(numbers, 0)
+            else:
+                numbers = _by_key(batch, topics, numbers, places, builder)
+            for place, part in _by_partition(batch, topics, numbers):
+                builder.take(*place, part)
+    return list(builder.built.values())
+
+
+def _by_key(
+    records: pa.RecordBatch, topics: pa.Array, given: pa.Array, places: ColumnPartitions, builder: _Builder
+) -> pa.Array:
+    """The partition of each record, by its key where it has no number of its own."""
+    encoded = topics.dictionary_encode()
+    each = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
+    counts = each[encoded.indices.to_numpy()]
+    keys = (
+        record_columns(records).column("key") if "key" in records.schema.names else pa.nulls(len(topics), pa.binary())
+    )
+    numbers = places.numbers(keys, counts, given)
+    wrong = (numbers < 0) | (numbers >= counts)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise UsageError(f"partition {numbers[row]} of {topics[row]} is not between 0 and {counts[row] - 1}")
+    return pa.array(numbers, TYPES["partition"])
 
 
 def _by_partition(
-    records: pa.RecordBatch, topic: str | None, partition: int | None
+    records: pa.RecordBatch, topics: pa.Array, partitions: pa.Array
 ) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
     """The records of each partition, in the order in which partitions appear."""
-    if records.num_rows == 0:
-        return
-    topics, partitions = _column(records, "topic", topic), _column(records, "partition", partition)
-    if topics.null_count:
-        raise UsageError("a record has no topic; name one for all")
-    partitions = pc.fill_null(partitions, 0)
     places = pa.StructArray.from_arrays([topics, partitions], ["topic", "partition"])
     first, last = places[0], places[-1]
     if first == last and pc.count_distinct(topics).as_py() == pc.count_distinct(partitions).as_py() == 1:

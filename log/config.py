@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import check_fields
@@ -14,6 +15,11 @@ from kafkalog.log.storage.offset_map import SLOT_BYTES
 __all__ = ["LogConfig"]
 
 _DAY_MS = 24 * 60 * 60 * 1000
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?:\.[0-9]{1,4}){0,2}(?:-IV[0-9]{1,4})?")
+_FORMATS = ((0, 10), (0, 11))
+"""the versions that magic 1 and magic 2 begin with"""
+MAGIC_VALUE = 2
+"""of the newest message format"""
 _LOAD_FACTOR = 0.9
 _LEAST = {
     "segment_bytes": BATCH.size,
@@ -53,6 +59,9 @@ class LogConfig:
     """Flush when this many records are not flushed; None leaves it to rolling, closing and `flush_seconds`."""
     flush_seconds: float | None = None
     """Flush what is older than this; None leaves it to rolling, closing and `flush_messages`."""
+    message_format_version: str | None = None
+    """Kafka's `message.format.version`: below 0.10.0 messages of magic 0 are written, below 0.11.0 of magic 1, else
+    batches of magic 2, as by default."""
     retention_ms: int = 7 * _DAY_MS
     """A segment whose newest record is older may be deleted; -1 keeps all."""
     retention_bytes: int = -1
@@ -106,3 +115,14 @@ class LogConfig:
             raise UsageError("min_cleanable_dirty_ratio is a share, from 0 to 1")
         if self.message_timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
             raise UsageError("message_timestamp_type is CREATE_TIME or LOG_APPEND_TIME")
+        if self.message_format_version is not None and _VERSION.fullmatch(self.message_format_version) is None:
+            raise UsageError(f"message_format_version {self.message_format_version!r} is no version, such as 0.10.2")
+
+    @property
+    def magic(self) -> int:
+        """The message format that is written: 0, 1 or 2."""
+        found = None if self.message_format_version is None else _VERSION.fullmatch(self.message_format_version)
+        if found is None:
+            return MAGIC_VALUE
+        version = int(found[1]), int(found[2])
+        return sum(version >= begin for begin in _FORMATS)

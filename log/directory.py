@@ -54,7 +54,15 @@ from kafkalog.log.files import (
 )
 from kafkalog.log.partition import Partition, read_partition
 
-__all__ = ["LogDir", "is_log_dir", "is_partition_dir", "log_directory_around", "open_log_dir", "refuse_inside"]
+__all__ = [
+    "LogDir",
+    "is_log_dir",
+    "is_partition_dir",
+    "log_directory_around",
+    "new_directory",
+    "open_log_dir",
+    "refuse_inside",
+]
 
 OFFSET_CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
@@ -302,8 +310,27 @@ def log_directory_around(place: str) -> str | None:
         path = parent
 
 
+def new_directory(target: PathLike, *, beside: str) -> str:
+    """The real path of a directory to be written to; `beside` is the one that is read for it, by its real path.
+
+    Raises `UsageError` where something is there already, or where it would lie in a log directory: also in `beside`,
+    which may hold nothing that tells a log directory.
+    """
+    destination = os.path.realpath(target)
+    if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
+        raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
+    refuse_inside(destination, target)
+    if destination.startswith(os.path.join(beside, "")):
+        raise _inside(target, beside)
+    return destination
+
+
 def refuse_inside(place: str, given: PathLike) -> None:
     """Raise `UsageError` for a new directory, `given` by the caller, that would lie in a log directory."""
     around = log_directory_around(os.path.realpath(place))
     if around is not None:
-        raise UsageError(f"{os.fspath(given)} lies inside the log directory {around}, where it would stop a broker")
+        raise _inside(given, around)
+
+
+def _inside(given: PathLike, around: str) -> UsageError:
+    return UsageError(f"{os.fspath(given)} lies inside the log directory {around}, where it would stop a broker")

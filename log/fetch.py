@@ -6,20 +6,29 @@ size, until the message is read successfully."  A chunk never goes beyond its se
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
 
-from kafkalog.codec.errors import LimitExceeded, UsageError
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.encode.convert import down_convert
+from kafkalog.codec.errors import LimitExceeded, StorageError, UsageError
+from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
+from kafkalog.codec.model import BATCH, NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scan import Scanner, scan
 from kafkalog.log.consumer_view import raised
+from kafkalog.log.files import open_regular
 from kafkalog.log.segment import Segment
+from kafkalog.log.sending import send, send_file
 
-__all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "fetch"]
+__all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "Reset", "fetch"]
+
+Reset = Literal["earliest", "latest"]
+"""Where a read goes on whose offset is out of range; Kafka's `auto.offset.reset`."""
 
 
 class OffsetOutOfRangeError(UsageError):
@@ -30,6 +39,15 @@ class OffsetOutOfRangeError(UsageError):
         self.start = start
         self.end = end
         super().__init__(f"offset {offset} is out of range: the log holds {start} to {end}")
+
+
+class Origin(NamedTuple):
+    """Where bytes were read: a log file, by its name and its identity, and the position in it."""
+
+    path: str
+    device: int
+    inode: int
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +62,8 @@ class Chunk:
     """the size that the chunk grew to"""
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH
     """of the first batch"""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """where the bytes lie, if they are still there"""
 
     @property
     def batches(self) -> tuple[RecordBatch, ...]:
@@ -55,6 +75,51 @@ class Chunk:
         """Offset to read from next."""
         batches = self.batches
         return batches[-1].header.next_offset if batches else self.offset
+
+    @checked
+    def write_to(self, descriptor: int) -> int:
+        """Send the chunk to a socket, a pipe or a file, by its descriptor, which blocks; gives the number of bytes.
+
+        The system takes them from the log file without copying them into this process (`sendfile`), as
+        `FileMessageSet.writeTo` does; where the batches are not there any more, or it cannot, they are sent from
+        memory.  Raises `StorageError`.
+        """
+        sent = self._sent_from_file(descriptor)
+        if sent < len(self.data):
+            send(descriptor, memoryview(self.data)[sent:])
+        return len(self.data)
+
+    def _sent_from_file(self, descriptor: int) -> int:
+        origin = self.origin
+        if origin is None or not self.data:
+            return 0
+        try:
+            source, status = open_regular(origin.path)
+        except StorageError:
+            return 0
+        try:
+            same = (status.st_dev, status.st_ino) == (origin.device, origin.inode)
+            if not same or not all(self._is_there(source, batch) for batch in self.batches):
+                return 0
+            return send_file(descriptor, source, origin.position, len(self.data))
+        finally:
+            os.close(source)
+
+    def _is_there(self, source: int, batch: RecordBatch) -> bool:
+        """Whether the file has that batch where it was, by its header, checksum included."""
+        assert self.origin is not None  # noqa: S101 - who calls this has looked
+        header = bytes(batch.data[: BATCH.size])
+        return os.pread(source, len(header), self.origin.position + batch.position) == header
+
+    @checked
+    def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
+        """The chunk as the answer to a fetch of Kafka's implementation notes, of error code 0.
+
+        With `magic` 0 or 1 newer batches are converted down for consumers that know no others, as brokers did.
+        """
+        if magic is None:
+            return MessageSetSend(ErrorCode.NO_ERROR, self.data)
+        return MessageSetSend(ErrorCode.NO_ERROR, down_convert(self.batches, magic, first_offset=self.offset))
 
     def __iter__(self) -> Iterator[Record]:
         for batch in self.batches:
@@ -83,12 +148,14 @@ def fetch(
     *,
     end_offset: int | None = None,
     max_chunk_bytes: int = 64 * MIB,
+    reset: Reset | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Chunk:
     """At most `max_bytes` of whole batches from `offset` on, at least one batch.
 
     If the first batch does not fit, the size doubles until it does; `LimitExceeded` if it would exceed
-    `max_chunk_bytes`.  `OffsetOutOfRangeError` outside of the log, whose end is looked for unless `end_offset` says it.
+    `max_chunk_bytes`.  Outside of the log, whose end is looked for unless `end_offset` says it, it is read from where
+    `reset` says (the chunk's `offset` tells), else `OffsetOutOfRangeError`.
     Damage at the offset raises `FormatError`; after it, the chunk ends before.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
@@ -100,9 +167,12 @@ def fetch(
                 return chunk
     start = log.log_start_offset  # which retention may have raised meanwhile
     end = log.log_end_offset(limits=limits) if end_offset is None else end_offset
-    if not start <= offset <= end:
+    if start <= offset <= end:
+        return Chunk(offset, b"", max_bytes)
+    if reset is None:
         raise OffsetOutOfRangeError(offset, start, end)
-    return Chunk(offset, b"", max_bytes)
+    again = start if reset == "earliest" else end
+    return fetch(log, again, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes, limits=limits)
 
 
 def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
@@ -110,7 +180,7 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)
         scanner = Scanner(source, position=position, limits=limits)
-        size, epoch, taken = max_bytes, NO_PARTITION_LEADER_EPOCH, bytearray()
+        size, epoch, taken, origin = max_bytes, NO_PARTITION_LEADER_EPOCH, bytearray(), None
         for batch in scanner:
             if batch.last_offset < offset:
                 continue
@@ -125,11 +195,13 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
                 while size < batch.size:
                     size = min(size * 2, most)
                 epoch = batch.header.partition_leader_epoch
+                file = source.identity
+                origin = None if file is None else Origin(segment.path, *file, batch.position)
             if len(taken) + batch.size > size:
                 break
             taken += batch.data
         if taken:
-            return Chunk(offset, bytes(taken), size, epoch)
+            return Chunk(offset, bytes(taken), size, epoch, origin)
         for finding in scanner.findings:
             if finding.severity is Severity.ERROR:
                 raise raised(finding.in_file(segment.path))

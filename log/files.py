@@ -129,6 +129,14 @@ class FileSource:
         """Bytes there were when the file was opened."""
         return self._size
 
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Device and inode; None for what is in an object store."""
+        if self._remote is not None:
+            return None
+        status = os.fstat(self._descriptor)
+        return status.st_dev, status.st_ino
+
     def read(self, position: int, length: int) -> bytes:
         """`length` bytes from `position`; fewer only where the file ends."""
         if self._remote is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
+from kafkalog.codec.model import AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, ends_reading
 from kafkalog.codec.scan import Scanner
@@ -183,7 +183,7 @@ class Follower:
         expected = mark.next_offset if mark is not None and mark.base_offset == segment.base_offset else 0
         first = max(expected, segment.base_offset)
         found = Resync(source, self._limits).next_batch(
-            position, Expected(first, segment.base_offset + MAX_RELATIVE_OFFSET + 1, NO_PARTITION_LEADER_EPOCH)
+            position, Expected.in_segment(first, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
         )
         if found is None:
             self._fruitless = stamp

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kafkalog.codec.arguments import shown
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.encode import ProducerState, build_batch
+from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.encode.given import check_record
 from kafkalog.codec.errors import FormatError, UsageError
@@ -84,7 +84,7 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
         case bytes():
             value = item
         case _:
-            raise UsageError(f"{type(item).__name__} is no record")
+            raise UsageError(f"{type(item).__name__} is not a record")
     moment = now_ms if timestamp is None else timestamp
     record = Record(offset, moment, TimestampType.CREATE_TIME, key, value, headers)  # type: ignore[arg-type]
     check_record(record)
@@ -107,23 +107,38 @@ def build(
     *,
     compression: Codec | str | int = Codec.NONE,
     producer: ProducerState = NO_PRODUCER,
-) -> RecordBatch:
-    """One batch of new records, offsets from the stamp's on."""
+) -> list[RecordBatch]:
+    """New records with offsets from the stamp's on: one batch, or in an older format a message each or a wrapper."""
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    log_append_time = stamp.now_ms if append_time else NO_TIMESTAMP
+    if config.magic < _MAGIC:
+        if producer != NO_PRODUCER:
+            raise UsageError("message_format_version must be 0.11.0 or more for an idempotent producer")
+        data = build_messages(
+            records,
+            magic=config.magic,
+            codec=as_codec(compression),
+            timestamp_type=config.message_timestamp_type,
+            log_append_time=log_append_time,
+        )
+        return list(scan(data).batches)
     data = build_batch(
         records,
         codec=as_codec(compression),
         timestamp_type=config.message_timestamp_type,
-        log_append_time=stamp.now_ms if append_time else NO_TIMESTAMP,
+        log_append_time=log_append_time,
         producer=producer,
         partition_leader_epoch=stamp.leader_epoch,
     )
-    return parse_batch(data)
+    return [parse_batch(data)]
 
 
-def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
-    """A producer's batch with offsets, epoch and timestamps as the leader sets them; its records keep their bytes."""
+def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
+    """A producer's batch with offsets, epoch and timestamps as the leader sets them; its records keep their bytes.
+
+    A batch of another format than the log's is converted (`LogValidator`), an older one always.
+    """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     found = decode_batch(batch)
     if found.finding is not None:
@@ -132,6 +147,10 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
     if not isinstance(header, BatchHeader):
         records = [replace(record, timestamp=max(record.timestamp, NO_TIMESTAMP)) for record in found.records]
         return build(records, stamp, config, compression=header.codec)
+    if config.magic < _MAGIC and not header.is_control:
+        if header.has_producer_id:
+            raise UsageError(f"a batch of an idempotent producer cannot become messages of magic {config.magic}")
+        return build(found.records, stamp, config, compression=header.codec)
     if header.magic != _MAGIC:
         raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
     if header.is_control:
@@ -151,7 +170,7 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> RecordBatch:
     position = BATCH.position("crc")
     checksum = crc32c(memoryview(data)[BATCH.end("crc") :])
     data[position : position + _UNSIGNED.size] = _UNSIGNED.pack(checksum)
-    return parse_batch(bytes(data))
+    return [parse_batch(bytes(data))]
 
 
 def taken_over(batch: RecordBatch) -> RecordBatch:

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.identities import identity_findings
 from kafkalog.log.partition import Partition, open_partition, open_segment
 
 __all__ = ["LONGEST", "Inventory", "open_all"]
@@ -51,7 +52,7 @@ class Inventory:
         )
 
     def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
-        """Topic-partitions that stand, live, in more than one directory."""
+        """Topic-partitions that are live in more than one directory."""
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
             if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):
@@ -78,6 +79,10 @@ class Inventory:
             code = FindingCode.DUPLICATE_PARTITION
             found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
         return found
+
+    def findings_together(self) -> list[Finding]:
+        """What only all of them together tell: copies of a partition, and ids that do not go together."""
+        return self.duplicate_findings() + identity_findings(self.log_dirs)
 
     def _broker(self, directory: str) -> tuple[str | None, int] | None:
         """Cluster and node that a log directory belongs to; None if it does not say."""
@@ -122,13 +127,13 @@ class Inventory:
     def _choose(name: PartitionName, found: tuple[Partition, ...], replica: PathLike | None) -> Partition:
         paths = " and ".join(each.path for each in found)
         if replica is None:
-            raise UsageError(f"{name} is in two directories: {paths}; choose one with replica=longest or its path")
+            raise ReplicaError(f"{name} is in several directories: {paths}; choose one with", LONGEST, "or its path")
         if replica == LONGEST:
             return max(found, key=lambda each: each.log_end_offset())
         wanted = real(replica)
         matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
         if len(matching) != 1:
-            raise UsageError(f"{name} is in {paths}; replica={os.fspath(replica)} chooses {len(matching)} of them")
+            raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
         return matching[0]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.log.fetch import Chunk, fetch
+from kafkalog.log.fetch import Chunk, Reset, fetch
 from kafkalog.log.files import MissingFileError
 from kafkalog.log.loading import SealedSegment
 from kafkalog.log.partition import Partition
@@ -83,12 +83,12 @@ class LiveLog:
         log = files[FileKind.LOG]
         return Segment(found.base_offset, log, found.size, NO_TIMESTAMP, files, {FileKind.LOG: found.size})
 
-    def read(self, offset: int, max_bytes: int, max_chunk_bytes: int) -> Chunk:
+    def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
         """See `Log.read`."""
         while True:
             end = self.log_end_offset()
             try:
-                return fetch(self, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes)
+                return fetch(self, offset, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes, reset=reset)
             except MissingFileError as error:
                 if any(segment.path == error.filename for segment in self.segments_from(offset)):
                     raise

@@ -10,15 +10,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log import fs
+from kafkalog.log.files import NotRegularFileError, what_it_is
 from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
 from kafkalog.log.process import OwnLock, OwnProcess
 
-__all__ = ["HeldDirectory", "hold", "is_held_here"]
+__all__ = ["HeldDirectory", "hold", "is_held_here", "refuse_odd_lock"]
 
 _GUARD = threading.RLock()
 _TRIES = 100
@@ -40,6 +42,18 @@ def _identity(path: str) -> tuple[int, int]:
     except OSError as error:
         raise StorageError.wrap(error, "cannot examine the directory") from error
     return status.st_dev, status.st_ino
+
+
+def refuse_odd_lock(path: str) -> None:
+    """Raise `StorageError` where something other than a file is in the place of the lock of `path`."""
+    file = os.path.join(path, LOCK_FILE)
+    try:
+        mode = os.lstat(file).st_mode
+    except OSError:  # whoever opens it says so
+        return
+    if not stat.S_ISREG(mode):
+        detail = f"{what_it_is(mode)}, which locks nothing: remove it, and a broker makes the file anew"
+        raise NotRegularFileError(errno.EINVAL, detail, file)
 
 
 def is_held_here(path: str) -> bool:
@@ -65,6 +79,7 @@ class HeldDirectory:
         self.process = OwnProcess(f"the lock of {path}")
         self.guard = OwnLock(self.process)
         file = os.path.join(path, LOCK_FILE)
+        refuse_odd_lock(path)
         for _ in range(_TRIES):
             self._descriptor, self._created = fs.lock_file(file)
             if self._lock(file):

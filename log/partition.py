@@ -5,6 +5,7 @@ Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment f
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +46,7 @@ from kafkalog.codec.text import (
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.consumer_view import READ_UNCOMMITTED
-from kafkalog.log.fetch import Chunk, fetch
+from kafkalog.log.fetch import Chunk, Reset, fetch
 from kafkalog.log.files import (
     Entry,
     NotRegularFileError,
@@ -56,6 +57,7 @@ from kafkalog.log.files import (
     read_small,
     scan_directory,
     status_of,
+    unreadable,
     what_it_is,
 )
 from kafkalog.log.offsets import offsets_before
@@ -82,7 +84,7 @@ class Partition:
 
     path: str
     name: PartitionName | None
-    """None for a segment file that stands outside of a partition directory"""
+    """None for a segment file outside of a partition directory"""
     segments: tuple[Segment, ...]
     """by base offset"""
     checkpointed_log_start_offset: int | None = None
@@ -292,10 +294,13 @@ class Partition:
         *,
         max_chunk_bytes: int = 64 * MIB,
         end_offset: int | None = None,
+        reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
         """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
-        return fetch(self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, limits=limits)
+        return fetch(
+            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
+        )
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
@@ -357,10 +362,7 @@ class _Listing:
             return
         parsed = parse_segment_file(entry.name)
         if not stat.S_ISREG(status.st_mode):
-            matters = parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending
-            severity = Severity.ERROR if matters else Severity.WARNING
-            detail = f"{what_it_is(status.st_mode)}; left out"
-            self.found(FindingCode.FOREIGN_FILE, entry.path, detail, severity)
+            self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
             return
         self.status[entry.path] = status
         if entry.name.endswith(_UNFINISHED):
@@ -375,6 +377,18 @@ class _Listing:
             self._metadata(entry.path)
         elif entry.name not in _KNOWN_FILES:
             self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
+
+    def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
+        """What is in the place of a file: nothing is read from it, and recovery leaves such a directory alone.
+
+        A broker passes over a directory, and a link to nothing counts as nothing for it.
+        """
+        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
+            severity = Severity.ERROR if holds_records else Severity.WARNING
+            self.found(FindingCode.FOREIGN_FILE, entry.path, f"{what_it_is(mode)}; left out", severity)
+        else:
+            error = NotRegularFileError(errno.EINVAL, what_it_is(mode), entry.path)
+            self.findings.append(unreadable(error, entry.path))
 
     def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
         if entry.name != segment_file(base_offset, kind):
@@ -482,7 +496,7 @@ def _with_finding(partition: Partition, finding: Finding) -> Partition:
 
 @checked
 def open_segment(path: PathLike) -> Partition:
-    """A single log file, wherever it stands, as a partition of one segment; raises `UsageError` if it is none.
+    """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is none.
 
     `NNN.log` with any of Kafka's suffixes after it will do, and so will a KRaft snapshot.
     """

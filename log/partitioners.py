@@ -1,7 +1,7 @@
 """Which partition a key would be in: the partitioners of Kafka's producers.
 
 `murmur2` is the Java client's since 0.8.2 (`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`); the Scala producers
-before it took Java's own hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
+before it, which there were up to 1.1, took Java's own hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,15 @@ def java_hash_code(key: bytes | str) -> int:
 
 
 @checked
-def legacy_partition(key: bytes | str, partitions: int) -> int:
-    """The partition that a Scala producer (up to 0.8) sent a key to: text by default, or bytes."""
-    return (java_hash_code(key) & _POSITIVE) % _count(partitions)
+def legacy_partition(key: bytes | str, partitions: int, *, before_0_8_2: bool = False) -> int:
+    """The partition that a Scala producer sent a key to: text by default, or bytes.
+
+    Up to 0.8.1 a negative hash lost its sign bit, from 0.8.2 on its sign (`Utils.abs`): the places differ.
+    """
+    code = java_hash_code(key)
+    if before_0_8_2:
+        return (code & _POSITIVE) % _count(partitions)
+    return (0 if code == -_POSITIVE - 1 else abs(code)) % _count(partitions)
 
 
 def _count(partitions: int) -> int:

@@ -93,7 +93,7 @@ def _json_lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[pa.Recor
             try:
                 rows.append(_row(line, decode))
             except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
-                reason = f"line {number} is no record of dump --json: {error or type(error).__name__}"
+                reason = f"line {number} is not a record of dump --json: {error or type(error).__name__}"
                 raise FormatError(reason, position=position, source=name) from None
         position += len(line)
         held += len(line)

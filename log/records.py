@@ -107,7 +107,7 @@ class RecordReader:
 
     @property
     def segment(self) -> Segment | None:
-        """Where the latest record stands."""
+        """Where the latest record is."""
         return self._batches.segment
 
     def __iter__(self) -> Iterator[Record]:

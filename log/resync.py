@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import merge
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import StopReason
 from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, Window, next_data
 
-__all__ = ["NO_OFFSET_LIMIT", "TAILS", "Expected", "Resync", "judged", "resumed_behind_tail"]
+__all__ = ["NO_OFFSET_LIMIT", "Expected", "Resync"]
 
 NO_OFFSET_LIMIT = 2**63 - 1
 """Where no later segment bounds the offsets."""
-TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
-"""What an append that was cut short leaves at the end of a log."""
 _EFFORT = 64
 """Bytes checked per byte searched, at most: crafted headers must not make the search quadratic."""
 _DEEPEST = 200
@@ -45,7 +43,17 @@ class Expected:
 
     next_offset: int
     end_offset: int
-    epoch: int
+    epoch: int = NO_PARTITION_LEADER_EPOCH
+
+    @classmethod
+    def in_segment(cls, next_offset: int, next_segment: int | None, epoch: int = NO_PARTITION_LEADER_EPOCH) -> Expected:
+        """In a segment after which the one with base offset `next_segment` comes; None: it is the last."""
+        return cls(next_offset, NO_OFFSET_LIMIT if next_segment is None else next_segment, epoch)
+
+    @property
+    def is_in_last_segment(self) -> bool:
+        """No later segment bounds the offsets."""
+        return self.end_offset == NO_OFFSET_LIMIT
 
 
 def _is_plausible(header: AnyHeader, expected: Expected) -> bool:
@@ -183,7 +191,7 @@ class Resync:
         The last segment was never compacted, so the batch after it would continue its offsets.
         """
         header = _header_at(self._window, position, self._source.size)
-        if header is None or expected.end_offset != NO_OFFSET_LIMIT or position + header.size <= self._source.size:
+        if header is None or not expected.is_in_last_segment or position + header.size <= self._source.size:
             return None
         is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
         return header.next_offset if is_next else None
@@ -240,30 +248,3 @@ def _is_hole(source: Source, position: int) -> bool:
     """Zeros where a header should be, as a disk leaves them that lost what was written there."""
     end = min(position + BATCH.size, source.size)
     return next_data(source, position, end) == end or not any(source.read(position, end - position))
-
-
-def resumed_behind_tail(
-    source: Source, position: int, stop: StopReason, next_offset: int, limits: Limits = DEFAULT_LIMITS
-) -> int | None:
-    """Where the last segment of a log goes on after what seems to be a batch that was never finished; mostly nowhere.
-
-    A tail of zeros has nothing after it, and damage that is not a tail is not searched beyond.
-    """
-    if stop is not StopReason.TORN_TAIL:
-        return None
-    expected = Expected(next_offset, NO_OFFSET_LIMIT, NO_PARTITION_LEADER_EPOCH)
-    return Resync(source, limits).next_batch(position, expected)
-
-
-def judged(finding: Finding, stop: StopReason, resumed: int | None, *, has_later: bool) -> tuple[Finding, StopReason]:
-    """What ended a walk over a segment, told from an append that was cut short: that is the end of a log.
-
-    `finding` and `stop` are the walk's, `resumed` is where the next batch begins after it (None: nowhere), `has_later`
-    whether another segment follows.  Where the log goes on, a size field is wrong and data is missing.
-    """
-    if stop not in TAILS or (resumed is None and not has_later):
-        return finding, stop
-    more = "another segment follows" if resumed is None else f"a sound batch begins at byte {resumed}"
-    detail = f"{finding.detail}, but {more}"
-    damage = replace(finding, code=FindingCode.BATCH_SIZE_INVALID, severity=Severity.ERROR, detail=detail)
-    return damage, StopReason.CORRUPT

@@ -1,14 +1,30 @@
 """Which segments may go: by the log's start, by size, by age; in this order, always the oldest first.
 
-Decided by `UnifiedLog.deleteOldSegments`.  The last segment may go too, unless it is empty.
+Decided by `UnifiedLog.deleteOldSegments`.  The last segment may go too, unless it is empty.  A policy of the caller's
+may decide instead (`Log.deleteOldSegments(predicate)` of 0.8).
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-__all__ = ["below_start", "beyond_size", "too_old"]
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.log.files import MissingFileError, status_of
+
+__all__ = [
+    "DeletableSegment",
+    "DeletionPolicy",
+    "below_start",
+    "beyond_size",
+    "by_file_time",
+    "by_policy",
+    "too_old",
+]
 
 
 class SegmentFacts(Protocol):
@@ -25,6 +41,48 @@ class SegmentFacts(Protocol):
     @property
     def largest_timestamp(self) -> int:
         """ms; without timestamps the time of the last change."""
+
+
+class DeletableSegment(NamedTuple):
+    """What a policy is told of a segment."""
+
+    base_offset: int
+    size: int
+    """bytes of the log file"""
+    largest_timestamp: int
+    """ms; without timestamps the time of the last change"""
+    modified_ms: int
+    """when the log file was changed last"""
+
+
+DeletionPolicy = Callable[[DeletableSegment], bool]
+"""Whether a segment may go."""
+
+
+@checked
+def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPolicy:
+    """The policy of brokers before 0.10.1: a segment may go whose file was changed more than `retention_ms` ago."""
+
+    def may_go(segment: DeletableSegment) -> bool:
+        now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        return now - segment.modified_ms > retention_ms
+
+    return may_go
+
+
+def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, directory: str) -> int:
+    """How many of the oldest segments a policy lets go."""
+
+    def may_go(_: int, segment: SegmentFacts) -> bool:
+        path = os.path.join(directory, segment_file(segment.base_offset, FileKind.LOG))
+        status = status_of(path)
+        if status is None:
+            raise MissingFileError(errno.ENOENT, "there is no such file", path)
+        modified_ms = status.st_mtime_ns // 1_000_000
+        told = DeletableSegment(segment.base_offset, segment.size, segment.largest_timestamp, modified_ms)
+        return bool(policy(told))
+
+    return _leading(segments, may_go)
 
 
 def _leading(segments: Sequence[SegmentFacts], may_go: Callable[[int, SegmentFacts], bool]) -> int:

@@ -14,14 +14,15 @@ import pyarrow as pa
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_END, NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
+from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Continuity, ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, Selection
+from kafkalog.log.end_of_walk import end_of_walk
 from kafkalog.log.files import FileSource
 from kafkalog.log.held_files import HeldFiles
-from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.walk import STOPPING
 
 if TYPE_CHECKING:
@@ -132,13 +133,12 @@ class SliceReader:
                 if scanner.stop is StopReason.TORN_TAIL and source.size < wanted.end:
                     break
                 end = min(wanted.end, source.size)
-                resumed = self._resumed(resync, scanner, end)
-                if resumed is None and self._is_tail(scanner):
+                ended = end_of_walk(scanner, resync, self._expected(), through_damage=self._tolerant, end=end)
+                if ended.is_tail:
                     break
-                position = end if resumed is None else resumed
-                for finding in scanner.findings:
-                    damage, _ = judged(finding, scanner.stop, resumed, has_later=not wanted.is_last)
-                    yield self._damage(damage, scanner.valid_bytes, position)
+                position = end if ended.resumed is None else ended.resumed
+                for finding in ended.findings:
+                    yield self._damage(finding, ended.position, position)
             if source.size < wanted.end and not self._selection.is_over:
                 detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
@@ -182,20 +182,12 @@ class SliceReader:
             else:
                 yield from self._faults(self._assembler.add_run(*part, self._selection.end_offset))
 
-    def _is_tail(self, scanner: Scanner | RunScanner) -> bool:
-        """Whether the walk ended in what an append that was not finished leaves at the end of a log."""
-        return self._slice.is_last and scanner.stop in TAILS
-
-    def _resumed(self, resync: Resync, scanner: Scanner | RunScanner, end: int) -> int | None:
-        """Where to go on, if before `end`; in a tail a batch after it tells damage from an unfinished append."""
-        if not self._tolerant and not self._is_tail(scanner):
-            return None
+    def _expected(self) -> Expected:
+        """What the next batch after damage must continue."""
         wanted = self._slice
         seen = self.next_offset > wanted.start_offset  # else what is wanted may begin inside a batch below it
         first = self.next_offset if seen else wanted.base_offset
-        limit = NO_OFFSET_LIMIT if wanted.is_last else wanted.base_offset + MAX_RELATIVE_OFFSET + 1
-        expected = Expected(first, limit, NO_PARTITION_LEADER_EPOCH)
-        return resync.next_batch(scanner.valid_bytes, expected, end=end)
+        return Expected.in_segment(first, None if wanted.is_last else wanted.base_offset + MAX_RELATIVE_OFFSET + 1)
 
     def _damage(self, finding: Finding, start: int, end: int) -> Damage:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)

@@ -7,7 +7,7 @@ about the same number of bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,15 @@ from kafkalog.log.directory import LogDir
 from kafkalog.log.partition import Partition
 from kafkalog.log.records import RecordReader
 
-__all__ = ["INTERNAL_TOPICS", "MessageAndMetadata", "Stream", "open_streams"]
+__all__ = [
+    "INTERNAL_TOPICS",
+    "MessageAndMetadata",
+    "Stream",
+    "balanced",
+    "open_streams",
+    "topic_chooser",
+    "topic_filter",
+]
 
 INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC})
 
@@ -64,21 +72,25 @@ class Stream:
                     raise raised(finding)
 
 
+def topic_filter(text: str) -> str:
+    """A regular expression as `TopicFilter` reads it: commas are alternatives, quotes and blanks go."""
+    return text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+
+
 def _pattern(text: str) -> re.Pattern[str]:
-    """Regular expressions as `TopicFilter` reads them: commas are alternatives, quotes and blanks go."""
-    cleaned = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
-        return re.compile(cleaned)
+        return re.compile(topic_filter(text))
     except re.error as error:
         raise UsageError(f"{text!r} is not a regular expression: {error}") from None
 
 
-def _chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
+def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
+    """Which topics are let through by a list, a white list or a black list; all of them without any."""
     if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
         raise UsageError("topics, whitelist and blacklist exclude each other")
     if topics is not None:
-        if isinstance(topics, str):
-            raise UsageError("topics is a list of names")
+        if isinstance(topics, str | Mapping):
+            raise UsageError("topics is a list of names; a number of streams for each is the Consumer's")
         return frozenset(topics).__contains__
     if whitelist is not None:
         wanted = _pattern(whitelist)
@@ -101,13 +113,13 @@ def open_streams(
 ) -> list[Stream]:
     """`count` streams over the live partitions of the topics that are chosen; some are empty if partitions are few.
 
-    `topics` names them; `whitelist` and `blacklist` are regular expressions for whole names, commas between
-    alternatives.  With a list or a filter that lets none through all streams are empty.  The largest partition goes to
-    the stream that has the fewest bytes so far.
+    `topics` names them (`Consumer` gives each a number of streams); `whitelist` and `blacklist` are regular expressions
+    for whole names, commas between alternatives.  With a list or a filter that lets none through all streams are empty.
+    The largest partition goes to the stream that has the fewest bytes so far.
     """
     if count < 1:
         raise UsageError("count must be positive")
-    chosen = _chooser(topics, whitelist, blacklist)
+    chosen = topic_chooser(topics, whitelist, blacklist)
     live = [
         partition
         for partition in log_dir.partitions
@@ -116,10 +128,16 @@ def open_streams(
         and chosen(partition.name.topic)
         and not (exclude_internal and topics is None and partition.name.topic in INTERNAL_TOPICS)
     ]
+    shares = balanced(live, count)
+    return [Stream(tuple(sorted(share, key=lambda each: str(each.name))), isolation_level, limits) for share in shares]
+
+
+def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
+    """So many shares with about the same number of bytes: the largest goes to the share that has the fewest so far."""
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count
-    for partition in sorted(live, key=lambda each: (-each.size, str(each.name))):
+    for partition in sorted(partitions, key=lambda each: (-each.size, str(each.name))):
         least = min(range(count), key=lambda number: (sizes[number], len(shares[number])))
         shares[least].append(partition)
         sizes[least] += partition.size
-    return [Stream(tuple(sorted(share, key=lambda each: str(each.name))), isolation_level, limits) for share in shares]
+    return shares

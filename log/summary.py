@@ -23,9 +23,10 @@ from kafkalog.codec.model import (
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it
+from kafkalog.log.end_of_walk import end_of_walk
 from kafkalog.log.files import FileSource
 from kafkalog.log.missing import first_offset_of
-from kafkalog.log.resync import judged, resumed_behind_tail
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 
@@ -96,13 +97,10 @@ def summarize(
                     size = each.end - int(each.positions[0])
                 if on_bytes is not None:
                     on_bytes(size)
-        stop = scanner.stop or StopReason.END
-        has_later = next_segment is not None
         next_offset = segment.base_offset if facts.last is None else facts.last + 1
-        resumed = None if has_later else resumed_behind_tail(source, scanner.valid_bytes, stop, next_offset, limits)
-        for found_last in scanner.findings:
-            finding, stop = judged(found_last, stop, resumed, has_later=has_later)
-            facts.findings.append(finding.in_file(segment.path))
+        expected = Expected.in_segment(next_offset, next_segment)
+        ended = end_of_walk(scanner, Resync(source, limits), expected, through_damage=False)
+        facts.findings += [finding.in_file(segment.path) for finding in ended.findings]
     return SegmentSummary(
         segment=segment,
         batches=facts.magics.total(),
@@ -113,7 +111,7 @@ def summarize(
         codecs=dict(sorted(facts.codecs.items())),
         magics=dict(sorted(facts.magics.items())),
         valid_bytes=scanner.valid_bytes,
-        stop=stop,
+        stop=ended.stop,
         has_gaps=facts.has_gaps,
         findings=tuple(facts.findings),
     )

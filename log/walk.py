@@ -17,9 +17,10 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
+from kafkalog.log.end_of_walk import EndOfWalk, end_of_walk
 from kafkalog.log.files import FileSource
 from kafkalog.log.held_files import HeldFiles
-from kafkalog.log.resync import NO_OFFSET_LIMIT, TAILS, Expected, Resync, judged
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.time_lookup import position_for_timestamp
 
@@ -38,7 +39,7 @@ _SINGLY = 256
 
 
 class BatchReader:
-    """Iterates over batches; `segment` is where the latest one stands, `findings` what was wrong so far.
+    """Iterates over batches; `segment` is the one that the latest is in, `findings` what was wrong so far.
 
     `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
     through the time index.  With `through_damage` the walk goes on after damage, at the next batch that is proven to
@@ -84,7 +85,7 @@ class BatchReader:
                 yield found
 
     def by_run(self) -> Iterator[BatchRun | RecordBatch]:
-        """The same, stretches of v2 batches without findings as runs where there are enough, see `codec.thresholds`."""
+        """The same, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`."""
         return self._walk(runs=kernel_is_worth_it(sum(segment.size for segment in self._segments)))
 
     def _walk(self, *, runs: bool) -> Iterator[BatchRun | RecordBatch]:
@@ -101,8 +102,7 @@ class BatchReader:
 
     def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[BatchRun | RecordBatch]:
         start_offset = self._start_offset if number == 0 else None
-        later = number + 1 < len(self._segments)
-        next_base = self._segments[number + 1].base_offset if later else None
+        next_base = self._segments[number + 1].base_offset if number + 1 < len(self._segments) else None
         low = -1 if start_offset is None else start_offset
         with self._files.open(segment.path) as source:
             position = 0
@@ -132,20 +132,13 @@ class BatchReader:
                         epoch = max(epoch, newest)
                         if self._on_bytes is not None:
                             self._on_bytes(size)
-                stop = scanner.stop or StopReason.END
-                if stop is StopReason.END:
+                expected = Expected.in_segment(next_offset, next_base, epoch)
+                ended = end_of_walk(scanner, resync, expected, through_damage=self._through_damage)
+                self.findings += [finding.in_file(segment.path) for finding in ended.findings]
+                if ended.resumed is None or not self._through_damage:
                     break
-                resumed = None
-                if self._through_damage or (stop is StopReason.TORN_TAIL and not later):
-                    expected = Expected(next_offset, NO_OFFSET_LIMIT if next_base is None else next_base, epoch)
-                    resumed = resync.next_batch(scanner.valid_bytes, expected)
-                for each_finding in scanner.findings:
-                    finding, stop = judged(each_finding, stop, resumed, has_later=later)
-                    self.findings.append(finding.in_file(segment.path))
-                if resumed is None or not self._through_damage:
-                    break
-                position = resumed
-            self._stop(stop, segment, scanner.valid_bytes)
+                position = ended.resumed
+            self._stop(ended, segment)
 
     def _wanted(self, found: BatchRun | RecordBatch, low: int) -> Iterator[BatchRun | RecordBatch]:
         """What of a batch or a run does not end below an offset and is accepted."""
@@ -172,27 +165,34 @@ class BatchReader:
         self.findings.extend(finding.in_file(segment.path) for finding in found)
         if self._through_damage or not any(finding.code in STOPPING for finding in found):
             return False
-        self._stop(StopReason.CORRUPT, segment, batch.position)
+        self._stop(_at_a_batch(batch), segment)
         return True
 
     def stop_at(self, finding: Finding, batch: RecordBatch) -> None:
         """Note that nobody can read on after `batch`, the latest one; for those who look into the batches."""
         self.findings.append(finding)
         if self.segment is not None:
-            self._stop(StopReason.CORRUPT, self.segment, batch.position)
+            self._stop(_at_a_batch(batch), self.segment)
 
-    def _stop(self, reason: StopReason, segment: Segment, position: int) -> None:
-        self.stop = reason
-        if reason is not StopReason.END and reason not in TAILS:
-            self.damaged_at = segment, position
-        if reason is StopReason.END or self._through_damage or not self.findings:
+    def _stop(self, ended: EndOfWalk, segment: Segment) -> None:
+        self.stop = ended.stop
+        if ended.stop is not StopReason.END and not ended.is_tail:
+            self.damaged_at = segment, ended.position
+        if ended.stop is StopReason.END or self._through_damage or not self.findings:
             return
         later = self._segments[self._segments.index(segment) + 1 :]
         if not later:
             return
         size = sum(each.size for each in later)
-        more = f"; {segment.size - position} bytes here and {len(later)} segments ({size} bytes) after were not read"
+        more = (
+            f"; {segment.size - ended.position} bytes here and {len(later)} segments ({size} bytes) after were not read"
+        )
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
+
+
+def _at_a_batch(batch: RecordBatch) -> EndOfWalk:
+    """Ended by a batch that nobody reads past."""
+    return EndOfWalk(batch.position, StopReason.CORRUPT, (), None)
 
 
 def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:

@@ -52,7 +52,7 @@ from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.compacting import CompactionCounts, compact
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.fetch import Chunk
+from kafkalog.log.fetch import Chunk, Reset
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, parse_batch, taken_over
@@ -62,6 +62,7 @@ from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.process import OwnLock, OwnProcess
+from kafkalog.log.retention import DeletionPolicy
 from kafkalog.log.session import leave
 from kafkalog.log.storage.cleanable_log import CleanableLog
 from kafkalog.log.storage.directory import DirectoryDisk
@@ -353,10 +354,12 @@ class Log:
             return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     @checked
-    def next_sequence(self, producer_id: int) -> int:
-        """The sequence that the next batch of an idempotent producer must begin with."""
+    def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
+        """The sequence that the next batch of an idempotent producer must begin with; 0 in a newer epoch."""
         with self._guard:
             known = self._producers.last_entry(producer_id)
+            if known is not None and producer_epoch is not None and producer_epoch > known.producer_epoch:
+                return 0
             last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
             return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
 
@@ -366,12 +369,15 @@ class Log:
             return read_partition(self.path, self.name, self._log_start)
 
     @checked
-    def read(self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB) -> Chunk:
+    def read(
+        self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB, reset: Reset | None = None
+    ) -> Chunk:
         """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
 
-        `OffsetOutOfRangeError` below the log's start and after its end; at the end the chunk is empty.
+        Below the log's start and after its end it is read from where `reset` says, else `OffsetOutOfRangeError`; at the
+        end the chunk is empty.
         """
-        return self._live.read(offset, max_bytes, max_chunk_bytes)
+        return self._live.read(offset, max_bytes, max_chunk_bytes, reset)
 
     def _state(self) -> LiveState:
         active = SealedSegment(self._active.base_offset, self._active.log.size, NO_TIMESTAMP)
@@ -421,8 +427,8 @@ class Log:
                 raise UsageError("records get their offsets from the log; only batches can keep theirs")
             codec = as_codec(compression)
             stamp = Stamp(self._end, epoch, self._clock())
-            batch = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
-            return self._append([batch], AppendOrigin.CLIENT)
+            made = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
+            return self._append(made, AppendOrigin.CLIENT, stamp.offset)
 
     def _append_given(self, batches: Iterable[RecordBatch], epoch: int, keep_offsets: bool) -> int:
         if keep_offsets:
@@ -430,9 +436,9 @@ class Log:
         made: list[RecordBatch] = []
         offset, now_ms = self._end, self._clock()
         for batch in batches:
-            made.append(assign(batch, Stamp(offset, epoch, now_ms), self.config))
+            made += assign(batch, Stamp(offset, epoch, now_ms), self.config)
             offset = made[-1].header.next_offset
-        return self._append(made, AppendOrigin.CLIENT)
+        return self._append(made, AppendOrigin.CLIENT, self._end)
 
     @checked
     def end_transaction(
@@ -448,6 +454,8 @@ class Log:
         """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; gives its offset."""
         with self._guard:
             self._check_open()
+            if self.config.magic < _MAGIC:
+                raise UsageError(f"there are no transactions in messages of magic {self.config.magic}")
             kind = ControlType.COMMIT if commit else ControlType.ABORT
             data = build_end_transaction_marker(
                 EndTransactionMarker(kind, coordinator_epoch),
@@ -459,7 +467,8 @@ class Log:
             )
             return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
-    def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
+    def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
+        """Append batches; gives the offset of the first record, which is `first_offset` where that is known."""
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
         appends = ProducerAppends(self._producers, origin)
@@ -473,7 +482,8 @@ class Log:
                         return repeated.first_offset
                 _add(appends, batch, header)
         try:
-            return self._write(batches, size, appends)
+            written = self._write(batches, size, appends)
+            return written if first_offset is None else first_offset
         except BaseException as error:  # an interruption too leaves open how far it came
             self.fail(error)
             _translate(error, self.path)
@@ -678,19 +688,27 @@ class Log:
                 self._checkpoint(self._recovery_point)
                 self._epochs.truncate_from_start(offset)
 
-    def delete_old_segments(self) -> int:
+    @checked
+    def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete what the retention settings or the log's start let go; gives the number of segments.
 
+        A `policy` decides instead of the settings: it is asked for one segment after the other, from the oldest on,
+        until it says False.  `by_file_time` is the one of brokers before 0.10.1.
         Their files become `.deleted` at once and are removed `file_delete_delay_ms` later: by a later call of this or
         of `append`, or when the log is opened the next time.
         """
-        with self._guard, self._failing():
-            now_ms = self._clock()
-            self._remove_deleted(now_ms)
-            count = self._delete_oldest(retention.below_start(self._all(), self._log_start), now_ms)
-            count += self._delete_oldest(retention.beyond_size(self._all(), self.config.retention_bytes), now_ms)
-            count += self._delete_oldest(retention.too_old(self._all(), self.config.retention_ms, now_ms), now_ms)
-            return count
+        with self._guard:
+            self._check_open()
+            chosen = None if policy is None else retention.by_policy(self._all(), policy, self.path)
+            with self._failing():
+                now_ms = self._clock()
+                self._remove_deleted(now_ms)
+                count = self._delete_oldest(retention.below_start(self._all(), self._log_start), now_ms)
+                if chosen is not None:
+                    return count + self._delete_oldest(max(chosen - count, 0), now_ms)
+                count += self._delete_oldest(retention.beyond_size(self._all(), self.config.retention_bytes), now_ms)
+                count += self._delete_oldest(retention.too_old(self._all(), self.config.retention_ms, now_ms), now_ms)
+                return count
 
     def _all(self) -> list[SealedSegment]:
         return [*self._sealed, seal(self._active)]

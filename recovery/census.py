@@ -13,17 +13,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkalog.codec.findings import Finding, FindingCode, StopReason
-from kafkalog.codec.model import BATCH, CONTROL_FLAG, BatchHeader, RecordBatch
+from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
+from kafkalog.log.end_of_walk import EndOfWalk, end_of_walk
 from kafkalog.log.missing import MissingOffsets
-from kafkalog.log.resync import TAILS, Expected, Resync, judged
+from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.offset_ranges import OffsetRanges
-from kafkalog.recovery.soundness import log_segments, offset_problem
+from kafkalog.recovery.soundness import log_segments, offset_problem, with_next
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -41,10 +42,7 @@ __all__ = [
     "times_of",
 ]
 
-_NO_END = 2**63 - 1
-_CODEC = 7
 _V2 = 2
-_LAST_CODEC = 4
 _MOST_REPEATS = 100_000
 """Batches whose offsets were there before that are told from copies; of more it is not asked."""
 
@@ -147,9 +145,8 @@ def census(tree: Tree, directories: Sequence[str], log_start: int) -> Census:
     walk = _Walk(tree, log_start)
     for directory in directories:
         walk.directory()
-        segments = live_segments(tree, directory)
-        for number, (base, path) in enumerate(segments):
-            walk.segment(base, path, segments[number + 1][0] if number + 1 < len(segments) else None)
+        for segment in with_next(live_segments(tree, directory)):
+            walk.segment(*segment)
     walk.end()
     return walk.result
 
@@ -181,7 +178,7 @@ def _offsets(batch: RecordBatch) -> tuple[int, int]:
     header = batch.header
     if isinstance(header, BatchHeader):
         return header.base_offset, header.last_offset
-    if header.attributes & _CODEC:
+    if header.attributes & CODEC_MASK:
         inner = decode_batch(batch).records
         if inner:
             return min(inner[0].offset, header.last_offset), header.last_offset
@@ -193,12 +190,12 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
         return 0
-    if header.attributes & _CODEC > _LAST_CODEC:
+    if header.attributes & CODEC_MASK > LAST_CODEC:
         return 0  # no consumer opens it
     partly = first < log_start
     if not partly and isinstance(header, BatchHeader):
         return max(header.records_count, 0)
-    if not partly and not header.attributes & _CODEC:
+    if not partly and not header.attributes & CODEC_MASK:
         return 1
     return sum(each.offset >= log_start for each in decode_batch(batch).records)
 
@@ -243,20 +240,19 @@ class _Walk:
             scanner = Scanner(source, position=position)
             for batch in scanner:
                 self._batch(batch, base, next_base)
-            position = scanner.valid_bytes
-            self._end_span(position)
+            self._end_span(scanner.valid_bytes)
             if scanner.stop is StopReason.END:
                 return
-            expected = Expected(self._next_offset, _NO_END if next_base is None else next_base, self.result.epoch)
-            resumed = resync.next_batch(position, expected)
-            damage = self._damage(path, source, position, resumed, next_base, scanner.findings[-1], scanner.stop)
+            expected = Expected.in_segment(self._next_offset, next_base, self.result.epoch)
+            ended = end_of_walk(scanner, resync, expected, through_damage=True)
+            damage = self._damage(path, source, ended, next_base)
             self.result.damages.append(damage)
             # by its headers it ends before the next segment begins: the rest was in another one
-            is_whole = damage.is_exact and resumed is None and next_base is not None
+            is_whole = damage.is_exact and ended.resumed is None and next_base is not None
             self._missing.damaged(damage.last_offset if is_whole else None)
-            if resumed is None:
+            if ended.resumed is None:
                 return
-            self._start = position = resumed
+            self._start = position = ended.resumed
 
     def _end_span(self, position: int) -> None:
         if self._start < position:
@@ -272,8 +268,8 @@ class _Walk:
             and int(first[0]) >= base
             and bool((last >= first).all())
             and bool((first[1:] > last[:-1]).all())
-            and bool((run["attributes"] & _CODEC <= _LAST_CODEC).all())
-            and int(last[-1]) < (_NO_END if next_base is None else next_base)
+            and bool((run["attributes"] & CODEC_MASK <= LAST_CODEC).all())
+            and int(last[-1]) < (NO_OFFSET_LIMIT if next_base is None else next_base)
         )
         if not ordinary:
             for batch in Scanner(source, position=int(run.positions[0]), end=run.end, check_crc=False):
@@ -345,7 +341,7 @@ class _Walk:
         if isinstance(header, BatchHeader):
             records = 0 if header.attributes & CONTROL_FLAG else max(header.records_count, 0)
             first, last = header.base_offset, header.base_offset + max(header.last_offset_delta, 0)
-        if not 0 <= first <= last <= _NO_END:
+        if not 0 <= first <= last <= NO_OFFSET_LIMIT:
             first, last = self._next_offset, self._next_offset + max(records - 1, 0)
         self.result.damages.append(
             Damage(
@@ -379,29 +375,19 @@ class _Walk:
         self._count_repeats()
         self.result.missing = self._missing.found
 
-    def _damage(
-        self,
-        path: str,
-        source: Source,
-        position: int,
-        resumed: int | None,
-        next_base: int | None,
-        finding: Finding,
-        stop: StopReason | None,
-    ) -> Damage:
-        """What is known of what was between a position and the next proven batch, segment or the log's end."""
-        finding, _ = judged(finding, stop or StopReason.END, resumed, has_later=next_base is not None)
+    def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
+        """What is known of what was between the end of a walk and the next proven batch, segment or the log's end."""
+        finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
         first = self._next_offset
         behind = next_base
         if resumed is not None:
             behind = _offsets(next(iter(Scanner(source, position=resumed))))[0]
-        is_tail = resumed is None and next_base is None and stop in TAILS
         last: int | None
         last, records, markers, is_exact = _headers_between(source, position, end, first, behind)
         if resumed is None and next_base is None and not is_exact:
             last = None  # how far the damage reached, nothing tells
-        if is_tail:
+        if ended.is_tail:
             return Damage(path, position, end, finding.code, finding.detail, is_tail=True)
         if behind is not None and not (is_exact and resumed is None):
             last = max(behind - 1, first - 1)
@@ -429,7 +415,7 @@ def _headers_between(
     True if they lead from `position` to `end`; at the log's end also if the last of them was never complete.
     """
     records, markers, expected = 0, 0, first
-    limit = _NO_END if behind is None else behind
+    limit = NO_OFFSET_LIMIT if behind is None else behind
     while position < end:
         if end - position < BATCH.size:
             return expected - 1, records, markers, behind is None and expected > first

@@ -225,11 +225,6 @@ class _Comparer:
             return True
         return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
 
-    def is_damaged(self, unit: Unit) -> bool:
-        """Something in its logs cannot be read."""
-        original = self.originals[unit.name]
-        return original is not None and original.is_damaged
-
     def has_less(self, unit: Unit, merged: Measured | None) -> bool:
         """Other copies hold more than this one ever will."""
         original = self.originals[unit.name]
@@ -303,8 +298,8 @@ def compare_ways(
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
             carry_out(Mode.SALVAGE, level)
         carry_out(Mode.SALVAGE, None)
-        if not rules.full and any(comparer.is_damaged(unit) for unit in hurt):  # below the recovery point, perhaps
-            carry_out(Mode.SAFE, level, full=True)
+        if not rules.full and any(comparer.measured(unit, _safe(outcomes).result).damage_left for unit in hurt):
+            carry_out(Mode.SAFE, level, full=True)  # the damage may lie below the recovery point
     return _compared(comparer, units, hurt, outcomes, merged)
 
 
@@ -372,7 +367,7 @@ def _compared(
     comparison.kafka_by_partition = outcomes[0].measured
     outcomes = [each for each in outcomes if not each.is_both or _gains(each, outcomes)]
     outcomes = [each for each in outcomes if not each.is_full or _mends(each, outcomes)]
-    safe = next((each for each in outcomes if each.way is WayName.SAFE), outcomes[0])
+    safe = _safe(outcomes)
     candidates = list(outcomes)
     elsewhere = {unit.name: held for unit in hurt if (held := comparer.replica(unit)) is not None}
     if elsewhere:
@@ -392,6 +387,10 @@ def _compared(
             if unit.name in partly.get(each.way, each.measured)
         ]
     return comparison
+
+
+def _safe(outcomes: Sequence[_Outcome]) -> _Outcome:
+    return next((each for each in outcomes if each.way is WayName.SAFE), outcomes[0])
 
 
 def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:

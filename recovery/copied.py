@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.log.directory import refuse_inside
+from kafkalog.log.directory import new_directory
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import refuse_if_locked
 from kafkalog.recovery.places import PathLike, root_of
@@ -25,12 +25,7 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
     root, only = root_of(path)
     if only is not None:
         raise UsageError(f"{os.fspath(path)} is one partition directory; --into copies a whole log directory")
-    destination = os.path.realpath(target)
-    if os.path.exists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
-        raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
-    if destination.startswith(os.path.join(root, "")):
-        raise UsageError(f"{os.fspath(target)} lies inside the log directory")
-    refuse_inside(destination, target)
+    destination = new_directory(target, beside=root)
     refuse_if_locked(root)
     FileSystem.refuse_special(root)
     missing = FileSystem.missing(destination)

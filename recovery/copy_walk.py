@@ -18,7 +18,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyWalk", "Resumes"]
 
-_NO_END = 2**63 - 1
 _MOST_RESUMES = 10_000
 """Places that are remembered, at most; where there are more they are searched for again."""
 
@@ -109,7 +108,7 @@ class CopyWalk:
         key = (segment.path, at)
         if key in self._resumes:
             return self._resumes[key]
-        expected = Expected(self._highest + 1, _NO_END if following is None else following, self._epoch)
+        expected = Expected.in_segment(self._highest + 1, following, self._epoch)
         found = Resync(source).next_batch(at, expected)
         if len(self._resumes) < _MOST_RESUMES:
             self._resumes[key] = found
@@ -177,7 +176,7 @@ class CopyWalk:
 def _sound_prefix(run: BatchRun, base: int, highest: int) -> int:
     """How many batches of a run are without an `offset_problem`, from the first on; `highest` is the offset before."""
     first, last = run["base_offset"], run.last_offsets
-    fine = (first >= 0) & (last >= first) & (last >= base) & (last < _NO_END)
+    fine = (first >= 0) & (last >= first) & (last >= base) & (last < NO_OFFSET_LIMIT)
     fine[0] &= bool(first[0] > highest)
     fine[1:] &= first[1:] > last[:-1]
     return len(run) if fine.all() else int(fine.argmin())

@@ -13,7 +13,7 @@ __all__ = ["Cursor", "Place"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a batch stands."""
+    """Where a batch is."""
 
     offset: int
     path: str
@@ -59,7 +59,7 @@ class Cursor:
         return self.here.row(self.number)
 
     def place(self) -> Place:
-        """Where it stands."""
+        """Where it is."""
         return Place(self.row().first, self.here.path, self.here.position(self.number))
 
     def is_behind_damage(self) -> bool:

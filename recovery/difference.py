@@ -32,12 +32,12 @@ class Difference:
     """the first batch that is there and not here"""
     lacks_records: int = 0
     lacks_for_damage: bool = False
-    """it stands where this copy is damaged"""
+    """it is where this copy is damaged"""
     has_alone: Place | None = None
     """the first batch that is here and not there"""
     has_alone_records: int = 0
     has_alone_for_damage: bool = False
-    """it stands where the other copy is damaged"""
+    """it is where the other copy is damaged"""
     cleaned: int = 0
     """batches that compaction has treated otherwise here than there"""
 

@@ -17,7 +17,7 @@ from typing import Self
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
-from kafkalog.log.lock import is_held_here
+from kafkalog.log.lock import is_held_here, refuse_odd_lock
 from kafkalog.log.process import OwnProcess
 from kafkalog.recovery.fs import FileSystem
 
@@ -31,6 +31,7 @@ _TRIES = 100
 def refuse_if_locked(root: str) -> None:
     """Raise `RecoveryRefused` if somebody holds the lock; takes and creates nothing."""
     _refuse_if_held_here(root)
+    refuse_odd_lock(root)
     try:
         descriptor = os.open(os.path.join(root, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -74,6 +75,7 @@ class BrokerLock:
                 f"{self._fs.root} belongs to another user: recover as the user that the broker runs as, or as root",
                 reason="permission",
             )
+        refuse_odd_lock(self._fs.root)
         for _ in range(_TRIES):
             before = self._fs.mtime("")
             try:

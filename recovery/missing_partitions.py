@@ -83,6 +83,6 @@ def _missing(
             who.append("the cluster metadata")
             later = "not made yet, or deleted or moved after that was written"
         verb = "names" if len(who) == 1 else "name"
-        place = "what is there is no directory" if directory in others else "there is no such directory"
+        place = "what is there is not a directory" if directory in others else "there is no such directory"
         detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"
         yield Finding(FindingCode.PARTITION_MISSING, Severity.WARNING, None, None, detail, directory)

@@ -8,6 +8,7 @@ Either way every byte is somewhere at every moment.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -115,20 +116,20 @@ class Disks:
         return replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
 
 
-class Operation:
+class Operation(ABC):
     """One change to the directory."""
 
+    @abstractmethod
     def describe(self, timeline: Timeline) -> None:
         """Say what it leaves, and of what is there before what it relies on; `ValueError` if that cannot be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def do(self, disks: Disks) -> None:
         """Make the change, durably."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_back(self, disks: Disks) -> None:
         """Make the directory as it was before."""
-        raise NotImplementedError
 
     def places(self) -> tuple[Place, ...]:
         """What it changes."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.recovery.preview import merge_preview
 from kafkalog.recovery.ways import LostRange, Measured, Unit
 
@@ -15,8 +16,13 @@ __all__ = ["other_copies"]
 def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured | None]:
     """For a partition of the log directory `root`: what it and the copies hold together, if one of them has it.
 
-    `copies` are log directories, or directories of the partition itself.
+    `copies` are log directories, or directories of the partition itself; `UsageError` for what is neither.
     """
+    for copy in copies:
+        if not is_log_dir(copy) and not is_partition_dir(copy):
+            raise UsageError(
+                f"{copy} cannot be a copy: it holds no partition; give a log directory or a partition directory"
+            )
 
     def merged(unit: Unit) -> Measured | None:
         there = [path for copy in copies for path in _directories(copy, unit) if os.path.isdir(path)]

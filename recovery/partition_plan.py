@@ -22,7 +22,7 @@ class PartitionPlan:
     name: str
     log_start_offset: int | None = None
     log_end_offset: int | None = None
-    """afterwards"""
+    """afterwards; None of a directory that waits for its deletion, whose log nobody opens"""
     last_offset_before: int | None = None
     """of the last readable batch among the bytes that go; None if nothing goes or nothing there can be read"""
     kept_bytes: int = 0
@@ -80,8 +80,10 @@ def partition_plans(found: Survey, results: list[PartitionResult], actions: list
     watermarks = read_high_watermarks(found.tree())
     plans = {}
     for each in results:
-        plan = PartitionPlan(each.name, each.log_start_offset, each.log_end_offset, renamed_to=each.stray)
         parsed = parse_partition_directory(each.name)
+        is_deleted = parsed is not None and parsed.state is DirectoryState.DELETE
+        end = None if is_deleted else each.log_end_offset
+        plan = PartitionPlan(each.name, each.log_start_offset, end, renamed_to=each.stray)
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))
         plans[each.name] = plan

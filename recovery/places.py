@@ -51,7 +51,7 @@ def _refuse_linked_partition(given: str, real: str) -> None:
 
 
 def chosen_directories(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | None]:
-    """As `_root_of`, with the partition directories that are meant."""
+    """As `root_of`, with the partition directories that are meant."""
     root, only = root_of(path)
     if select == ALL:
         return root, only

@@ -416,7 +416,7 @@ def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tu
 def first_live_base(names: Sequence[str]) -> int | None:
     """Base offset of the first segment that lives, of the files of a directory; None if there is none."""
     parsed = [parse_segment_file(name) for name in names]
-    logs = [each for each in parsed if each is not None and each.kind is FileKind.LOG and not each.pending]
+    logs = [each for each in parsed if each is not None and each.is_live_log]
     return min((each.base_offset for each in logs), default=None)
 
 

@@ -219,7 +219,23 @@ def plan(
     cannot be read is left out and named in the plan's `declined`.  Raises `UsageError` for a path that is not a log
     directory, `StorageError` for I/O beside the partitions.
     """
-    rules = Rules(
+    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
+    options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
+    return plan_one(path, options, jobs=jobs, on_progress=on_progress)
+
+
+def _rules(
+    mode: Mode | str,
+    config: Mapping[str, str] | None,
+    at: int | None,
+    full: bool,
+    topic_id: str | None,
+    repair_bits: Proof | None,
+    cluster_metadata: bool,
+    topics: TopicFacts | None,
+) -> Rules:
+    """The rules as `plan` and `recover` are given them."""
+    return Rules(
         mode=mode_named(mode),
         config=config or {},
         at=at,
@@ -229,8 +245,6 @@ def plan(
         cluster_metadata=cluster_metadata,
         topics=topics,
     )
-    options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
-    return plan_one(path, options, jobs=jobs, on_progress=on_progress)
 
 
 def plan_one(path: PathLike, options: RecoveryOptions, *, jobs: int = 1, on_progress: OnProgress | None = None) -> Plan:
@@ -279,16 +293,7 @@ def recover(
     `RecoveryRefused` if nothing can be done, if sound records would go, or if the directory is locked or has changed;
     then nothing was changed.
     """
-    rules = Rules(
-        mode=mode_named(mode),
-        config=config or {},
-        at=at,
-        full=full,
-        topic_id=topic_id,
-        repair_bits=repair_bits,
-        cluster_metadata=cluster_metadata,
-        topics=topics,
-    )
+    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(
         rules=rules,
         select=select,
@@ -314,7 +319,7 @@ def recover_all(
     """Recover several log directories of one broker: all locks are taken before the first is examined.
 
     Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
-    declined, and has the reports of all.  A partition that stands, live, in two of them is refused: a broker would not
+    declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  `on_plan` is told of each plan before the first is carried out.
     """
     places = [chosen_directories(path, options.select) for path in paths]
@@ -524,7 +529,7 @@ def _check_unchanged(expected: Plan, found: Survey) -> None:
 
 
 def _check_as_readable(expected: Plan, made: Plan) -> None:
-    """What was left out, and is to be read now, changes the plan; so does what was read and is no more."""
+    """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
     for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
         how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
         raise RecoveryRefused(f"{name} {how}, other than when the plan was made; make a new one", reason="changed")

@@ -106,7 +106,7 @@ class SafeResult:
 
 
 def _severity(change: Change) -> Severity:
-    """Something that stands where a segment's log should be is as bad as in an inventory."""
+    """What is in the place of a segment's log and is not one is as bad as in an inventory."""
     parsed = parse_segment_file(change.path.rpartition("/")[2])
     is_log = parsed is not None and change.path.endswith(f"/{segment_file(parsed.base_offset, FileKind.LOG)}")
     return Severity.ERROR if is_log else Severity.WARNING

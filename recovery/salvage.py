@@ -12,15 +12,14 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
-from kafkalog.log.resync import TAILS, Expected, Resync
+from kafkalog.log.end_of_walk import end_of_walk
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
-from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, tail_or_damage
+from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, with_next
 
 __all__ = ["salvage"]
-
-_NO_END = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -62,7 +61,7 @@ class _Salvage:
             if stop is None:
                 break
             if stop.behind is not None:
-                self._note_cut(path, stop, has_later=next_base is not None)
+                self._note_cut(path, stop)
                 position = stop.behind
                 continue
             mended = self._mend(source, path, stop)
@@ -71,13 +70,11 @@ class _Salvage:
                 parts += repaired
                 continue
             resumed = self._resumed(resync, stop.position, next_base)
-            if resumed is not None:
-                self._note_cut(path, stop, has_later=next_base is not None)
-                position = resumed
-                continue
-            self._note_cut(path, stop, has_later=next_base is not None)
-            goes_on = self._resume or (next_base is None and stop.is_tail)
-            break
+            self._note_cut(path, stop)
+            if resumed is None:
+                goes_on = self._resume or stop.is_tail
+                break
+            position = resumed
         content = join(parts)
         self.result.sizes[path] = content.size
         if content != self._tree.files[path].slice(0, content.size):
@@ -98,10 +95,10 @@ class _Salvage:
             return stop
         if whole:
             return None
-        reason = scanner.stop or StopReason.END
-        next_offset = 0 if self._last is None else self._last + 1
-        finding = tail_or_damage(source, scanner.findings[-1], reason, next_offset, has_later=next_base is not None)
-        return _Stop(scanner.valid_bytes, finding.code, finding.detail, reason in TAILS)
+        expected = Expected.in_segment(self._next_offset, next_base)
+        ended = end_of_walk(scanner, Resync(source), expected, through_damage=False)
+        finding = ended.findings[-1]
+        return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
 
     def _take(
         self, header: AnyHeader, position: int, base: int, following: int | None, next_epoch: int | None
@@ -149,9 +146,9 @@ class _Salvage:
             self.result.lost.append((self._gap_from, first - 1))
         self._gap_from = None
 
-    def _note_cut(self, path: str, stop: _Stop, *, has_later: bool) -> None:
+    def _note_cut(self, path: str, stop: _Stop) -> None:
         self._previous_epoch = None
-        if not stop.is_tail or has_later:
+        if not stop.is_tail:
             self.result.resumed.append(None)
         if self.result.cut is None:
             self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
@@ -203,10 +200,11 @@ class _Salvage:
     def _resumed(self, resync: Resync, damaged_at: int, next_base: int | None) -> int | None:
         if not self._resume:
             return None
-        expected = Expected(
-            0 if self._last is None else self._last + 1, _NO_END if next_base is None else next_base, self._epoch
-        )
-        return resync.next_batch(damaged_at, expected)
+        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base, self._epoch))
+
+    @property
+    def _next_offset(self) -> int:
+        return 0 if self._last is None else self._last + 1
 
 
 def _first(header: AnyHeader) -> int:
@@ -229,8 +227,7 @@ def salvage(
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
     for _base, path in segments[:first]:
         run.result.sizes[path] = tree.files[path].size
-    for number, (base, path) in enumerate(segments[first:], first):
-        next_base = segments[number + 1][0] if number + 1 < len(segments) else None
-        if not run.segment(base, path, next_base):
+    for segment in with_next(segments, first):
+        if not run.segment(*segment):
             break
     return run.result

@@ -11,8 +11,8 @@ stops a broker if lower ones follow it; the log ends before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -20,8 +20,8 @@ from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import Source
-from kafkalog.log.resync import judged, resumed_behind_tail
+from kafkalog.log.end_of_walk import end_of_walk
+from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
 
@@ -36,7 +36,7 @@ __all__ = [
     "log_segments",
     "offset_problem",
     "sound_prefix",
-    "tail_or_damage",
+    "with_next",
 ]
 
 
@@ -96,7 +96,13 @@ def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-_LAST_OFFSET = 2**63 - 1
+def with_next(segments: Sequence[tuple[int, str]], first: int = 0) -> Iterator[tuple[int, str, int | None]]:
+    """Base offset and path of each segment from number `first` on, with the base offset of the one after it."""
+    for number in range(first, len(segments)):
+        base, path = segments[number]
+        yield base, path, segments[number + 1][0] if number + 1 < len(segments) else None
+
+
 _NONE = -1
 """No offset yet: every offset of a sound batch is higher."""
 
@@ -111,22 +117,15 @@ def offset_problem(magic: int, first: int, last: int, base: int, before: int = _
         return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
     if first <= before:
         return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"
-    if last >= _LAST_OFFSET:
+    if last >= NO_OFFSET_LIMIT:
         return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
     return None
-
-
-def tail_or_damage(source: Source, finding: Finding, stop: StopReason, next_offset: int, *, has_later: bool) -> Finding:
-    """What ended a walk, an append that was cut short told from damage; `next_offset` is what should come there."""
-    position = finding.position or 0
-    resumed = None if has_later else resumed_behind_tail(source, position, stop, next_offset)
-    return judged(finding, stop, resumed, has_later=has_later)[0]
 
 
 def _sound_batches(run: HeaderRun, base: int) -> int:
     """How many batches of a run have offsets without an `offset_problem`, from the first one on."""
     first, last = run["base_offset"], run.last_offsets
-    fine = (last >= first) & (first >= 0) & (last >= base) & (last < _LAST_OFFSET)
+    fine = (last >= first) & (first >= 0) & (last >= base) & (last < NO_OFFSET_LIMIT)
     return len(run) if fine.all() else int(fine.argmin())
 
 
@@ -166,8 +165,8 @@ class _Walk:
         """where to walk to instead"""
         self.result = SoundLog()
 
-    def segment(self, base: int, path: str, *, has_later: bool) -> bool:
-        """Walk one segment; False if the log ends in it.  `has_later`: another segment follows."""
+    def segment(self, base: int, path: str, next_base: int | None) -> bool:
+        """Walk one segment; False if the log ends in it.  `next_base` is that of the segment after it, if any."""
         if base > self._highest:  # the log goes on from there, even if nothing is in it
             self._go_on()
         position = 0
@@ -184,8 +183,8 @@ class _Walk:
         self.result.sizes[path] = scanner.valid_bytes
         if scanner.stop is StopReason.END:
             return True
-        stop = scanner.stop or StopReason.END
-        finding = tail_or_damage(source, scanner.findings[-1], stop, self._highest + 1, has_later=has_later)
+        expected = Expected.in_segment(self._highest + 1, next_base)
+        finding = end_of_walk(scanner, Resync(source), expected, through_damage=False).findings[-1]
         self._cut(path, scanner.valid_bytes, finding.code, finding.detail)
         return False
 
@@ -301,8 +300,8 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
         if tree.files[segments[number][1]].size == 0:
             continue
         walk = _Walk(tree, None)
-        for base, path in islice(segments, number, None):
-            if not walk.segment(base, path, has_later=(base, path) != segments[-1]):
+        for segment in with_next(segments, number):
+            if not walk.segment(*segment):
                 break
         if walk.misplaced is not None:
             return sound_prefix(tree, directory, start=segments[number][0]).end_offset
@@ -341,7 +340,7 @@ def _walk(tree: Tree, directory: str, start: int, until: Cut | None) -> _Walk:
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
     for _base, path in segments[:first]:
         walk.result.sizes[path] = tree.files[path].size
-    for base, path in segments[first:]:
-        if not walk.segment(base, path, has_later=(base, path) != segments[-1]):
+    for segment in with_next(segments, first):
+        if not walk.segment(*segment):
             break
     return walk

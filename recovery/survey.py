@@ -56,7 +56,7 @@ OnRead = Callable[[str, int], None]
 
 @dataclass(slots=True)
 class Survey:
-    """A log directory as it stands; paths are relative to `root`, with `/`."""
+    """A log directory as it is; paths are relative to `root`, with `/`."""
 
     root: str
     files: Mapping[str, FileFacts]
@@ -84,7 +84,7 @@ class Survey:
         return Survey, (*seen, None, self.is_partial, self.unreadable)
 
     def directory_of(self, path: object) -> str | None:
-        """The directory below the root, one that was examined, in which a file stands or which is the path itself."""
+        """The directory below the root, one that was examined, in which a file is, or which is the path itself."""
         if not isinstance(path, str | os.PathLike):
             return None
         relative = os.path.relpath(os.path.realpath(path), self.root)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
@@ -22,7 +22,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.source import Source
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
-from kafkalog.log.directory import log_directory_around
+from kafkalog.log.directory import new_directory
 from kafkalog.log.files import PathLike
 from kafkalog.log.storage.content import ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
@@ -33,7 +33,8 @@ from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.topic_facts import NO_FACTS
-from kafkalog.recovery.undeletion import PutBack, check_topic_id, check_topic_name
+from kafkalog.recovery.undeletion import PutBack
+from kafkalog.recovery.wanted import Wanted
 
 __all__ = ["TakenOut", "undelete_into"]
 
@@ -84,21 +85,17 @@ def undelete_into(
     `unreadable`.  Raises `UsageError` for a target that cannot be, `RecoveryRefused` if there is nothing, or nothing
     sound, `StorageError` if nothing of it can be read.
     """
-    check_topic_id(topic_id)
-    check_topic_name(as_topic)
-    destination = _destination(path, target)
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
+    destination = new_directory(target, beside=os.path.realpath(path))
     rules = Rules(mode=Mode.SALVAGE, config=config or {}, at=at, topics=NO_FACTS).settled(())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
         places = list(each_place(stack, path, quarantine, unreadable.__setitem__))
-        chosen = _chosen(places, topic, partitions, source, unreadable)
-        assembled = _Assembled(topic if as_topic is None else as_topic, topic_id)
+        chosen = _chosen(places, wanted, unreadable)
+        assembled = _Assembled(wanted)
         for found, remains in chosen:
             assembled.take(found, remains)
-        result = recover_safely(
-            assembled.tree(),
-            rules,
-        )
+        result = recover_safely(assembled.tree(), rules)
         if result.refusals:
             raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
         put_back = tuple(
@@ -110,54 +107,32 @@ def undelete_into(
         return TakenOut(destination, put_back, result.lost, tuple(assembled.left), reasons)
 
 
-def _destination(path: PathLike, target: PathLike) -> str:
-    destination = os.path.realpath(target)
-    if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
-        raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
-    around = log_directory_around(destination)
-    if around is None and destination.startswith(os.path.join(os.path.realpath(path), "")):
-        around = os.path.realpath(path)
-    if around is not None:
-        raise UsageError(f"{os.fspath(target)} lies inside the log directory {around}, where it would stop a broker")
-    return destination
-
-
 def _chosen(
-    places: Sequence[tuple[Survey, str | None]],
-    topic: str,
-    partitions: Sequence[int],
-    source: str | None,
-    unreadable: dict[str, StorageError],
+    places: Sequence[tuple[Survey, str | None]], wanted: Wanted, unreadable: dict[str, StorageError]
 ) -> list[tuple[Survey, Remains]]:
     by_partition: dict[int, list[tuple[Survey, Remains]]] = {}
-    wanted = None if source is None else os.path.basename(source.rstrip("/"))
     for found, run_id in places:
-        for each in remains_in(found, run_id, topic, partitions, unreadable.__setitem__):
-            if wanted in (None, each.directory, each.run_id):
+        for each in remains_in(found, run_id, wanted.topic, wanted.partitions, unreadable.__setitem__):
+            if wanted.is_source(each.directory, each.run_id):
                 by_partition.setdefault(each.partition, []).append((found, each))
     if not by_partition:
         for error in unreadable.values():
             raise error
         raise RecoveryRefused(
-            f"nothing that was deleted of {topic} is in {places[0][0].root} or in a quarantine of its runs: "
+            f"nothing that was deleted of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: "
             "`undelete` without --topic lists what there is",
             reason="nothing",
         )
     for number, several in sorted(by_partition.items()):
-        if len(several) > 1:
-            names = ", ".join(each.run_id or each.directory for _found, each in several)
-            raise RecoveryRefused(
-                f"{topic}-{number} was deleted more than once: {names}; choose one with --source", reason="several"
-            )
+        wanted.refuse_several(number, [each.run_id or each.directory for _found, each in several])
     return [several[0] for _number, several in sorted(by_partition.items())]
 
 
 class _Assembled:
     """The new directories before they are brought into order; every file is one of a place that is only read."""
 
-    def __init__(self, topic: str, topic_id: str | None) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
         self.taken: dict[str, Remains] = {}
         self.left: list[str] = []
         self._surveys: list[Survey] = []
@@ -167,7 +142,7 @@ class _Assembled:
 
     def take(self, found: Survey, remains: Remains) -> None:
         """One partition."""
-        directory = f"{self.topic}-{remains.partition}"
+        directory = f"{self.wanted.target_topic}-{remains.partition}"
         number = len(self._surveys)
         self._surveys.append(found)
         for segment in remains.segments:
@@ -178,7 +153,7 @@ class _Assembled:
                 self.left.append(f"{segment.path} holds no sound record")
             else:
                 self._logs[path] = f"{number}:{segment.path}", segment.bytes
-        topic_id = self.topic_id or remains.topic_id
+        topic_id = self.wanted.topic_id or remains.topic_id
         if topic_id is not None:
             self._metadata[f"{directory}/{PARTITION_METADATA}"] = encode_partition_metadata(
                 PartitionMetadata(0, topic_id)

@@ -58,7 +58,7 @@ class TopicFacts:
     compacted: frozenset[str] = frozenset()
     """topics of which the cluster said so"""
     assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """the id of the log directory in which this broker's replica stands"""
+    """the id of the log directory that this broker's replica is in"""
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
@@ -119,26 +119,23 @@ def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
 
 
 def _read(root: str, path: str) -> TopicFacts:
+    from kafkalog.cluster.configuration import dynamic_of_broker
     from kafkalog.cluster.metadata_log import MetadataLog
     from kafkalog.log.partition import open_partition
 
     state = MetadataLog(open_partition(path)).state()
     image = state.image
     node_id = _node_id(root)
-    broker: dict[str, str] = {}
-    cleaner_broker: dict[str, str] = {}
-    for resource in ("broker:", f"broker:{node_id}"):
-        broker.update(LogSettings.known_to_topics(image.configs.get(resource, {})))
-        cleaner_broker.update(known_settings(image.configs.get(resource, {})))
+    broker = dynamic_of_broker(image.configs, node_id)
     return TopicFacts(
         configs={
             name: known
             for name in image.topics
             if (known := LogSettings.known_to_topics(image.configs.get(f"topic:{name}", {})))
         },
-        broker_configs=broker,
+        broker_configs=LogSettings.known_to_topics(broker),
         cleaner_configs={name: known_settings(image.configs.get(f"topic:{name}", {})) for name in image.topics},
-        cleaner_broker_configs=cleaner_broker,
+        cleaner_broker_configs=known_settings(broker),
         topic_ids={name: topic.id for name, topic in image.topics.items()},
         replicas={
             (name, number): tuple(partition.replicas)

@@ -7,10 +7,7 @@ result is one that `plan` leaves alone.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -53,13 +50,12 @@ from kafkalog.recovery.runner import act, refuse_place
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.wanted import Wanted
 
-__all__ = ["PutBack", "UndeleteResult", "Undeletion", "check_topic_id", "check_topic_name", "plan_undelete", "undelete"]
+__all__ = ["PutBack", "UndeleteResult", "Undeletion", "plan_undelete", "undelete"]
 
 MODE = "undelete"
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
-_UUID_BYTES = 16
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +122,6 @@ class UndeleteResult:
         return {**self.done.as_dict(), "run_id": self.run_id, "quarantine": self.quarantine, "changed": True}
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be put back, and how."""
-
-    topic: str
-    partitions: Sequence[int]
-    source: str | None
-    as_topic: str | None
-    topic_id: str | None
-    config: Mapping[str, str]
-    at: int | None
-    hold: bool
-
-
 @checked
 def plan_undelete(
     path: PathLike,
@@ -154,8 +136,7 @@ def plan_undelete(
     hold: bool = False,
 ) -> Undeletion:
     """What `undelete` would do; reads only.  Arguments and refusals are those of `undelete`."""
-    check_topic_name(as_topic)
-    wanted = Wanted(topic, partitions, source, as_topic, check_topic_id(topic_id), config or {}, at, hold)
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
 
@@ -189,8 +170,7 @@ def undelete(
     Raises `RecoveryRefused`, and then nothing was changed, if there is nothing, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was cut short.
     """
-    check_topic_name(as_topic)
-    wanted = Wanted(topic, partitions, source, as_topic, check_topic_id(topic_id), config or {}, at, hold)
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         fs = FileSystem(root_of_runs(path))
         stack.callback(fs.close)
@@ -219,27 +199,6 @@ def undelete(
         return UndeleteResult(made, done.run_id, os.path.join(done.place, done.run_id))
 
 
-def check_topic_id(text: str | None) -> str | None:
-    """A topic id as Kafka writes it, 22 letters of URL-safe base64; `UsageError` for anything else."""
-    if text is None:
-        return None
-    try:
-        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != _UUID_BYTES or raw == bytes(_UUID_BYTES) or len(text) != 22:
-        raise UsageError(
-            f"{text!r} is not a topic id: it has 22 letters and digits, as `kafka-topics --describe` shows it"
-        )
-    return text
-
-
-def check_topic_name(text: str | None) -> None:
-    """Raise `UsageError` for a name that no topic can have (`org.apache.kafka.common.internals.Topic`)."""
-    if text is not None and (_TOPIC.fullmatch(text) is None or text in (".", "..")):
-        raise UsageError(f"{text!r} is not a name of a topic: up to 249 letters, digits, dots, hyphens and underscores")
-
-
 def _plan(stack: ExitStack, root: str, wanted: Wanted) -> Undeletion:
     whole = stack.enter_context(survey(root, tolerant=True))
     for directory, error in whole.unreadable.items():
@@ -262,9 +221,9 @@ def _plan(stack: ExitStack, root: str, wanted: Wanted) -> Undeletion:
 
 def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
     """The directories to be put back; where several are of one partition, the one that is named."""
-    found = remains_in(whole, None, wanted.topic, wanted.partitions)
-    if wanted.source is not None:
-        found = [each for each in found if each.directory == os.path.basename(wanted.source.rstrip("/"))]
+    found = [
+        each for each in remains_in(whole, None, wanted.topic, wanted.partitions) if wanted.is_source(each.directory)
+    ]
     if not found:
         of = "".join(f"-{number}" for number in wanted.partitions[:1])
         raise RecoveryRefused(
@@ -276,12 +235,7 @@ def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
     for each in found:
         by_partition.setdefault(each.partition, []).append(each)
     for number, several in sorted(by_partition.items()):
-        if len(several) > 1:
-            raise RecoveryRefused(
-                f"{wanted.topic}-{number} was deleted more than once: {', '.join(each.directory for each in several)}; "
-                "choose one with --source",
-                reason="several",
-            )
+        wanted.refuse_several(number, [each.directory for each in several])
     return found
 
 
@@ -314,7 +268,7 @@ def _target(each: Remains, wanted: Wanted) -> str:
                 "with --into, but do not go to another topic"
             )
         return each.directory
-    return f"{each.topic if wanted.as_topic is None else wanted.as_topic}-{each.partition}"
+    return f"{wanted.target_topic}-{each.partition}"
 
 
 def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) -> None:
@@ -440,7 +394,7 @@ class _Making:
     def finish(self) -> Undeletion:
         """In the order that `safe` leaves; refused where that would take anything away."""
         self.points.write(self.tree)
-        rules = Rules(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
+        rules = Rules(config=self.wanted.config or {}, at=self.wanted.at, full=True, topics=self.facts)
         result = recover_safely(
             self.tree,
             rules.settled(()),

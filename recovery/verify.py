@@ -13,6 +13,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directory import LogDir
 from kafkalog.log.files import unreadable
@@ -86,17 +87,18 @@ def verify(
             return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
 
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
-    duplicates = inventory.duplicate_findings()
+    together = inventory.findings_together()
     for log_dir in inventory.log_dirs:
         reports = [check(partition) for partition in log_dir.partitions]
-        found = [*log_dir.findings, *missing_partitions_of(log_dir), *_among(duplicates, log_dir.partitions)]
+        found = [*log_dir.findings, *missing_partitions_of(log_dir), *_among(together, log_dir.partitions)]
+        found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         for partition, report in zip(log_dir.partitions, reports, strict=True):
             if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
                 report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables)
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in inventory.standalone:
-        found = _among(duplicates, [partition])
+        found = _among(together, [partition])
         directories.append(DirectoryReport(partition.path, [check(partition)], found))
     return VerifyReport(inventory.paths, directories)
 

@@ -23,15 +23,16 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
+from kafkalog.log.end_of_walk import end_of_walk
 from kafkalog.log.files import FileSource, real
 from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.partition import Partition
+from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.missing_segments import missing_from
-from kafkalog.recovery.soundness import tail_or_damage
 from kafkalog.recovery.verify_report import PartitionReport
 
 if TYPE_CHECKING:
@@ -133,15 +134,11 @@ class _PartitionVerifier:
             scanner = Scanner(source, position=position, limits=self.limits)
             for batch in scanner:
                 last_offset = self._walked(batch, segment.path, continuity, checks, last_offset)
-            stop = scanner.stop or StopReason.END
-            if stop is not StopReason.END:
+            if scanner.stop is not StopReason.END:
                 self._missing.damaged()
-            report.findings += [
-                tail_or_damage(source, finding, stop, last_offset + 1, has_later=next_base is not None).in_file(
-                    segment.path
-                )
-                for finding in scanner.findings
-            ]
+            expected = Expected.in_segment(last_offset + 1, next_base)
+            ended = end_of_walk(scanner, Resync(source, self.limits), expected, through_damage=False)
+            report.findings += [finding.in_file(segment.path) for finding in ended.findings]
             report.valid_bytes += scanner.valid_bytes
             if scanner.stop is not StopReason.END and next_base is not None:
                 detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"

@@ -373,7 +373,7 @@ def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[Los
 
 
 def _kept_bytes(contents: Iterable[Content]) -> Mapping[str, list[tuple[int, int]]]:
-    """Path of each original log -> the stretches of it that the logs afterwards hold, in order."""
+    """Path of each original log -> the ranges of it that the logs afterwards hold, in order."""
     kept: dict[str, list[tuple[int, int]]] = {}
     for content in contents:
         for part in content.parts:
@@ -403,7 +403,7 @@ def _stays(damage: Damage, kept: Mapping[str, Sequence[tuple[int, int]]]) -> boo
 
 
 def _missing(span: Span, kept: Sequence[tuple[int, int]]) -> Iterator[Span]:
-    """The stretches of a span that are not kept."""
+    """The ranges of a span that are not kept."""
     start = span.start
     for low, high in kept:
         if high <= start:

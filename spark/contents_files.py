@@ -174,7 +174,7 @@ def finding_places(inventory: Inventory) -> list[Place]:
     found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
     found += [_with_checkpoints(each, log_dir) for log_dir in inventory.log_dirs for each in log_dir.partitions]
     found += places(inventory.standalone)
-    known = tuple(inventory.duplicate_findings())
+    known = tuple(inventory.findings_together())
     return [*found, Place("", known=known)] if known else found
 
 

@@ -1,4 +1,4 @@
-"""What stands where data should be, and is neither a segment nor a partition: said, not passed over."""
+"""What is in the place of data, and is neither a segment nor a partition: said, not passed over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.names import parse_partition_directory, parse_segment_file
 from kafkalog.log.inventory import Inventory
 from kafkalog.spark.bounds import TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
@@ -17,10 +17,13 @@ __all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """What stands where data should, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
-    unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY)
+    """What is in the place of data, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
+    unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:
         if finding.severity is not Severity.ERROR or finding.code not in unread or finding.file is None:
+            continue
+        file = parse_segment_file(os.path.basename(finding.file))
+        if finding.code is FindingCode.UNREADABLE and (file is None or not file.is_live_log):
             continue
         in_log_dir = finding.code is FindingCode.FOREIGN_DIRECTORY
         directory = os.path.abspath(finding.file if in_log_dir else os.path.dirname(finding.file))

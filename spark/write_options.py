@@ -19,6 +19,7 @@ from kafkalog.codec.model import Codec
 from kafkalog.codec.text import decode_uuid
 from kafkalog.log.config import LogConfig
 from kafkalog.log.incoming import as_codec
+from kafkalog.log.producing.columns import COLUMN_PARTITIONERS
 
 __all__ = ["WriteOptions", "parse_write_options"]
 
@@ -31,7 +32,8 @@ _OF_THE_LOG = {
     "max.message.bytes": "max_message_bytes",
 }
 _MEANT = (
-    "path", "topic", "numPartitions", "topicId", "compression.type", "compression.level", "batch.size", *_OF_THE_LOG,
+    "path", "topic", "numPartitions", "topicId", "partitioner", "compression.type", "compression.level", "batch.size",
+    *_OF_THE_LOG,
 )  # fmt: skip
 _WITHOUT_MEANING = ("checkpointLocation", "includeHeaders", "queryName")
 """Spark's own, or of its Kafka source or sink; what they ask for is so anyway."""
@@ -52,6 +54,7 @@ class WriteOptions:
     topic: str | None
     num_partitions: int | None
     topic_id: str | None
+    partitioner: str
     codec: Codec
     level: int | None
     batch_bytes: int
@@ -113,6 +116,13 @@ def _topic_id(given: Mapping[str, str]) -> str | None:
     return text
 
 
+def _partitioner(given: Mapping[str, str]) -> str:
+    name = given.get("partitioner", "murmur2").strip().lower()
+    if name not in COLUMN_PARTITIONERS:
+        raise UsageError(f"option partitioner is one of {', '.join(COLUMN_PARTITIONERS)}, not {name!r}")
+    return name
+
+
 def _level(given: Mapping[str, str], codec: Codec) -> int | None:
     level = _number(given, "compression.level", least=-(2**17))
     if level is None:
@@ -141,6 +151,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         topic=given.get("topic"),
         num_partitions=_number(given, "numPartitions"),
         topic_id=_topic_id(given),
+        partitioner=_partitioner(given),
         codec=codec,
         level=_level(given, codec),
         batch_bytes=batch,

@@ -9,16 +9,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
-from kafkalog.codec.names import parse_partition_directory
-from kafkalog.log.files import scan_directory
+from kafkalog.log.producing.columns import ColumnPartitions, Numbers
+from kafkalog.log.producing.topics import PartitionCounts, partition_counts
 from kafkalog.log.writer import partition_name
 from kafkalog.spark.batch_building import BatchSettings, build_batches
-from kafkalog.spark.key_partitioner import Numbers, partitions_of
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory
 from kafkalog.spark.told import tell
@@ -38,17 +36,6 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _counts(path: str) -> dict[str, int]:
-    """How many partitions each topic of the directory has, by the highest number that is there."""
-    found: dict[str, int] = {}
-    if os.path.isdir(path):
-        for entry in scan_directory(path):
-            name = parse_partition_directory(entry.name)
-            if name is not None and not name.state.value and entry.is_dir(follow_symlinks=False):
-                found[name.topic] = max(found.get(name.topic, 0), name.partition + 1)
-    return found
-
-
 class Prepared:
     """What driver and tasks share: checked options, and how many partitions there are."""
 
@@ -59,15 +46,9 @@ class Prepared:
             raise UsageError(f"{self.options.path} is not a directory")
         if self.options.ignored:
             tell(f"options without a meaning here are ignored: {', '.join(self.options.ignored)}", UserWarning)
-        self.counts = {} if overwrite else _counts(self.options.path)
+        there = {} if overwrite else partition_counts(self.options.path)
+        self.counts = PartitionCounts(there, self.options.num_partitions, "option numPartitions")
         self.job = uuid.uuid4().hex
-
-    def count_of(self, topic: str) -> int:
-        """The partitions among which keys of a topic are spread."""
-        there, wanted = self.counts.get(topic, 0), self.options.num_partitions
-        if wanted is not None and wanted < there:
-            raise UsageError(f"topic {topic} has {there} partitions, and option numPartitions is {wanted}")
-        return wanted or there or 1
 
 
 class _Task:
@@ -83,7 +64,7 @@ class _Task:
         self._total = 0
         self._seen = 0
         """bytes of all rows so far: decides whether compiled code is worth loading"""
-        self._without_key = task
+        self._partitions = ColumnPartitions(self._options.partitioner, first_turn=task)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Rows as Spark gives them."""
@@ -132,7 +113,7 @@ class _Task:
                 )
             encoded = column.cast(pa.string()).dictionary_encode()
             topics, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
-        counts = np.array([self._prepared.count_of(topic) for topic in topics], np.int64)[codes]
+        counts = np.array([self._prepared.counts[topic] for topic in topics], np.int64)[codes]
         numbers = self._numbers(batch.column("partition") if "partition" in names else None, keys, counts)
         places = codes << 32 | numbers
         order = np.argsort(places, kind="stable")
@@ -146,22 +127,13 @@ class _Task:
 
     def _numbers(self, given: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
         """The column `partition` where it has a number, else by the key, else one after the other."""
-        missing = np.asarray(pc.is_null(keys))
-        numbers = partitions_of(keys, counts)
-        if missing.any():
-            turns = self._without_key + np.arange(int(missing.sum()))
-            numbers[missing] = turns % counts[missing]
-            self._without_key = int(turns[-1]) + 1
-        if given is None:
-            return numbers
-        set_here = np.asarray(pc.is_valid(given))
-        values = np.asarray(pc.fill_null(given, 0)).astype(np.int64)
+        numbers = self._partitions.numbers(keys, counts, given)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))
-        wrong = set_here & ((values < 0) | (values >= most))
+        wrong = (numbers < 0) | (numbers >= most)
         if wrong.any():
             hint = "" if self._options.num_partitions else "; the option numPartitions allows more"
-            raise UsageError(f"partition {values[wrong][0]} is not between 0 and {most - 1}{hint}")
-        return np.where(set_here, values, numbers)
+            raise UsageError(f"partition {numbers[wrong][0]} is not between 0 and {most - 1}{hint}")
+        return numbers
 
 
 def _check_name(owner: TopicPartition) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 
 from kafkalog.cluster.secrets import HIDDEN
+from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
 from kafkalog.cluster.zookeeper.tree import Node
 
-__all__ = ["hidden_znode_line", "znode_line"]
+__all__ = ["hidden_znode_line", "typed", "znode_line"]
 
 
 def znode_line(path: str, node: Node) -> dict[str, object]:
@@ -38,3 +40,14 @@ def hidden_znode_line(path: str, node: Node) -> dict[str, object]:
     if node.data is not None and shown != node.data:
         line["data"] = HIDDEN
     return line
+
+
+def typed(path: str, node: Node) -> dict[str, object] | None:
+    """What a broker's registration or a configuration says, secrets hidden; None for all other nodes."""
+    broker = broker_registration(path, node.data)
+    if broker is not None:
+        return {"kind": "broker", **asdict(broker)}
+    entity = config_entity(path, node.data)
+    if entity is not None:
+        return {"kind": "config", **asdict(entity), "config": entity.hidden()}
+    return None

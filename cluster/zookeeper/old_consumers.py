@@ -1,74 +1,189 @@
-"""Consumers of 2.x and older that met in ZooKeeper: who owns what, and who should by their range rule.
+"""Groups of consumers that met in ZooKeeper (2.x and older): members, owners, committed offsets, and what should be.
 
-Decided by `ZookeeperConsumerConnector` and `kafka.consumer.RangeAssignor`: the unit is a thread `<consumer>-<n>`,
-ordered as a string; per topic contiguous blocks, the first ones one larger.
+Decided by `ZookeeperConsumerConnector` and `kafka.consumer.PartitionAssignor`.  A group is what stands below
+`/consumers`; it is alive while consumers are registered there.  Which assignor a group uses is nowhere written: it is
+the one whose result its owners are, range before round robin, and round robin up to 0.11 before that of 1.0 and 1.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from kafkalog.cluster.assignors import spread
-from kafkalog.cluster.java import java_sorted
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, replicas_of
-from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.cluster.assignors import TopicPartition
+from kafkalog.cluster.old_assignors import OldConsumer, Owners, old_range, old_round_robin
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots, replicas_of
+from kafkalog.cluster.zookeeper.registered_consumers import RegisteredConsumer, registered_consumer, streams_by_topic
+from kafkalog.cluster.zookeeper.tree import Node, Tree
+from kafkalog.codec.errors import FormatError, UsageError
 
-__all__ = ["OldGroup", "old_groups", "range_owners"]
+__all__ = ["OldGroup", "OldOffset", "consumer_of_thread", "old_groups"]
 
-_MOST_STREAMS = 10_000
+RANGE, ROUND_ROBIN, ROUND_ROBIN_OF_1_0 = "range", "roundrobin", "roundrobin (1.0)"
+_LONGEST_OFFSET = 20
+_LARGEST_OFFSET = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OldOffset:
+    """One committed offset: `/consumers/G/offsets/T/P`."""
+
+    topic: str
+    partition: int
+    offset: int
+    zxid: int
+    """of the transaction that wrote it"""
+    timestamp: int
+    """when that was, by the clock of ZooKeeper's leader, ms"""
 
 
 @dataclass(frozen=True, slots=True)
 class OldGroup:
-    """One group's claim on one topic; threads by partition."""
+    """One group below one chroot."""
 
     group: str
-    topic: str
-    owners: Mapping[int, str]
-    derived: Mapping[int, str]
-    """by the range rule, from the registrations"""
+    chroot: str
+    consumers: tuple[RegisteredConsumer, ...]
+    streams: tuple[OldConsumer, ...]
+    """what each registered consumer consumes, patterns resolved"""
+    partitions: Mapping[str, tuple[int, ...]]
+    """of the topics that are consumed"""
+    owners: Mapping[TopicPartition, str]
+    """the threads that own partitions"""
+    offsets: tuple[OldOffset, ...]
+    problems: tuple[str, ...] = field(default=())
+    """registrations, owners and offsets that cannot be read"""
+    resolved: bool = True
+    """whether it is known what every consumer consumes"""
+
+    def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
+        """What an assignor gives these consumers (the group's own ones); None where it gives nothing.
+
+        Round robin is tried with the conditions of 0.9 and without them, which makes no difference where they hold.
+        """
+        if not self.resolved:
+            return None
+        chosen = tuple(self.streams if consumers is None else consumers)
+        try:
+            if assignor == RANGE:
+                return old_range(self.partitions, chosen)
+            brackets = assignor != ROUND_ROBIN_OF_1_0
+            return old_round_robin(self.partitions, chosen, same_topics=False, brackets=brackets)
+        except FormatError:
+            return None
 
     @property
-    def as_derived(self) -> bool:
-        """Whether the owners are those of the range rule."""
-        return dict(self.owners) == dict(self.derived)
+    def assignor(self) -> str:
+        """The one whose result the owners are; empty if none or nobody owns anything."""
+        for name in (RANGE, ROUND_ROBIN, ROUND_ROBIN_OF_1_0) if self.owners else ():
+            if self.assigned(name) == dict(self.owners):
+                return name
+        return ""
+
+    def without(self, consumer: str) -> Owners | None:
+        """What the others get when a consumer leaves; range where the group's assignor is not known."""
+        return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
+
+    def joined_by(self, consumer: str) -> Owners | None:
+        """What all get when one joins that subscribes to what the group does, with as many streams as any has."""
+        streams: dict[str, int] = {}
+        for each in self.streams:
+            for topic, count in each.streams.items():
+                streams[topic] = max(count, streams.get(topic, 0))
+        others = [each for each in self.streams if each.consumer_id != consumer]
+        return self.assigned(self.assignor or RANGE, [*others, OldConsumer(consumer, streams)])
+
+    def conditions(self) -> str | None:
+        """Which of the two conditions of round robin up to 0.9 the group does not fulfil; None if it fulfils both."""
+        try:
+            old_round_robin({}, self.streams)
+        except (UsageError, FormatError) as error:
+            return str(error)
+        return None
+
+    def violations(self) -> list[str]:
+        """What no assignor does: partitions of consumers that are not registered, or do not subscribe to the topic."""
+        known = {each.consumer_id: each.streams for each in self.streams}
+        found = []
+        for (topic, number), thread in sorted(self.owners.items()):
+            consumer = consumer_of_thread(thread)
+            if consumer not in known:
+                found.append(f"{topic}-{number} is owned by {thread}, which is not registered")
+            elif self.resolved and topic not in known[consumer]:
+                found.append(f"{topic}-{number} is owned by {thread}, which does not subscribe to its topic")
+        return found
 
 
-def range_owners(partitions: int, threads: list[str]) -> dict[int, str]:
-    """Partition -> thread by the old consumer's range rule."""
-    ordered = java_sorted(threads)
-    return {number: ordered[at] for at, block in enumerate(spread(partitions, len(ordered))) for number in block}
+def consumer_of_thread(thread: str) -> str:
+    """The consumer of a thread `<consumer>-<n>`."""
+    return thread.rpartition("-")[0]
 
 
-def _threads(tree: Tree, base: str, topic: str) -> list[str]:
+def _children(tree: Tree, path: str) -> list[tuple[str, Node]]:
+    node = tree.nodes.get(path)
+    names = sorted(node.children) if node is not None else ()
+    found = ((name, tree.nodes.get(f"{path}/{name}")) for name in names)
+    return [(name, child) for name, child in found if child is not None]
+
+
+def _by_partition(tree: Tree, path: str, problems: list[str]) -> list[tuple[str, int, Node]]:
     found = []
-    node = tree.nodes.get(f"{base}/ids")
-    for consumer in sorted(node.children) if node is not None else ():
-        fields = json_object(tree.nodes[f"{base}/ids/{consumer}"].data) or {}
-        subscription = fields.get("subscription")
-        streams = subscription.get(topic, 0) if isinstance(subscription, dict) else 0
-        if fields.get("pattern") == "static" and isinstance(streams, int):
-            found += [f"{consumer}-{number}" for number in range(min(streams, _MOST_STREAMS))]
+    for topic, _ in _children(tree, path):
+        for number, node in _children(tree, f"{path}/{topic}"):
+            if number.isascii() and number.isdigit() and len(number) < 11:
+                found.append((topic, int(number), node))
+            else:
+                problems.append(f"{path}/{topic}/{number} is not a partition")
+    return sorted(found, key=lambda each: each[:2])
+
+
+def _text(node: Node) -> str:
+    return (node.data or b"").decode("utf-8", "replace")
+
+
+def _offsets(tree: Tree, base: str, problems: list[str]) -> list[OldOffset]:
+    found = []
+    for topic, number, node in _by_partition(tree, f"{base}/offsets", problems):
+        text = _text(node)
+        digits = text.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) < _LONGEST_OFFSET and int(digits) <= _LARGEST_OFFSET:
+            found.append(OldOffset(topic, number, int(text), node.mzxid, node.mtime))
+        else:
+            problems.append(f"{base}/offsets/{topic}/{number} holds no offset: {text[:60]!r}")
     return found
+
+
+def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup | None:
+    base = f"{chroot}/consumers/{group}"
+    problems: list[str] = []
+    consumers, streams = [], []
+    resolved = True
+    for name, node in _children(tree, f"{base}/ids"):
+        try:
+            consumer = registered_consumer(name, node.data)
+            consumers.append(consumer)
+            streams.append(OldConsumer(name, streams_by_topic(consumer, topics)))
+        except FormatError as error:
+            problems.append(f"{base}/ids/{name}: {error.message}")
+            resolved = False
+    owners = {(topic, number): _text(node) for topic, number, node in _by_partition(tree, f"{base}/owners", problems)}
+    offsets = _offsets(tree, base, problems)
+    consumed = sorted({topic for each in streams for topic in each.streams})
+    nodes = {topic: tree.nodes.get(f"{chroot}/brokers/topics/{topic}") for topic in consumed}
+    partitions = {
+        topic: tuple(sorted(replicas_of(node.data))) if node is not None else () for topic, node in nodes.items()
+    }
+    if not (consumers or owners or offsets or problems):
+        return None
+    return OldGroup(
+        group, chroot, tuple(consumers), tuple(streams), partitions, owners, tuple(offsets), tuple(problems), resolved
+    )
 
 
 def old_groups(tree: Tree) -> list[OldGroup]:
-    """Every group with registered consumers or owners; subscriptions by pattern are not resolved."""
+    """Every group with registered consumers, owners or offsets, by chroot and name."""
     found = []
     for chroot in chroots(tree.nodes):
-        consumers = tree.nodes.get(f"{chroot}/consumers")
-        for group in sorted(consumers.children) if consumers is not None else ():
-            base = f"{chroot}/consumers/{group}"
-            owners = tree.nodes.get(f"{base}/owners")
-            for topic in sorted(owners.children) if owners is not None else ():
-                place = f"{base}/owners/{topic}"
-                held = {
-                    int(number): (tree.nodes[f"{place}/{number}"].data or b"").decode("utf-8", "replace")
-                    for number in tree.nodes[place].children
-                    if number.isdecimal() and len(number) < 11
-                }
-                topic_node = tree.nodes.get(f"{chroot}/brokers/topics/{topic}")
-                count = len(replicas_of(topic_node.data)) if topic_node is not None else 0
-                found.append(OldGroup(group, topic, held, range_owners(count, _threads(tree, base, topic))))
-    return found
+        topics = [name for name, _ in _children(tree, f"{chroot}/brokers/topics")]
+        found += [_group(tree, chroot, name, topics) for name, _ in _children(tree, f"{chroot}/consumers")]
+    return [each for each in found if each is not None]

@@ -17,7 +17,7 @@ from kafkalog.cluster.zookeeper.transaction import Transaction, TransactionType
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.findings import Finding
 
-__all__ = ["BrokerLife", "ControllerTerm", "LeaderChange", "Timeline", "timeline"]
+__all__ = ["BrokerLife", "ControllerTerm", "LeaderChange", "Timeline", "from_the_beginning", "timeline"]
 
 _STATE = re.compile(r"(.*)/brokers/topics/([^/]+)/partitions/(\d{1,10})/state\Z")
 _ENDS = (TransactionType.CLOSE_SESSION, TransactionType.DELETE)
@@ -90,7 +90,7 @@ class Timeline:
     zxid: int = 0
 
 
-def _from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
+def from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
     """With the oldest snapshot only, or none where the logs begin at the first transaction ever."""
     first_log = directory.logs[0][0] if directory.logs else None
     keep = 0 if first_log == 1 and directory.snapshots and directory.snapshots[0][0] > 0 else 1
@@ -247,7 +247,7 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
     """Everything that the logs still hold, up to and including `zxid`.  Raises `StorageError` only."""
-    replayer = Replayer(_from_the_beginning(directory), zxid)
+    replayer = Replayer(from_the_beginning(directory), zxid)
     watcher = _Watcher(replayer.tree)
     for transaction in replayer:
         watcher.see(transaction)

@@ -56,7 +56,7 @@ class Bounds:
 
 
 class ArrowAssembler:
-    """Fed with log batches in order, gives Arrow batches; a `Fault` stands where records cannot be read.
+    """Fed with log batches in order, gives Arrow batches; a `Fault` where records cannot be read.
 
     The bytes of the batches must not change before what they hold has been given out.
     """

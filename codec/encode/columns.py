@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
-from kafkalog.codec.encode.records import write_records
+from kafkalog.codec.encode.sizes import content_size, record_size
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import (
     BATCH,
@@ -173,7 +172,6 @@ def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_by
 
 
 def _size(record: Record, first: Record) -> int:
-    headers = tuple((header.key.encode(), header.value) for header in record.headers)
     delta = min(record.offset - first.offset, 2**31 - 1)
-    raw = RawRecord(0, record.timestamp - first.timestamp, delta, record.key, record.value, headers)
-    return len(write_records([raw]))
+    content = content_size(record.key, record.value, record.headers)
+    return record_size(content, delta, record.timestamp - first.timestamp)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.model import CODEC_MASK, Codec
+from kafkalog.codec.model import CODEC_MASK, LAST_CODEC
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Continuity
 
 __all__ = ["sound_prefix"]
@@ -17,7 +17,7 @@ def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
     """
     first, last = run["base_offset"], run.last_offsets
     deltas, counts, epochs = run["last_offset_delta"], run["records_count"], run["partition_leader_epoch"]
-    sound = (run["magic"] == BATCH_MAGIC) & (run["attributes"] & CODEC_MASK <= Codec.ZSTD)
+    sound = (run["magic"] == BATCH_MAGIC) & (run["attributes"] & CODEC_MASK <= LAST_CODEC)
     sound &= (first >= 0) & (deltas >= 0)
     sound &= (counts >= 0) & (counts <= deltas + 1) & (last >= first)
     if continuity.base_offset is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkalog.codec.kernels.jit import compiled
 from kafkalog.codec.kernels.tables import HeaderColumn
-from kafkalog.codec.model import BATCH, CODEC_MASK, LOG_OVERHEAD, Codec
+from kafkalog.codec.model import BATCH, CODEC_MASK, LAST_CODEC, LOG_OVERHEAD
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
@@ -16,7 +16,7 @@ EMPTY, UNDECODED = -2, -1
 """What `same_codec` says of batches without a record, and of those that kernels leave to others."""
 
 _OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
-_CODEC_MASK, _LAST_CODEC = int(CODEC_MASK), int(max(Codec))
+_CODEC_MASK, _LAST_CODEC = int(CODEC_MASK), int(LAST_CODEC)
 _MAX_RELATIVE_OFFSET = MAX_RELATIVE_OFFSET
 _DECLARED = (BATCH.fields, _CODEC_MASK, _LAST_CODEC, SMALLEST_RECORD, MAX_RELATIVE_OFFSET)
 

@@ -284,7 +284,7 @@ class DirectoryDisk:
         self._changed(path)
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """As `replace`: a snapshot that is there is whole, and nothing stays behind its end."""
+        """As `replace`: a snapshot that is there is whole, and nothing is left after its end."""
         fs.replace(path, data)
         self._changed(path)
 

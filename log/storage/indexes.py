@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
-class _Index:
+class _Index(ABC):
     """Entries of one size, each with an offset relative to the segment's (`AbstractIndex`)."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int, entry_size: int) -> None:
@@ -66,13 +67,13 @@ class _Index:
         """The bytes of all entries."""
         return b"".join(map(self._slots.slot, range(self._slots.entries)))
 
+    @abstractmethod
     def _load_last(self) -> None:
         """Note what the last entry says."""
-        raise NotImplementedError
 
+    @abstractmethod
     def offset_at(self, slot: int) -> int:
         """The offset of an entry."""
-        raise NotImplementedError
 
     def resize(self, size: int) -> bool:
         """Set the file's length; entries stay where they are."""

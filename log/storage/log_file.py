@@ -20,6 +20,7 @@ from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END,
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import (
     BATCH,
+    LAST_CODEC,
     LOG_OVERHEAD,
     MESSAGE_V0,
     MESSAGE_V1,
@@ -145,7 +146,7 @@ class LogBatch:
 
 
 def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | memoryview:
-    if header.codec > Codec.ZSTD:
+    if header.codec > LAST_CODEC:
         raise IllegalArgumentError(f"Unknown compression type id: {header.codec}")
     try:
         return decompress(header.codec, payload)
@@ -154,7 +155,7 @@ def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | m
 
 
 def _legacy_failure(error: FormatError, codec: int) -> JavaError:
-    if codec > Codec.ZSTD:
+    if codec > LAST_CODEC:
         return IllegalArgumentError(error.message)
     if error.code == FindingCode.DECOMPRESSION_FAILED:
         return KafkaError(error.message)

@@ -108,7 +108,7 @@ class LogSegment:
         self._first_timestamp: int | None = None
 
     def path(self, kind: FileKind) -> str:
-        """Where a file of this segment stands."""
+        """Where a file of this segment is."""
         return f"{self._directory}/{segment_file(self.base_offset, kind)}{self._suffix}"
 
     @property

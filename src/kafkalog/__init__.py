@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kafkalog.cluster.commit_offsets import GroupOffsets, OffsetAndMetadata, commit_offsets
     from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
         FormatError,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         StorageError,
         UsageError,
     )
+    from kafkalog.codec.fetch_result import ErrorCode
     from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
     from kafkalog.codec.limits import Limits
     from kafkalog.codec.model import (
@@ -38,14 +40,24 @@ if TYPE_CHECKING:
     from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
     from kafkalog.codec.scan import ScanResult, scan
     from kafkalog.log.config import LogConfig
+    from kafkalog.log.consuming.consumer import Consumer, follow
+    from kafkalog.log.consuming.offset_store import OffsetsFile
+    from kafkalog.log.consuming.stream import ConsumerStream
     from kafkalog.log.directory import LogDir
     from kafkalog.log.directory import open_log_dir as open
     from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
     from kafkalog.log.incoming import NewRecord
     from kafkalog.log.inventory import Inventory, open_all
+    from kafkalog.log.multifetch import Fetched, multifetch
     from kafkalog.log.offsets import EARLIEST, LATEST
     from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
     from kafkalog.log.partitioners import legacy_partition, partition_for_key
+    from kafkalog.log.producing.batch import ReadyBatch, RecordMetadata
+    from kafkalog.log.producing.config import ProducerConfig
+    from kafkalog.log.producing.hooks import CallbackHandler, Outgoing
+    from kafkalog.log.producing.producer import Producer, TransactionAbortedError
+    from kafkalog.log.producing.room import QueueFullError
+    from kafkalog.log.retention import DeletableSegment, by_file_time
     from kafkalog.log.segment import Segment
     from kafkalog.log.streams import Stream, open_streams
     from kafkalog.log.writer import Log
@@ -108,6 +120,26 @@ _HOMES = {
     "open_streams": "kafkalog.log.streams",
     "Stream": "kafkalog.log.streams",
     "partition_for_key": "kafkalog.log.partitioners",
+    "CallbackHandler": "kafkalog.log.producing.hooks",
+    "Consumer": "kafkalog.log.consuming.consumer",
+    "ConsumerStream": "kafkalog.log.consuming.stream",
+    "OffsetsFile": "kafkalog.log.consuming.offset_store",
+    "follow": "kafkalog.log.consuming.consumer",
+    "DeletableSegment": "kafkalog.log.retention",
+    "ErrorCode": "kafkalog.codec.fetch_result",
+    "Fetched": "kafkalog.log.multifetch",
+    "GroupOffsets": "kafkalog.cluster.commit_offsets",
+    "OffsetAndMetadata": "kafkalog.cluster.commit_offsets",
+    "by_file_time": "kafkalog.log.retention",
+    "commit_offsets": "kafkalog.cluster.commit_offsets",
+    "multifetch": "kafkalog.log.multifetch",
+    "Outgoing": "kafkalog.log.producing.hooks",
+    "Producer": "kafkalog.log.producing.producer",
+    "ProducerConfig": "kafkalog.log.producing.config",
+    "QueueFullError": "kafkalog.log.producing.room",
+    "ReadyBatch": "kafkalog.log.producing.batch",
+    "RecordMetadata": "kafkalog.log.producing.batch",
+    "TransactionAbortedError": "kafkalog.log.producing.producer",
     "legacy_partition": "kafkalog.log.partitioners",
     "CompactedPartition": "kafkalog.recovery.compaction",
     "Compaction": "kafkalog.recovery.compaction",
@@ -159,18 +191,25 @@ __all__ = [
     "LATEST",
     "AbortedTransaction",
     "BatchHeader",
+    "CallbackHandler",
     "Chunk",
     "Codec",
     "CompactedPartition",
     "Compaction",
     "CompactionResult",
     "Comparison",
+    "Consumer",
+    "ConsumerStream",
     "ControlType",
     "DecodedBatch",
+    "DeletableSegment",
     "EndTransactionMarker",
+    "ErrorCode",
+    "Fetched",
     "Finding",
     "FindingCode",
     "FormatError",
+    "GroupOffsets",
     "Header",
     "Inventory",
     "KafkaLogError",
@@ -184,15 +223,23 @@ __all__ = [
     "MergedDirectory",
     "Mode",
     "NewRecord",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
+    "OffsetsFile",
+    "Outgoing",
     "Partition",
     "Plan",
+    "Producer",
+    "ProducerConfig",
     "ProducerEntry",
     "ProducerState",
     "PurgeResult",
+    "QueueFullError",
+    "ReadyBatch",
     "Record",
     "RecordBatch",
+    "RecordMetadata",
     "RecoveryRefused",
     "RecoveryResult",
     "Remains",
@@ -207,21 +254,26 @@ __all__ = [
     "Stream",
     "TakenOut",
     "TimestampType",
+    "TransactionAbortedError",
     "UndeleteResult",
     "Undeletion",
     "UndoResult",
     "UsageError",
     "VerifyReport",
     "__version__",
+    "by_file_time",
+    "commit_offsets",
     "compact",
     "compare",
     "decode_batch",
     "deleted",
+    "follow",
     "iter_records",
     "legacy_partition",
     "merge_directories",
     "merge_preview",
     "merge_replicas",
+    "multifetch",
     "open",
     "open_all",
     "open_partition",

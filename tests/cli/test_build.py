@@ -10,7 +10,8 @@ import pytest
 
 from broker_dirs import brokers
 from command import kafkalog
-from kafkalog import open_partition, verify
+from kafkalog import UsageError, legacy_partition, open_partition, partition_for_key, verify
+from kafkalog import open as open_log_dir
 from kafkalog.codec.model import Codec
 from kafkalog.log import open_all
 
@@ -87,18 +88,86 @@ def test_columns_of_a_file_become_segments_with_indexes(tmp_path: Path, suffix: 
     assert len(rows(tmp_path / "d" / "t-0")) == count // 2 + count
 
 
+@pytest.mark.parametrize("partitioner", ["murmur2", "hash"])
+def test_records_are_spread_by_their_keys(tmp_path: Path, partitioner: str) -> None:
+    """One implementation for `Producer`, `build` and Spark: keys have one place."""
+    keys = [None if n % 5 == 0 else b"key %d" % n for n in range(300)]
+    given = [4 if n % 50 == 1 else None for n in range(300)]
+    rows_of_file = {"key": keys, "value": [b"%d" % n for n in range(300)], "partition": pa.array(given, pa.int32())}
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({**rows_of_file, "topic": ["t" if n % 2 else "u" for n in range(300)]}), path)
+    done = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6, "--partitioner", partitioner, "--json")
+    assert done.code == 2, done.err
+    (answer,) = done.objects
+    assert sorted((each["topic"], each["partition"]) for each in answer["partitions"]) == [
+        (topic, number) for topic in "tu" for number in range(6)
+    ]
+    log_dir = open_log_dir(tmp_path / "d")
+    chosen = partition_for_key if partitioner == "murmur2" else legacy_partition
+    without_key = dict.fromkeys(range(6), 0)
+    for topic, number in log_dir:
+        for record in log_dir[topic, number].records():
+            row = int(record.value or b"")
+            assert topic == ("t" if row % 2 else "u")
+            if given[row] is not None:
+                assert number == 4
+            elif record.key is None:
+                without_key[number] += 1
+            else:
+                assert number == chosen(record.key, 6)
+    assert sum(each["records"] for each in answer["partitions"]) == 300
+    assert max(without_key.values()) - min(without_key.values()) <= 1, "they take turns"
+    assert len({log_dir["t", number].metadata for number in range(6)}) == 1, "one topic, one id"
+    assert verify(tmp_path / "d").is_clean
+    refused = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6)
+    assert (refused.code, "exists already" in refused.err) == (64, True)
+    more = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6, "--append", "--topic", "t")
+    assert more.code == 2, more.err
+    fewer = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 3, "--append")
+    assert (fewer.code, "has 6 partitions" in fewer.err) == (64, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--partition", 1], "neither their partition nor offsets"),
+        (["--keep-offsets"], "neither their partition nor offsets"),
+        ([], "partition 9 of t is not between 0 and 2"),
+    ],
+)
+def test_places_that_cannot_be(tmp_path: Path, options: list[object], words: str) -> None:
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"value": [b"a"], "partition": [9], "offset": [5]}), path)
+    done = kafkalog("build", path, "--into", tmp_path / "d", "--topic", "t", "--partitions", 3, *options)
+    assert (done.code, words in done.err) == (64, True), done.err
+
+
+def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
+    from kafkalog.log.building import build_partitions
+
+    columns = pa.record_batch({"key": [b"a", b"bb", b"ccc"], "value": [b"1", b"2", b"3"]})
+    built = build_partitions(
+        [columns], tmp_path / "d", topic="t", num_partitions=4, partitioner=lambda key, n: len(key) % n
+    )
+    assert [each.records for each in built] == [0, 1, 1, 1]
+    with pytest.raises(UsageError, match="the partitioner gave"):
+        build_partitions([columns], tmp_path / "e", topic="t", num_partitions=4, partitioner=lambda _key, n: n)
+    with pytest.raises(UsageError, match="none of murmur2, hash"):
+        build_partitions([columns], tmp_path / "f", topic="t", num_partitions=4, partitioner="sticky")
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"{", "line 2 is no record"),
-        (b"[]", "line 2 is no record"),
-        (b'{"value": 7}', "line 2 is no record"),
+        (b"{", "line 2 is not a record"),
+        (b"[]", "line 2 is not a record"),
+        (b'{"value": 7}', "line 2 is not a record"),
         (b'{"key": "k"}', "there is no value"),
         (b'{"value": "v", "offset": 99999999999999999999}', "offset is"),
         (b'{"value": "v", "endTxnMarker": "COMMIT"}', "control record"),
         (b'{"value": null, "value_b64": "?"}', "not base64"),
-        (b'{"value": "v", "headers": [["h"]]}', "line 2 is no record"),
-        (b"[" * 100_000, "line 2 is no record"),
+        (b'{"value": "v", "headers": [["h"]]}', "line 2 is not a record"),
+        (b"[" * 100_000, "line 2 is not a record"),
         (b'{"value": "v", "timestamp": -5}', "negative"),
     ],
     ids=range(10),

@@ -18,6 +18,8 @@ from command import kafkalog
 from fixture_data import BrokerCase, broker_case
 from kafkalog.cli.main import COMMANDS
 from kafkalog.cli.output import escape_controls
+from kafkalog.codec.errors import ReplicaError
+from kafkalog.log.inventory import open_all
 
 TXN = "4.1.1/txn"
 SEGMENTS = "4.1.1/segments"
@@ -113,6 +115,10 @@ def test_replicas_are_refused_with_both_paths_and_can_be_chosen() -> None:
     assert finished.code == 64
     for broker in brokers("2.8.2/zkhist"):
         assert f"{broker}/" in finished.err
+    assert finished.err.endswith("; choose one with --replica longest or its path\n")
+    with pytest.raises(ReplicaError, match="choose one with replica='longest' or its path"):
+        open_all(root).readable()
+    assert "; --replica elsewhere chooses 0 of them" in kafkalog("dump", "--replica", "elsewhere", root).err
     chosen = kafkalog("dump", "--json", "--replica", "longest", root)
     assert chosen.code == 0
     assert (

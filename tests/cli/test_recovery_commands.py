@@ -57,6 +57,26 @@ def test_verify_plan_recover_verify_undo(torn: Path) -> None:
     assert kafkalog("undo", "--yes", torn, "--run", report["run_id"]).code == 3
 
 
+def test_what_is_not_in_the_files_is_no_reason_to_recover_again(torn: Path) -> None:
+    plan = json.loads(kafkalog("plan", "--json", torn, *SETTINGS).out)["partitions"][0]
+    topic, _, number = plan["name"].rpartition("-")
+    (torn / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} {number} {plan['log_end_offset'] + 9}\n")
+    assert "  kafkalog recover " in kafkalog("plan", torn, *SETTINGS).out
+    assert kafkalog("recover", "--yes", torn, *SETTINGS).code == 2
+    after = kafkalog("plan", torn, *SETTINGS)
+    assert after.code == 1
+    assert "recommended: safe" in after.out
+    assert "nothing is left to do here" in after.out
+    assert "kafkalog recover" not in after.out
+
+
+def test_a_copy_that_holds_nothing_is_a_mistake(torn: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    finished = kafkalog("plan", torn, "--copy", tmp_path / "empty", *SETTINGS)
+    assert finished.code == 64
+    assert "cannot be a copy: it holds no partition" in one_sentence(finished)
+
+
 def test_a_cut_below_the_high_watermark_is_said(torn: Path) -> None:
     plan = json.loads(kafkalog("plan", "--json", torn, *SETTINGS).out)["partitions"][0]
     topic, _, number = plan["name"].rpartition("-")

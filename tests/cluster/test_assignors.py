@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, unpacked
+from broker_dirs import brokers
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.assignors import GroupMember, assign, violations
 from kafkalog.cluster.groups import read_groups
 from kafkalog.cluster.rederive import partition_counts, verdict
 from kafkalog.cluster.replay import Until
-from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.cluster.zookeeper.old_consumers import old_groups, range_owners
-from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.log import open_all
 
 Note = Callable[[str, int], None]
@@ -109,32 +106,6 @@ def test_every_recorded_assignment_is_what_its_assignor_gives(case: BrokerCase, 
                 compared(f"recorded assignments by {group.assignor}", 1)
 
 
-def test_the_old_consumers_range_rule() -> None:
-    assert range_owners(5, ["c-0", "c-10", "c-2"]) == {0: "c-0", 1: "c-0", 2: "c-10", 3: "c-10", 4: "c-2"}
-
-
-OLD = [case for case in broker_cases() if (case.version, case.name) < ("2", "") and case.name in ("groups", "zkhist")]
-
-
-def test_owners_in_zookeeper_are_those_of_the_range_rule(compared: Note) -> None:
-    """At the moments at which every registered consumer has claimed what it should have."""
-    count = 0
-    for case in OLD:
-        replayer = Replayer(open_zookeeper(unpacked(case.id) / "zookeeper"))
-        before: dict[str, str] = {}
-        for transaction in replayer:
-            if not any("/consumers/" in (each.path or "") for each in transaction.operations):
-                continue
-            for group in old_groups(replayer.tree):
-                if group.derived and len(group.owners) == len(group.derived):
-                    now = f"{case.id} {group.group} {group.topic} {sorted(group.derived.items())}"
-                    if group.as_derived and before.get(now) is None:
-                        before[now] = now
-                        count += 1
-    assert count >= 1
-    compared("assignments of old consumers", count)
-
-
 def test_the_command_says_whether_it_is_what_the_assignor_gives() -> None:
     (broker,) = brokers("4.1.1/groups")
     lines = {line["group"]: line for line in kafkalog("groups", "--json", broker).objects}
@@ -151,7 +122,3 @@ def test_the_command_says_whether_it_is_what_the_assignor_gives() -> None:
         "zz": ["visits-0-2"]}  # fmt: skip
     assert "with zz" in kafkalog("groups", "--with", "zz", broker).out
     assert f"without {first['memberId']}" in kafkalog("groups", "--without", first["memberId"], broker).out
-
-
-def test_no_old_groups_where_there_are_none() -> None:
-    assert old_groups(tree_at(open_zookeeper(unpacked("3.9.1-zk/groups") / "zookeeper")).tree) == []

@@ -12,7 +12,7 @@ import pytest
 from broker_dirs import KILLED, brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_case, broker_cases
-from kafkalog.cluster.cross_check import cross_check, known_from_image, known_from_zookeeper
+from kafkalog.cluster.cross_check import cluster_ids, cross_check, known_from_image, known_from_zookeeper
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
@@ -81,6 +81,23 @@ def test_zookeeper_and_the_directories_agree(case: BrokerCase, compared: Note) -
     count, findings = cross_check(open_all(*brokers(case.id)).log_dirs, known)
     assert findings == []
     compared("partitions held against ZooKeeper", count)
+
+
+@pytest.mark.parametrize("case", [case for case in ZOOKEEPER if case.version >= "2"], ids=lambda case: case.id)
+def test_the_cluster_id_of_zookeeper_is_that_of_the_directories(case: BrokerCase, tmp_path: Path) -> None:
+    tree = tree_at(open_zookeeper(unpacked(case.id) / "zookeeper")).tree
+    clusters = cluster_ids(tree)
+    assert list(clusters) == [""]
+    known = known_from_zookeeper(tree)
+    assert cross_check(open_all(*brokers(case.id)).log_dirs, known, clusters)[1] == []
+    other = Path(shutil.copytree(brokers(case.id)[0], tmp_path / "other"))
+    _alter(other / "meta.properties", clusters[""], "AQIDBAUGBwgJCgsMDQ4PEA")
+    found = cross_check(open_all(other).log_dirs, known, clusters)[1][0]
+    assert (found.code, found.severity) == (FindingCode.IDENTITY_MISMATCH, Severity.ERROR)
+    assert clusters[""] in found.detail
+    finished = kafkalog("elections", "--against", other, unpacked(case.id) / "zookeeper")
+    assert finished.code == 1
+    assert FindingCode.IDENTITY_MISMATCH in finished.err
 
 
 @pytest.mark.parametrize("case", KRAFT, ids=lambda case: case.id)

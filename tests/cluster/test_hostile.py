@@ -14,6 +14,7 @@ from command import kafkalog
 from kafkalog.cluster.metadata_history import partition_changes
 from kafkalog.cluster.metadata_json import state_json
 from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.old_group_lines import old_group_line
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.old_consumers import old_groups
 from kafkalog.cluster.zookeeper.snapshot import parse_snapshot
@@ -38,6 +39,37 @@ def damage(data: bytes, chance: random.Random) -> bytes:
         length = min(chance.randint(1, 40), len(found) - at)
         found[at : at + length] = bytes(length) if kind == 2 else chance.randbytes(length)
     return bytes(found)
+
+
+@pytest.mark.parametrize("command", ["groups", "offsets"])
+def test_damaged_directories_of_old_consumers(command: str, tmp_path: Path) -> None:
+    source = unpacked("0.8.2.2/groups") / "zookeeper" / "version-2"
+    chance = random.Random(command)
+    for number in range(20):
+        target = Path(shutil.copytree(source, tmp_path / str(number)))
+        for path in sorted(target.iterdir()):
+            path.write_bytes(damage(path.read_bytes().rstrip(b"\0") or b"\0", chance))
+        finished = kafkalog(command, "--json", target)
+        assert finished.code in (0, 1)
+        assert "Traceback" not in finished.err
+
+
+def test_every_byte_of_the_nodes_of_old_consumers_may_be_anything() -> None:
+    chance = random.Random(4)
+    tree = tree_at(open_zookeeper(unpacked("0.8.2.2/groups") / "zookeeper")).tree
+    places = [path for path, node in tree.nodes.items() if node.data and path.startswith(("/consumers", "/brokers"))]
+    told = 0
+    for _ in range(1500):
+        path = chance.choice(places)
+        node = tree.nodes[path]
+        kept = node.data
+        assert kept
+        node.data = damage(kept, chance)
+        for group in old_groups(tree):
+            told += bool(group.problems)
+            assert old_group_line(group, without="old-alive_old-alive-c0", joining="new")
+        node.data = kept
+    assert told > 100
 
 
 @pytest.mark.parametrize("version", ["0.8.2.2", "2.8.2", "3.9.1-zk"])

@@ -101,6 +101,7 @@ ELSEWHERE = {
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
     FindingCode.PARTITION_MISSING: "recovery/test_missing_partitions.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
+    FindingCode.IDENTITY_MISMATCH: "log/test_identities.py",
     FindingCode.NOT_REPLICAS: "recovery/test_compare.py",
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/test_verify.py",
     FindingCode.LOG_END_BELOW_LOG_START: "recovery/test_verify.py",
@@ -115,7 +116,7 @@ ELSEWHERE = {
     FindingCode.RECORD_VERSION_UNKNOWN: "cluster/test_typed_records.py",
     FindingCode.TRANSACTION_HANGING: "cluster/test_coordinator_state.py",
     FindingCode.GROUP_MISPLACED: "cluster/test_coordinator_state.py",
-    FindingCode.METADATA_GAP: "cluster/test_metadata.py",
+    FindingCode.METADATA_GAP: "cluster/test_metadata_image.py",
     FindingCode.METADATA_INCONSISTENT: "cluster/test_elections.py",
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
     FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
@@ -123,6 +124,8 @@ ELSEWHERE = {
     FindingCode.ZK_DIGEST_MISMATCH: "cluster/test_zookeeper.py",
     FindingCode.ZK_GAP: "cluster/test_zookeeper.py",
     FindingCode.ZK_SNAPSHOT_INVALID: "cluster/test_zookeeper.py",
+    FindingCode.ZK_NODE_INVALID: "cluster/test_old_consumers.py",
+    FindingCode.ZK_PATH_MISSING: "cluster/test_zookeeper_nodes.py",
 }
 
 

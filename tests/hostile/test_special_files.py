@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafkalog
+from command import kafkalog as command
 from kafkalog.log import fs
 from kafkalog.log.files import FileSource, NotRegularFileError, read_small
 from side_file_names import PLACES, RUN, small_log_dir
@@ -94,6 +96,39 @@ for root in sys.argv[2:]:
             assert PLACES[place] in outcome["outcome"]
         done += 1
     measured(f"special files in the place of others, met by {what}", done)
+
+
+@pytest.mark.parametrize("place", [name for name, path in PLACES.items() if "/" in path])
+def test_whoever_looks_says_the_same_of_it(place: str, tmp_path: Path) -> None:
+    """Nothing in the place of a segment's files is passed over by one command and in the way of another."""
+    small_log_dir(tmp_path / "data")
+    path = tmp_path / "data" / PLACES[place]
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    for what in ("ls", "verify", "plan"):
+        finished = command(what, "--json", tmp_path / "data")
+        assert finished.code == 4, what
+        (told,) = finished.objects
+        files = [each["file"] for each in _findings(told) if each["code"] == "unreadable"]
+        assert [file for file in files if file.endswith(PLACES[place])], what
+    assert command("recover", "--yes", tmp_path / "data").code == 4
+
+
+def _findings(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*told["findings"], *(found for each in told["partitions"] for found in each.get("findings", ()))]
+
+
+def test_a_lock_that_is_no_file_says_what_to_do(tmp_path: Path) -> None:
+    small_log_dir(tmp_path / "data")
+    (tmp_path / "data" / ".lock").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "data" / ".lock")
+    for words in (("recover", "--yes"), ("recover", "--yes", "--into", tmp_path / "copy")):
+        finished = command(*words, tmp_path / "data")
+        assert finished.code == 4
+        assert finished.err.endswith(".lock: a FIFO, not a file, which locks nothing: remove it, and a broker makes "
+                                     "the file anew\n")  # fmt: skip
+    with pytest.raises(NotRegularFileError, match="remove it"):
+        kafkalog.Log.open(tmp_path / "data" / "t-0")
 
 
 def test_the_openers_refuse_and_say_what_it_is(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ PUBLIC = (
     "kafkalog.codec.kraft_snapshot", "kafkalog.codec.quorum_state", "kafkalog.log", "kafkalog.log.building",
     "kafkalog.log.record_files", "kafkalog.cluster.zookeeper",
 )  # fmt: skip
-CLASSES = (kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Segment)
+CLASSES = (
+    kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Segment, kafkalog.Producer,
+)  # fmt: skip
 LEFT = {"close", "fail"}
 """Methods without an argument to be wrong, or that are told of errors."""
 
@@ -161,6 +163,9 @@ def test_a_function_says_what_is_wrong(name: str, log_dir: kafkalog.LogDir, data
     refuses_in_order(functions()[name], data, log_dir)
 
 
+SYNC = kafkalog.ProducerConfig(producer_type="sync")
+
+
 def methods() -> list[tuple[type, str]]:
     found: list[tuple[type, str]] = []
     for kind in CLASSES:
@@ -179,6 +184,8 @@ def test_a_method_says_what_is_wrong(kind: type, name: str, log_dir: kafkalog.Lo
     with ExitStack() as stack:
         if kind is kafkalog.Log and name != "open":
             found: object = stack.enter_context(kafkalog.Log.open(Path(log_dir.path).with_name("written") / "t-0"))
+        elif kind is kafkalog.Producer:
+            found = stack.enter_context(kafkalog.Producer(Path(log_dir.path).with_name("produced"), SYNC))
         else:
             partition = log_dir["t", 0]
             of = {
@@ -189,7 +196,7 @@ def test_a_method_says_what_is_wrong(kind: type, name: str, log_dir: kafkalog.Lo
         refuses_in_order(getattr(found, name), data, log_dir)
 
 
-@pytest.mark.parametrize("kind", [kafkalog.Limits, kafkalog.LogConfig])
+@pytest.mark.parametrize("kind", [kafkalog.Limits, kafkalog.LogConfig, kafkalog.ProducerConfig])
 @given(data=st.data())
 @EXAMPLES
 def test_settings_say_what_is_wrong(kind: Callable[..., Any], log_dir: kafkalog.LogDir, data: st.DataObject) -> None:

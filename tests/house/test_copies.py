@@ -30,7 +30,6 @@ from kafkalog.recovery.broker.headers import HeaderTables
 
 HELD = {
     "kafkalog.cli.dump._Dump": "where a command writes",
-    "kafkalog.log.building._Target": "a log that is open",
     "kafkalog.log.loading.Loaded": "a log that is open",
     "kafkalog.log.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.apply.Located": "operations, each of which is tried by itself",
@@ -138,6 +137,7 @@ def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None =
     maker = kind.__new__ if hasattr(kind, "_fields") else kind.__init__
     if not isinstance(maker, types.FunctionType):  # an exception that says a sentence, and an enum's like
         return kind("something is wrong")
+    any_will_do = dict.fromkeys(getattr(kind, "__parameters__", ()), object)
     own = inspect.signature(kind).parameters.values()
     annotated = hints(kind if hasattr(kind, "_fields") or dataclasses.is_dataclass(kind) else maker, kind.__module__)
     positional, named = [], {}
@@ -145,7 +145,7 @@ def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None =
         if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
             continue
         hint = annotated[each.name]
-        value = example((variables or {}).get(hint, hint), depth + 1)
+        value = example({**any_will_do, **(variables or {})}.get(hint, hint), depth + 1)
         if each.kind is each.KEYWORD_ONLY:
             named[each.name] = value
         else:

@@ -1,4 +1,4 @@
-"""Two modules change files: recovery's and the log's own. Nobody else calls what changes anything on disk."""
+"""Recovery's module and the log's own change files; one more sends to what a caller opened. Nobody else does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ALLOWED = {ROOT / "log" / "fs.py", ROOT / "recovery" / "fs.py"}
+ALLOWED = {ROOT / "log" / "fs.py", ROOT / "log" / "sending.py", ROOT / "recovery" / "fs.py"}
 CHANGING = {
     "chmod", "chown", "copy_file_range", "fchmod", "fchown", "ftruncate", "link", "makedirs", "mkdir",
     "posix_fallocate", "pwrite", "pwritev", "remove", "removedirs", "rename", "renames", "replace", "rmdir",
@@ -26,7 +26,7 @@ def changing_calls(path: Path) -> list[str]:
     return found
 
 
-def test_only_two_modules_change_the_disk() -> None:
+def test_only_these_modules_change_the_disk() -> None:
     modules = [path for room in ("codec", "log", "recovery", "cluster") for path in (ROOT / room).rglob("*.py")]
     assert set(modules) >= ALLOWED
     assert [call for path in modules if path not in ALLOWED for call in changing_calls(path)] == []

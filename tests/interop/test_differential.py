@@ -88,6 +88,7 @@ def judge(campaign: Campaign, count: int, kafka: KafkaOracle) -> None:
         pytest.fail(report(campaign, kafka), pytrace=False)
 
 
+@pytest.mark.interop
 def test_a_hundred_damaged_directories_come_out_as_kafka_leaves_them(kafka: KafkaOracle) -> None:
     judge(run(SHORT_SEED, 100, kafka), 100, kafka)
 

@@ -115,6 +115,7 @@ def test_safe_keeps_what_kafka_keeps(story: str, kafka: KafkaOracle, tmp_path: P
     assert counts[MORE_THAN_HIDDEN] == 0
 
 
+@pytest.mark.interop
 def test_sixty_sequences(kafka: KafkaOracle, tmp_path: Path) -> None:
     counts, wrong = campaign(SHORT_SEED, 60, tmp_path, kafka)
     assert not wrong, "\n".join(wrong[:5])

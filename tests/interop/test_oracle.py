@@ -282,6 +282,7 @@ def test_two_processes_may_set_up_at_once(kafka: KafkaOracle, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.interop
 @pytest.mark.parametrize("version", kafka_jars.harness_versions())
 def test_the_jars_are_of_the_version_they_are_kept_under(version: str, kafka_of: Callable[[str], KafkaOracle]) -> None:
     assert kafka_of(version).kafka_version() == version

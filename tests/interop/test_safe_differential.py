@@ -37,6 +37,7 @@ def campaign(seed: int, count: int, kafka: KafkaOracle) -> None:
         pytest.fail("\n".join(failing[:10]), pytrace=False)
 
 
+@pytest.mark.interop
 def test_kafka_leaves_a_hundred_random_results_alone(kafka: KafkaOracle) -> None:
     campaign(SHORT_SEED, 100, kafka)
 

@@ -77,6 +77,7 @@ def test_every_version_of_every_release_has_its_layout(version: str, compared: N
     compared(f"versions of messages in the schemas of {version}", count)
 
 
+@pytest.mark.interop
 @pytest.mark.parametrize("source", sorted(set(SHIPPED.values())))
 def test_every_version_of_other_releases_has_its_layout(source: str, compared: Note) -> None:
     with kafka_needed():
@@ -94,6 +95,7 @@ def test_every_record_type_of_every_release_is_known(version: str) -> None:
             assert known[int(kind)] == name.removeprefix("Legacy")
 
 
+@pytest.mark.interop
 @pytest.mark.parametrize("file", sorted(SHIPPED))
 def test_a_schema_is_what_the_artifact_holds(file: str) -> None:
     name, _, _ = file.partition(".")

@@ -172,6 +172,8 @@ def test_links_and_fifos_in_a_partition_are_findings_and_never_followed(
         make(directory / name)
     partition = open_partition(directory)
     found = {os.path.basename(str(each.file)): each for each in partition.findings}
+    code = FindingCode.FOREIGN_FILE if log.is_dir() else FindingCode.UNREADABLE
+    assert {found[path.name].code for path in (log, directory / "00000000000000000180.index")} == {code}
     assert phrase in found[log.name].detail
     assert found[log.name].severity is Severity.ERROR
     assert {log.name, "leader-epoch-checkpoint", "00000000000000000180.index"} <= set(found)

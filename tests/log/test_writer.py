@@ -109,7 +109,7 @@ PRODUCER = kafkalog.ProducerState(7, 1, 0)
     [
         ([b"x" * 500], {}, "segment_bytes"),
         ([b"x"], {"compression": "brotli"}, "none of none, gzip"),
-        ([3], {}, "no record"),
+        ([3], {}, "not a record"),
         ([("k", b"v")], {}, "bytes or None"),
         ([b"x"], {"leader_epoch": -1}, "leader epoch"),
         ([b"x"], {"leader_epoch": 3}, "leader epoch 3 is below"),

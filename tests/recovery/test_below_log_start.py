@@ -115,6 +115,26 @@ def test_a_log_that_is_cut_below_its_start_begins_anew_at_it(
     assert theirs.broker.log_end_offsets["t-0"] == start
 
 
+@pytest.mark.parametrize("is_size", [False, True], ids=["checksum", "size"])
+def test_damage_that_reaches_above_it_whatever_it_looks_like(is_size: bool, root: Path) -> None:
+    """A size that leads beyond the end of the log looks like a torn tail, and is damage: sound batches follow."""
+    found = batches(root)
+    last = [each for each in found if each[0] == found[-1][0]]
+    begin_at(root, last[2][2])
+    for each in last[1:3]:
+        damage(each)
+    if is_size:
+        path, position = last[1][:2]
+        data = bytearray(path.read_bytes())
+        data[position + 8 : position + 12] = (1 << 20).to_bytes(4, "big")
+        path.write_bytes(data)
+    assert plan(root, full=True).needs_consent
+    recover(root, full=True, accept_loss=True)
+    assert offsets(root) == []
+    assert kafkalog.open(root)["t", 0].log_start_offset == last[2][2]
+    assert not plan(root, full=True).changes
+
+
 def test_a_log_start_above_all_that_is_there_is_believed_less_than_the_log(root: Path) -> None:
     """Nothing tells that the log reached so far: what is there may be all there is."""
     wanted = offsets(root)

@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +68,19 @@ FAILURES: dict[str, Failure] = {
 }
 
 
-SLOW = ("failing with EIO", "on a read-only file system")
+def combined(ways: Iterable[str]) -> pytest.MarkDecorator:
+    """Every way at every place; that it stops is tried at both in every run, the others at one."""
+    return pytest.mark.parametrize(
+        ("place", "how"),
+        [
+            pytest.param(place, how, marks=[pytest.mark.sweep] if place != PLACES[0] and how != "stopped" else [])
+            for place in PLACES
+            for how in ways
+        ],
+    )
 
 
-@pytest.mark.parametrize(
-    ("place", "how"),
-    [
-        pytest.param(place, how, marks=[pytest.mark.sweep] if place != PLACES[0] and how in SLOW else [])
-        for place in PLACES
-        for how in FAILURES
-    ],
-)
+@combined(FAILURES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     case: RecoveryCase,
@@ -109,8 +111,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     measured(f"recoveries {how} before each of their changes, quarantine {place}, completed or undone", number - 1)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("how", ["stopped", "out of space"])
+@combined(["stopped", "out of space"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_an_undo_stopped_anywhere_is_gone_on_with(
     case: RecoveryCase,

@@ -45,6 +45,8 @@ def test_a_deleted_partition(root: Path) -> None:
     assert said.startswith(
         f"deleted, but still there, and held by nothing else here: {GONE}; `kafkalog undelete {root}`"
     )
+    (partition,) = (each for each in plan(root).partitions if each.name == GONE)
+    assert partition.log_end_offset is None, "nobody opens its log, so it ends nowhere"
     assert said in kafkalog("recover", "--yes", root).out
     assert kafkalog("undelete", root).code == 0
     assert "orders-23" in kafkalog("undelete", root).out

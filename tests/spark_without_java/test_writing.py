@@ -21,10 +21,10 @@ import kafkalog
 from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log import fs
-from kafkalog.log.partitioners import partition_for_key
+from kafkalog.log.partitioners import legacy_partition, partition_for_key
+from kafkalog.log.producing.columns import partitions_of
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.journal import Journal, load_journal, save_journal
-from kafkalog.spark.key_partitioner import partitions_of
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
@@ -245,6 +245,18 @@ def test_rows_without_a_key_take_turns_and_an_existing_topic_says_how_many_there
         assert {partition_for_key(key or b"", 3) for key in keys} == {number}
     with pytest.raises(UsageError, match="topic t has 3 partitions, and option numPartitions is 2"):
         Job(path, numPartitions="2").task(0, rows("t", "a"))
+
+
+def test_the_option_partitioner_chooses_as_the_scala_producers_did(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    job = Job(path, numPartitions="5", partitioner="hash")
+    job.commit([job.task(0, rows("t", *map(str, range(40))))])
+    for number in range(5):
+        keys = [each.key for each in kafkalog.open(path)["t", number].records()]
+        assert keys
+        assert {legacy_partition(key or b"", 5) for key in keys} == {number}
+    with pytest.raises(UsageError, match="option partitioner is one of murmur2, hash, not 'sticky'"):
+        Job(path, partitioner="sticky")
 
 
 @pytest.mark.parametrize(("number", "options"), [(-1, {}), (10_000, {}), (3, {"numPartitions": "3"})])

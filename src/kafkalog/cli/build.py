@@ -20,6 +20,10 @@ __all__ = ["command"]
 @click.option("--into", "target", required=True, metavar="DIR", help="The log directory that gets the partitions.")
 @click.option("--topic", help="Topic of all records, whatever their own column says.")
 @click.option("--partition", type=click.IntRange(min=0), help="Partition of all records; 0 where nothing says it.")
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N",
+              help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
+@click.option("--partitioner", type=click.Choice(["murmur2", "hash"]), default="murmur2", show_default=True,
+              help="How --partitions chooses: as the Java client, or as the Scala producers up to 1.1.")  # fmt: skip
 @click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
               show_default=True, help="How batches are compressed.")  # fmt: skip
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,
@@ -36,6 +40,8 @@ def command(
     target: str,
     topic: str | None,
     partition: int | None,
+    partitions: int | None,
+    partitioner: str,
     compression: str,
     batch_bytes: int,
     segment_bytes: int,
@@ -48,6 +54,7 @@ def command(
 
     FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump --json
     prints them.  Columns: value, and as far as they are there key, timestamp, headers, topic, partition and offset.
+    A record without a partition goes to 0, or with --partitions where its key says; those without a key take turns.
     """
     with needed("build", "fast"):
         from kafkalog.log.building import build_partitions
@@ -58,6 +65,8 @@ def command(
         target,
         topic=topic,
         partition=partition,
+        num_partitions=partitions,
+        partitioner=partitioner,
         config=LogConfig(segment_bytes=segment_bytes, max_message_bytes=2**31 - 1),
         codec=next(codec for codec in Codec if codec.label == compression),
         batch_bytes=batch_bytes,

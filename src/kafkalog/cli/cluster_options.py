@@ -12,9 +12,12 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.properties import decode_properties
 from kafkalog.log import Inventory
+from kafkalog.log.files import read_small
 
-__all__ = ["AS_OF", "JSON_LINES", "SHOW_SECRETS", "finish", "partitions_with", "print_lines", "unique"]
+__all__ = ["AS_OF", "JSON_LINES", "SHOW_SECRETS", "finish", "partitions_with", "print_lines", "started_with", "unique"]
 
 JSON_LINES = click.option("--json", "as_json", is_flag=True, help="JSON lines.")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
@@ -44,6 +47,11 @@ def print_lines(lines: Iterable[dict[str, object]]) -> None:
     with LineWriter() as writer:
         for line in lines:
             writer.write(json.dumps(line))
+
+
+def started_with(path: str) -> dict[str, str]:
+    """The settings in a broker's or controller's properties file."""
+    return decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
 
 
 def unique(findings: Iterable[Finding]) -> list[Finding]:

@@ -6,20 +6,28 @@ from collections.abc import Iterator
 
 import click
 
+from kafkalog.cli.against import compared
 from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
+from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines, started_with
+from kafkalog.cli.departures import print_departures
 from kafkalog.cli.metadata import metadata_log, print_changes
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cluster.cross_check import cross_check, known_from_image, known_from_zookeeper
+from kafkalog.cli.zookeeper_paths import Zxid
+from kafkalog.cluster.cross_check import cluster_ids, known_from_image, known_from_zookeeper
+from kafkalog.cluster.departures import Departure
+from kafkalog.cluster.kraft_departures import kraft_departures
 from kafkalog.cluster.metadata_history import partition_changes
+from kafkalog.cluster.metadata_image import PartitionImage
 from kafkalog.cluster.metadata_log import ControllerTerm, MetadataLog
-from kafkalog.cluster.zookeeper import open_zookeeper
+from kafkalog.cluster.producer_ids import next_block_of_zookeeper
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.departures import zookeeper_departures
+from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.log import open_all
 
 __all__ = ["command"]
 
@@ -116,12 +124,65 @@ def _kraft(log: MetadataLog, *, as_json: bool, topic: str | None, every: bool, f
     print_changes(changes, as_json=as_json)
 
 
+def _until(value: str | None, directory: ZooKeeperDirectory | None) -> int | None:
+    """The moment that `--until` names: an offset of the metadata log, a zxid for ZooKeeper."""
+    if value is None:
+        return None
+    if directory is None and value.strip().lower().startswith("0x"):
+        raise UsageError("--until is an offset of the metadata log here, not a zxid")
+    return Zxid().convert(value, None, None)
+
+
+def _departures(
+    paths: tuple[str, ...],
+    directory: ZooKeeperDirectory | None,
+    brokers: tuple[int, ...],
+    *,
+    unclean: bool,
+    until: str | None,
+    static: dict[str, str],
+    replica: str | None,
+    findings: list[Finding],
+) -> Iterator[Departure[PartitionImage] | Departure[PartitionState]]:
+    at = _until(until, directory)
+    if directory is None:
+        log = metadata_log(paths, replica)
+        state = log.state(at)
+        findings += state.findings
+        terms = [each for each in log.terms([]) if at is None or each.from_offset < at]
+        controller = terms[-1].leader if terms else None
+        yield from kraft_departures(state.image, brokers, unclean=unclean, controller=controller, static=static)
+        return
+    found = tree_at(directory, at)
+    findings += found.findings
+    places = chroots(found.tree.nodes)
+    if len(places) != 1:
+        raise UsageError(f"--without needs one cluster, and there are {len(places)}: {', '.join(places)}")
+    yield from zookeeper_departures(found.tree, places[0], brokers, unclean=unclean, static=static)
+
+
 @click.command(name="elections")
 @PATHS
 @JSON_LINES
 @click.option("--topic", help="Only partitions of this topic.")
 @click.option("--all", "every", is_flag=True, help="Every change of a partition, not only new leader epochs.")
 @click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare the end with a broker's log directory.")
+@click.option(
+    "--without",
+    "brokers",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="BROKER",
+    help="What would become of its partitions if this broker left; may be repeated, for one after another.",
+)
+@click.option("--unclean", is_flag=True, help="With --without: elect uncleanly where nobody in sync is left.")
+@click.option("--until", metavar="N", help="With --without: as of this offset of the metadata log, or this zxid.")
+@click.option(
+    "--server-properties",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="With --without: the settings that the controller was started with.",
+)
 @REPLICA
 def command(
     paths: tuple[str, ...],
@@ -129,18 +190,46 @@ def command(
     topic: str | None,
     every: bool,
     against: tuple[str, ...],
+    brokers: tuple[int, ...],
+    unclean: bool,
+    until: str | None,
+    server_properties: str | None,
     replica: str | None,
 ) -> int:
-    """Controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory."""
+    """Controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory.
+
+    With --without: what the controller would do if brokers left.  That a partition would then have no leader is an
+    answer and no finding: the exit code tells of damage only.
+    """
+    if not brokers and (unclean or until is not None or server_properties is not None):
+        raise UsageError("--unclean, --until and --server-properties go with --without")
+    if brokers and (against or every):
+        raise UsageError("--without shows what would be; --against and --all show what was")
     try:
         directory = open_zookeeper(*paths)
     except UsageError:
         directory = None
     findings: list[Finding] = []
+    clusters: dict[str, str] = {}
+    if brokers:
+        left = _departures(
+            paths,
+            directory,
+            brokers,
+            unclean=unclean,
+            until=until,
+            static={} if server_properties is None else started_with(server_properties),
+            replica=replica,
+            findings=findings,
+        )
+        print_departures([each for each in left if topic in (None, each.topic)], as_json=as_json)
+        return finish(findings)
     if directory is None:
         log = metadata_log(paths, replica)
         _kraft(log, as_json=as_json, topic=topic, every=every, findings=findings)
-        known = known_from_image(log.state().image) if against else {}
+        image = log.state().image if against else None
+        known = {} if image is None else known_from_image(image)
+        next_block = None if image is None else image.next_producer_id
     else:
         found = timeline(directory)
         findings += found.findings
@@ -150,8 +239,11 @@ def command(
         else:
             _print_zookeeper(found, changes)
         known = {}
+        clusters = cluster_ids(found.tree)
+        places = chroots(found.tree.nodes)
+        next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
         for chroot in chroots(found.tree.nodes):
             known.update(known_from_zookeeper(found.tree, chroot))
     if against:
-        findings += cross_check(open_all(*against).log_dirs, known)[1]
+        findings += compared(against, known, next_block, clusters)
     return finish(findings)

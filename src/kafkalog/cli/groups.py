@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
+from kafkalog.cli.known_topics import known_topics
+from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
+from kafkalog.cli.zookeeper_paths import AT_ZXID, old_consumers, told_apart
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.group_lines import group_line, names_by_member, names_of
-from kafkalog.cluster.groups import Group, read_groups
+from kafkalog.cluster.group_places import GroupPlaces
+from kafkalog.cluster.groups import STABLE, Group, read_groups
+from kafkalog.cluster.growth import Growth
+from kafkalog.cluster.old_group_lines import as_group, old_group_line
 from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
 from kafkalog.cluster.replay import Until
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.old_consumers import OldGroup
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import parse_java_long
 from kafkalog.log import open_all
+from kafkalog.log.partition import Partition
 
 __all__ = ["command"]
 
 
-_AS_DERIVED = {True: "yes", False: "no", None: ""}
+_MOST_PARTITIONS = 100_000
 
 
 def _print_what_if(title: str, found: Iterable[tuple[str, Assignment | None]]) -> None:
@@ -33,10 +47,34 @@ def _print_what_if(title: str, found: Iterable[tuple[str, Assignment | None]]) -
     print_table(title, ["group", "member", "assignment"], rows)
 
 
-def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, joining: str | None) -> None:
+def _only_offsets(group: Group) -> bool:
+    """Whether nothing but commits is known of a group: consumers that met in ZooKeeper leave no more in Kafka."""
+    return not group.protocol_type and not group.members
+
+
+def _print(
+    groups: list[Group],
+    counts: Mapping[str, int],
+    without: str | None,
+    joining: str | None,
+    growth: Growth | None,
+    old: Sequence[OldGroup],
+) -> None:
     print_table(
         "groups",
-        ["group", "type", "state", "since", "assignor", "generation", "members", "offsets", "in", "as derived"],
+        [
+            "group",
+            "type",
+            "state",
+            "since",
+            "assignor",
+            "generation",
+            "members",
+            "offsets",
+            "in",
+            "coordinator",
+            "as derived",
+        ],
         [
             [
                 each.group_id,
@@ -48,12 +86,14 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
                 len(each.members),
                 len(each.offsets),
                 each.log_partition,
-                _AS_DERIVED[verdict(each, counts).same],
+                each.coordinator,
+                AS_DERIVED[verdict(each, counts).same],
             ]
             for each in groups
-        ],
+        ]
+        + [old_row(each) for each in old],
     )
-    members = [(each, member) for each in groups for member in each.members]
+    members = [(each, member) for each in (*groups, *map(as_group, old)) for member in each.members]
     if members:
         print_table(
             "members",
@@ -73,10 +113,31 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
     if without is not None:
         leaving = [each for each in groups if without in {one.member_id for one in each.members}]
         found = [(each.group_id, assignment_of(each, counts, without=without)) for each in leaving]
-        _print_what_if(f"without {without}", found)
+        if found:
+            _print_what_if(f"without {without}", found)
     if joining is not None:
         found = [(each.group_id, assignment_of(each, counts, joining=joining)) for each in groups if each.members]
-        _print_what_if(f"with {joining}", found)
+        if found:
+            _print_what_if(f"with {joining}", found)
+    if growth is not None:
+        found = [(each.group_id, growth.assignment_of(each, counts)) for each in groups if growth.concerns(each)]
+        _print_what_if("with these topics and partitions", found)
+    print_old_groups(old, without, joining)
+
+
+def _growth(partitions: tuple[str, ...], topics: tuple[str, ...], counts: Mapping[str, int]) -> Growth | None:
+    if not partitions and not topics:
+        return None
+    wanted = {}
+    for text in partitions:
+        topic, separator, number = text.rpartition("=")
+        count = parse_java_long(number, 32) if separator and topic else None
+        if count is None or not 1 <= count <= _MOST_PARTITIONS:
+            raise UsageError(f"--partitions needs TOPIC=N with N from 1 to {_MOST_PARTITIONS}, not {text!r}")
+        wanted[topic] = count
+    growth = Growth(wanted, topics)
+    growth.check(counts)
+    return growth
 
 
 @click.command(name="groups")
@@ -85,7 +146,23 @@ def _print(groups: list[Group], counts: Mapping[str, int], without: str | None, 
 @click.option("--group", help="Only this group.")
 @click.option("--without", metavar="MEMBER", help="What the others would get if this member left.")
 @click.option("--with", "joining", metavar="MEMBER", help="What all would get if a member of this id joined.")
+@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="What all would get if a topic had N partitions.")
+@click.option("--subscribe", multiple=True, metavar="TOPIC", help="What all would get if they subscribed to it too.")
+@click.option(
+    "--offsets-partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many partitions __consumer_offsets has, where no metadata says so [50].",
+)
+@click.option(
+    "--metadata",
+    "metadata",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False),
+    help="A KRaft log directory or ZooKeeper's dataDir that knows the cluster's topics.",
+)
 @AS_OF
+@AT_ZXID
 @REPLICA
 def command(
     paths: tuple[str, ...],
@@ -93,20 +170,63 @@ def command(
     group: str | None,
     without: str | None,
     joining: str | None,
+    partitions: tuple[str, ...],
+    subscribe: tuple[str, ...],
+    offsets_partitions: int | None,
+    metadata: str | None,
     at_offset: int | None,
     at: int | None,
+    zxid: int | None,
     replica: str | None,
 ) -> int:
     """Groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
-    And whether the stored assignment is what the group's assignor makes of the stored subscriptions.
+    And whether the stored assignment is what the group's assignor makes of the stored subscriptions.  A path may be a
+    directory of ZooKeeper's, where the consumers of 2.x and older met.
     """
-    partitions = partitions_with(open_all(*paths), CONSUMER_OFFSETS_TOPIC, replica)
-    found = read_groups(partitions, until=Until(at_offset, at))
-    counts = partition_counts(partitions)
-    groups = [each for each in found.groups if group in (None, each.group_id)]
-    if as_json:
-        print_lines(group_line(each, counts, without, joining) for each in groups)
+    logs, zookeeper = told_apart(paths)
+    if at_offset is not None and not logs:
+        raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
+    old = old_consumers(zookeeper, zxid, at)
+    findings = [*old.findings] if old is not None else []
+    at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else []
+    if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
+        topics: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:
-        _print(groups, counts, without, joining)
-    return finish(found.findings)
+        topics = known_topics(at_hand, metadata, findings)
+    counts = partition_counts(at_hand)
+    for name, known in topics.items():
+        counts[name] = max(counts.get(name, 0), len(known.partitions))
+    growth = _growth(partitions, subscribe, counts)
+    met = [each for each in (old.groups if old is not None else ()) if group in (None, each.group)]
+    alive = {each.group for each in met if each.consumers}
+    groups = [
+        replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each
+        for each in _groups_of_kafka(at_hand, topics, offsets_partitions, Until(at_offset, at), findings)
+        if group in (None, each.group_id)
+    ]
+    if as_json:
+        print_lines(group_line(each, counts, without, joining, growth) for each in groups)
+        print_lines(old_group_line(each, without, joining) for each in met)
+    else:
+        _print(groups, counts, without, joining, growth, met)
+    return finish(findings)
+
+
+def _groups_of_kafka(
+    at_hand: Sequence[Partition],
+    topics: Mapping[str, KnownTopic],
+    offsets_partitions: int | None,
+    until: Until,
+    findings: list[Finding],
+) -> Sequence[Group]:
+    """Those of `__consumer_offsets`, none where it is not at hand."""
+    places = GroupPlaces.of(topics)
+    if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:
+        raise UsageError(f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions, says the cluster's metadata")
+    if not at_hand:
+        return ()
+    count = places.partitions or offsets_partitions
+    found = read_groups(at_hand, until=until, offsets_topic_num_partitions=count, leaders=places.leaders)
+    findings += found.findings
+    return found.groups

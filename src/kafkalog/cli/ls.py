@@ -292,7 +292,7 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
     findings = [*inventory.unreadable, *(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)]
     findings += [finding for log_dir in inventory.log_dirs for finding in missing_partitions_of(log_dir)]
     findings += [finding for each in summaries for finding in each.findings]
-    findings += inventory.duplicate_findings()
+    findings += inventory.findings_together()
     if as_json:
         print_json(
             {

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 import click
 
+from kafkalog.cli.against import compared
 from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import SHOW_SECRETS, finish, print_lines
+from kafkalog.cli.cluster_options import SHOW_SECRETS, finish, print_lines, started_with
+from kafkalog.cli.effective import Configured, print_effective
 from kafkalog.cli.output import print_json, print_table
 from kafkalog.cli.times import time_text
+from kafkalog.cli.zookeeper_paths import Zxid
+from kafkalog.cluster.cross_check import known_from_image
 from kafkalog.cluster.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.metadata_json import partition_json, state_json
 from kafkalog.cluster.metadata_log import MetadataLog, MetadataState
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.configs import zookeeper_configs
+from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
@@ -31,6 +41,12 @@ def metadata_log(paths: tuple[str, ...], replica: str | None) -> MetadataLog:
 
 def _numbers(values: object) -> str:
     return " ".join(map(str, values)) if isinstance(values, list | tuple) else str(values)
+
+
+def _entity(resource: str) -> tuple[str, str]:
+    """`broker:` -> ("broker", "(default)")."""
+    kind, _, name = resource.partition(":")
+    return kind, name or "(default)"
 
 
 def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
@@ -58,7 +74,7 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
     )
     print_table(
         "brokers",
-        ["broker", "epoch", "listeners", "rack", "state", "incarnation"],
+        ["broker", "epoch", "listeners", "rack", "state", "features", "directories", "incarnation"],
         [
             [
                 number,
@@ -70,14 +86,20 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
                     for word, is_so in (("fenced", each.fenced), ("shutting down", each.in_controlled_shutdown))
                     if is_so
                 ),
+                " ".join(f"{name} {least}-{most}" for name, least, most in each.features),
+                " ".join(each.directories),
                 each.incarnation_id,
             ]
             for number, each in sorted(state.image.brokers.items())
         ],
     )
     print_table("features", ["feature", "level"], list(shown["features"].items()))
-    rows = [[resource, name, value] for resource, values in shown["configs"].items() for name, value in values.items()]
-    print_table("configurations", ["resource", "name", "value"], rows)
+    rows = [
+        [*_entity(resource), name, value] for resource, values in shown["configs"].items()
+        for name, value in values.items()
+    ]  # fmt: skip
+    print_table("configurations", ["of a", "named", "setting", "value"], rows)
+    print_table("producer ids", ["next block from"], [[max(state.image.next_producer_id, 0)]])
     quotas = [[who, name, value] for who, values in shown["client_quotas"].items() for name, value in values.items()]
     for title, columns, found in (
         ("client quotas", ["entity", "quota", "value"], quotas),
@@ -124,13 +146,62 @@ def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
     print_table("history", columns, rows)
 
 
+def _of_zookeeper(directory: ZooKeeperDirectory, until: int | None, findings: list[Finding]) -> Configured:
+    found = tree_at(directory, until)
+    findings += found.findings
+    places = chroots(found.tree.nodes)
+    if len(places) != 1:
+        raise UsageError(f"there are {len(places)} Kafka clusters: {', '.join(places)}")
+    resources = zookeeper_configs(found.tree, places[0])
+    topics = _children(found.tree, f"{places[0]}/brokers/topics")
+    brokers = {int(each) for each in _children(found.tree, f"{places[0]}/brokers/ids") if _is_number(each)}
+    named = {resource.partition(":")[2] for resource in resources if resource.startswith("broker:")}
+    brokers.update(int(each) for each in named if _is_number(each))
+    return Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)))
+
+
+def _children(tree: Tree, path: str) -> Collection[str]:
+    node = tree.nodes.get(path)
+    return node.children if node is not None else ()
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 11
+
+
+def _of_image(state: MetadataState) -> Configured:
+    image = state.image
+    return Configured(image.configs, tuple(sorted(image.topics)), tuple(sorted(image.brokers)))
+
+
+def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
+    try:
+        return open_zookeeper(*paths)
+    except UsageError:
+        return None
+
+
 @click.command(name="metadata")
 @PATHS
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --history JSON lines.")
-@click.option("--until", type=click.IntRange(min=0), metavar="OFFSET", help="As of this offset of the metadata log.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --history and --effective JSON lines.")
+@click.option("--until", type=Zxid(), metavar="OFFSET", help="As of this offset of the metadata log.")
 @click.option("--history", is_flag=True, help="Every change of the partitions, in order.")
-@click.option("--topic", help="With --history: only this topic.")
+@click.option("--effective", is_flag=True, help="The settings that count, and where each comes from; ZooKeeper too.")
+@click.option("--topic", help="With --history and --effective: only this topic.")
 @click.option("--partition", type=click.IntRange(min=0), help="With --history: only partitions of this number.")
+@click.option(
+    "--broker",
+    type=click.IntRange(min=0),
+    metavar="ID",
+    help="With --effective: of this broker; with --topic: of the topic at this broker.",
+)
+@click.option(
+    "--server-properties",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="With --effective: the settings that the broker was started with.",
+)
+@click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare with a broker's log directory.")
 @SHOW_SECRETS
 @REPLICA
 def command(
@@ -138,8 +209,12 @@ def command(
     as_json: bool,
     until: int | None,
     history: bool,
+    effective: bool,
     topic: str | None,
     partition: int | None,
+    broker: int | None,
+    server_properties: str | None,
+    against: tuple[str, ...],
     show_secrets: bool,
     replica: str | None,
 ) -> int:
@@ -147,15 +222,30 @@ def command(
 
     From the newest whole snapshot of `__cluster_metadata` and the log after it.
     """
-    log = metadata_log(paths, replica)
-    if history:
-        findings: list[Finding] = []
-        print_changes(list(partition_changes(log, findings, topic=topic, partition=partition)), as_json=as_json)
-        return finish(findings)
-    state = log.state(until)
-    if as_json:
+    if not effective and (broker is not None or server_properties is not None):
+        raise UsageError("--broker and --server-properties go with --effective")
+    if effective and (history or against):
+        raise UsageError("--effective shows settings only: --history and --against do not go with it")
+    findings: list[Finding] = []
+    directory = _zookeeper(paths) if effective else None
+    if directory is not None:
+        configured = _of_zookeeper(directory, until, findings)
+    else:
+        log = metadata_log(paths, replica)
+        if history:
+            print_changes(list(partition_changes(log, findings, topic=topic, partition=partition)), as_json=as_json)
+            return finish(findings)
+        state = log.state(until)
+        findings = state.findings
+        configured = _of_image(state)
+    if effective:
+        static = {} if server_properties is None else started_with(server_properties)
+        print_effective(configured, static, topic=topic, broker=broker, as_json=as_json, show_secrets=show_secrets)
+    elif as_json:
         shown = state_json(state, show_secrets=show_secrets)
-        print_json({**shown, "quorum_state": log.quorum_state(state.findings)})
+        print_json({**shown, "quorum_state": log.quorum_state(findings)})
     else:
         _print_state(state, show_secrets=show_secrets)
-    return finish(state.findings)
+    if against:
+        findings += compared(against, known_from_image(state.image), state.image.next_producer_id)
+    return finish(findings)

@@ -1,20 +1,29 @@
-"""`kafkalog offsets`: what consumer groups have committed, now or at any earlier moment."""
+"""`kafkalog offsets`: what consumer groups have committed, now or at any earlier moment, and where it is stored."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
-from kafkalog.cli.output import print_table
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, print_table
 from kafkalog.cli.times import time_text
+from kafkalog.cli.zookeeper_paths import AT_ZXID, OldConsumers, old_consumers, told_apart
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.group_lines import offset_line
-from kafkalog.cluster.offsets import CommittedOffset, read_offsets
+from kafkalog.cluster.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script
+from kafkalog.cluster.offsets import CommittedOffset, CommittedOffsets, OffsetKey, read_offsets
+from kafkalog.cluster.old_group_lines import old_offsets
 from kafkalog.cluster.replay import Until
+from kafkalog.codec.errors import UsageError
 from kafkalog.log import open_all
 
 __all__ = ["command"]
+
+_KAFKA, _ZOOKEEPER = "kafka", "zookeeper"
 
 
 def _row(commit: CommittedOffset) -> list[object]:
@@ -26,12 +35,43 @@ def _row(commit: CommittedOffset) -> list[object]:
         commit.metadata,
         time_text(commit.commit_timestamp),
         time_text(commit.expire_timestamp) if commit.expire_timestamp >= 0 else "",
-        commit.log_partition,
-        commit.log_offset,
+        commit.log_partition if commit.zxid is None else commit.source,
+        commit.log_offset if commit.zxid is None else f"0x{commit.zxid:x}",
     ]
 
 
 _COLUMNS = ["group", "topic", "partition", "offset", "metadata", "committed", "expires", "in", "at"]
+
+
+def _print(committed: Iterable[CommittedOffset], other: Mapping[tuple[str, OffsetKey], int], *, both: bool) -> None:
+    columns = [*_COLUMNS, "elsewhere"] if both else _COLUMNS
+    rows = ([*_row(each), other.get((each.source, each.key))] if both else _row(each) for each in committed)
+    print_table("committed", columns, rows)
+
+
+def _chosen(old: OldConsumers | None, chroot: str | None, group: str | None) -> tuple[str, list[CommittedOffset]]:
+    """The chroot and the offsets below it; `UsageError` where several chroots hold some and none was named."""
+    groups = [each for each in (old.groups if old is not None else ()) if group in (None, each.group)]
+    if chroot is not None:
+        groups = [each for each in groups if each.chroot == chroot.rstrip("/")]
+    places = {each.chroot for each in groups if each.offsets}
+    if len(places) > 1:
+        names = ", ".join(place or "/" for place in sorted(places))
+        raise UsageError(f"ZooKeeper holds offsets of several clusters ({names}); --chroot chooses one")
+    place = (chroot or "").rstrip("/") or next(iter(places), "")
+    return place, [commit for each in groups for commit in old_offsets(each)]
+
+
+def _migrate_to_kafka(
+    old: OldConsumers, chroot: str, offsets: list[CommittedOffset], into: str, partitions: int | None, *, as_json: bool
+) -> int:
+    done = into_kafka(offsets, into, offsets_partitions(old.tree, chroot, partitions))
+    if as_json:
+        print_lines({"group": each.group, "logPartition": each.log_partition, "offsets": each.offsets} for each in done)
+    else:
+        rows = [[each.group, f"{CONSUMER_OFFSETS_TOPIC}-{each.log_partition}", each.offsets] for each in done]
+        print_table(f"written into {into}", ["group", "in", "offsets"], rows)
+    return Outcome.CHANGED if done else Outcome.CLEAN
 
 
 @click.command(name="offsets")
@@ -39,30 +79,82 @@ _COLUMNS = ["group", "topic", "partition", "offset", "metadata", "committed", "e
 @JSON_LINES
 @click.option("--group", help="Only this group.")
 @click.option("--pending", "only_pending", is_flag=True, help="Commits of transactions that have not ended.")
+@click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Carry the offsets of the other one over.")
+@click.option("--into", metavar="DIR", help="With --migrate kafka: the new log directory.")
+@click.option(
+    "--offsets-partitions",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="With --migrate kafka: partitions of __consumer_offsets where ZooKeeper does not say (50).",
+)
+@click.option("--chroot", metavar="ZNODE", help="Only the cluster below this node of ZooKeeper.")
 @AS_OF
+@AT_ZXID
 @REPLICA
 def command(
     paths: tuple[str, ...],
     as_json: bool,
     group: str | None,
     only_pending: bool,
+    migrate: str | None,
+    into: str | None,
+    offsets_partitions: int | None,
+    chroot: str | None,
     at_offset: int | None,
     at: int | None,
+    zxid: int | None,
     replica: str | None,
 ) -> int:
     """The last committed offset of every group and partition, from `__consumer_offsets`.
 
     A commit in a transaction counts when the transaction's marker says so; until then `--pending` lists it.
+
+    A path may be a directory of ZooKeeper's, where older consumers stored their offsets.  `--migrate kafka --into DIR`
+    writes these into a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
     """
-    partitions = partitions_with(open_all(*paths), CONSUMER_OFFSETS_TOPIC, replica)
-    found = read_offsets(partitions, until=Until(at_offset, at))
+    logs, zookeeper = told_apart(paths)
+    if at_offset is not None and not logs:
+        raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
+    old = old_consumers(zookeeper, zxid, at)
+    if (into is not None) is not (migrate == _KAFKA) or (migrate != _KAFKA and offsets_partitions is not None):
+        raise UsageError("--into and --offsets-partitions belong to --migrate kafka, which needs --into")
+    found = CommittedOffsets((), (), ())
+    if logs:
+        partitions = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica)
+        found = read_offsets(partitions, until=Until(at_offset, at))
+    findings = [*found.findings, *(old.findings if old is not None else ())]
     committed = [each for each in found.committed if group in (None, each.key.group)]
     pending = [each for each in found.pending if group in (None, each.key.group)]
-    if as_json:
-        print_lines(offset_line(each, pending=only_pending) for each in (pending if only_pending else committed))
+    if migrate == _KAFKA:
+        if old is None or into is None:
+            raise UsageError("--migrate kafka needs a directory of ZooKeeper's, which holds the offsets")
+        place, offsets = _chosen(old, chroot, group)
+        outcome = _migrate_to_kafka(old, place, offsets, into, offsets_partitions, as_json=as_json)
+        return max(outcome, finish(findings))
+    if migrate == _ZOOKEEPER:
+        if not logs:
+            raise UsageError(f"--migrate zookeeper needs a log directory with {CONSUMER_OFFSETS_TOPIC}")
+        place, _ = _chosen(old, chroot, group)
+        with LineWriter() as writer:
+            for line in zookeeper_script(committed, old.tree if old is not None else None, place):
+                writer.write(line)
+        return finish(findings)
+    stored = [
+        commit
+        for each in (old.groups if old is not None else ())
+        if group in (None, each.group) and chroot in (None, each.chroot or "/")
+        for commit in old_offsets(each)
+    ]
+    other = {(_KAFKA, key): offset for key, offset in elsewhere(committed, stored).items()}
+    other.update({(_ZOOKEEPER, key): offset for key, offset in elsewhere(stored, committed).items()})
+    both = sorted([*committed, *stored], key=lambda each: each.key)
+    if as_json and only_pending:
+        print_lines(offset_line(each, pending=True) for each in pending)
+    elif as_json:
+        print_lines({**offset_line(each), "elsewhere": other.get((each.source, each.key))} for each in both)
     else:
         if not only_pending:
-            print_table("committed", _COLUMNS, map(_row, committed))
+            _print(both, other, both=old is not None and bool(logs))
         if pending or only_pending:
             print_table("waiting for the end of a transaction", _COLUMNS, map(_row, pending))
-    return finish(found.findings)
+    return finish(findings)

@@ -74,6 +74,10 @@ def sentence_of(error: BaseException) -> str:
         return str(told or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return error.format_message()
+    from kafkalog.codec.errors import ReplicaError
+
+    if isinstance(error, ReplicaError):
+        return error.with_flag("--replica")
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error) or type(error).__name__

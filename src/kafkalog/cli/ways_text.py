@@ -15,6 +15,7 @@ from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recomm
 
 __all__ = ["command_for", "print_ways", "sentence_of_damage_left"]
 
+_DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 _MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
 
 
@@ -51,17 +52,16 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         return
     with LineWriter() as writer:
         writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
-        if best.consequence:
-            writer.write(escape_controls(f"  {best.consequence}"))
+        meaning = _DONE if _is_done(best, plan) else best.consequence
+        if meaning:
+            writer.write(escape_controls(f"  {meaning}"))
         for sentence in _besides(best.measured):
             writer.write(f"  {sentence}")
         if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
             writer.write("  without it a wrong leader epoch stays, and replicas and merge go by epochs")
         if any(way.measured.records_hidden for way in ways):
             writer.write("  passed over: records after ones with higher offsets, which no consumer comes across")
-        command = command_for(best, plan, given)
-        if plan.refusal is not None and plan.mode not in (Mode.STRICT, Mode.KAFKA):
-            command = None  # what keeps this one from being done keeps that one too
+        command = None if meaning is _DONE else _recommended_command(best, plan, given)
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
@@ -75,6 +75,20 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
                     writer.write(
                         escape_controls(f"{name}: the high watermark is not known, so nor is what consumers have seen")
                     )
+
+
+def _recommended_command(best: Way, plan: Plan, given: Sequence[str]) -> str | None:
+    if plan.refusal is not None and plan.mode not in (Mode.STRICT, Mode.KAFKA):
+        return None  # what keeps this one from being done keeps that one too
+    return command_for(best, plan, given)
+
+
+def _is_done(best: Way, plan: Plan) -> bool:
+    """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
+    if plan.changes or plan.refusal is not None or plan.mode not in (Mode.SAFE, Mode.SALVAGE):
+        return False
+    found = best.measured
+    return best.way in (WayName.SAFE, WayName.SALVAGE) and not (found.bytes_cut or found.damage_left)
 
 
 def sentence_of_damage_left(found: Measured) -> str | None:

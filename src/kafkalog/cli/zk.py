@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
 from kafkalog.cli.cluster_options import JSON_LINES, SHOW_SECRETS, finish, print_lines
 from kafkalog.cli.output import print_table, text_of
 from kafkalog.cli.times import time_text
+from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
-from kafkalog.cluster.zookeeper.node_lines import hidden_znode_line, znode_line
+from kafkalog.cluster.zookeeper.node_lines import hidden_znode_line, typed, znode_line
+from kafkalog.cluster.zookeeper.persistent_paths import missing_paths
+from kafkalog.cluster.zookeeper.tree import Node
 
-__all__ = ["Zxid", "command"]
-
-
-if TYPE_CHECKING:
-    _NumberType = click.ParamType[int]
-else:
-    _NumberType = click.ParamType  # not generic before click 8.4
+__all__ = ["command"]
 
 
-class Zxid(_NumberType):
-    """A transaction id: decimal, or hexadecimal after 0x."""
-
-    name = "zxid"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
-        text = str(value).strip()
-        try:
-            number = int(text, 16 if text.lower().startswith("0x") else 10)
-        except ValueError:
-            number = -1
-        if not 0 <= number < 1 << 63:
-            self.fail(f"{text!r} is not a zxid (decimal, or 0x…)", param, ctx)
-        return number
+def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> None:
+    """Brokers and configurations among the nodes."""
+    brokers = [each for path, node in chosen if (each := broker_registration(path, node.data)) is not None]
+    if brokers:
+        columns = ["broker", "host", "port", "endpoints", "rack", "format", "registered"]
+        rows = [
+            [f"{each.chroot}/{each.broker}".lstrip("/"), each.host, each.port, " ".join(map(str, each.endpoints)),
+             each.rack, each.version, time_text(each.timestamp)]
+            for each in brokers
+        ]  # fmt: skip
+        print_table("brokers", columns, rows)
+    entities = [config_entity(path, node.data) for path, node in chosen]
+    configs = [each for each in entities if each is not None and each.config]
+    if configs:
+        rows = [
+            [each.chroot, each.type, each.name, name, value]
+            for each in configs
+            for name, value in (each.config if show_secrets else each.hidden()).items()
+        ]
+        print_table("configurations", ["chroot", "of", "name", "setting", "value"], rows)
 
 
 @click.command(name="zk")
@@ -61,7 +64,10 @@ def command(
         if path == (below or "/") or path.startswith(f"{below}/")
     ]
     if as_json:
-        print_lines(hidden_znode_line(path, node) if hide_secrets else znode_line(path, node) for path, node in chosen)
+        print_lines(
+            {**(hidden_znode_line(path, node) if hide_secrets else znode_line(path, node)), "kafka": typed(path, node)}
+            for path, node in chosen
+        )
     else:
         print_table(
             f"0x{found.zxid:x} ({found.snapshot or 'no snapshot'} and {found.transactions} transactions)",
@@ -79,4 +85,5 @@ def command(
                 for path, node in chosen
             ],
         )
-    return finish(found.findings)
+        _print_typed(chosen, show_secrets=show_secrets)
+    return finish([*found.findings, *missing_paths(found.tree)])

@@ -72,7 +72,7 @@ final class Clean implements Operation {
                 if (!logs.get(own).config().compact) continue;
                 Set<TopicPartition> paused = new HashSet<>(logs.keySet());
                 paused.remove(own);
-                for (TopicPartition other : paused) manager.setCleaningState(other, LogCleaningState.logCleaningPaused(1));
+                for (TopicPartition other : paused) Reflect.call(manager, "setCleaningState", other, LogCleaningState.logCleaningPaused(1));
                 boolean cleaned = (Boolean) Reflect.call(thread, "tryCleanFilthiestLog");
                 manager.resumeCleaning(paused);
                 boolean uncleanable = manager.uncleanablePartitions(directory.getAbsolutePath()).contains(own);

@@ -37,6 +37,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Kafka's own clients against a live broker ("bootstrap"). The verb says what:
  *
  *   create          topic, partitions, replicas, config
+ *   create_all      topics {name: partitions}
  *   alter           topic, config
  *   delete          topic
  *   produce         topic, records [{partition, ts, k, v, h}], flush_every, producer: {client properties}; returns the offsets
@@ -44,6 +45,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *   flood           topic, partitions, value_bytes, out, producer: in the background, until sends fail; acknowledged "partition offset" lines go to out
  *   flood_state     sent, acknowledged and whether the flood has ended
  *   consume         topics {name: partitions}, isolation, timeout_ms; returns every record and the offsets
+ *   committed       group; the offsets that the group coordinator has for it, as [topic, partition, offset, metadata]
  *   delete_records  topic, partition, before
  *   ready           waits until the broker answers
  */
@@ -63,8 +65,10 @@ final class Client implements Operation {
     public Object run(Request request) throws Throwable {
         switch (request.text("verb")) {
             case "create": return create(request);
+            case "create_all": return createAll(request);
             case "alter": return alter(request);
             case "delete": return delete(request);
+            case "committed": return committed(request);
             case "delete_records": return deleteRecords(request);
             case "ready": return ready(request);
             case "produce": return produce(request);
@@ -104,6 +108,24 @@ final class Client implements Operation {
             admin.createTopics(List.of(topic)).all().get();
         }
         return Json.object();
+    }
+
+    private static Object createAll(Request request) throws Exception {
+        List<NewTopic> topics = new ArrayList<>();
+        request.object("topics").fields.forEach((name, partitions) -> topics.add(new NewTopic(name, ((Number) partitions).intValue(), (short) 1)));
+        try (Admin admin = admin(request)) {
+            admin.createTopics(topics).all().get();
+        }
+        return Json.object();
+    }
+
+    private static Object committed(Request request) throws Exception {
+        List<Object> result = new ArrayList<>();
+        try (Admin admin = admin(request)) {
+            admin.listConsumerGroupOffsets(request.text("group")).partitionsToOffsetAndMetadata().get().forEach((partition, offset) ->
+                result.add(Arrays.asList(partition.topic(), partition.partition(), offset.offset(), offset.metadata(), offset.leaderEpoch().orElse(null))));
+        }
+        return Json.object("offsets", result);
     }
 
     private static Object alter(Request request) throws Exception {

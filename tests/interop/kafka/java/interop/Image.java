@@ -128,7 +128,9 @@ final class Image implements Operation {
     private static Object describe(BrokerRegistration broker) {
         Map<String, Object> listeners = new TreeMap<>();
         broker.listeners().forEach((name, endpoint) -> listeners.put(name, endpoint.host() + ":" + endpoint.port()));
-        return Json.object("epoch", broker.epoch(), "incarnation_id", broker.incarnationId().toString(), "listeners", listeners, "rack", broker.rack().orElse(null),
+        Map<String, Object> features = new TreeMap<>();
+        broker.supportedFeatures().forEach((name, range) -> features.put(name, List.of(range.min(), range.max())));
+        return Json.object("features", features, "epoch", broker.epoch(), "incarnation_id", broker.incarnationId().toString(), "listeners", listeners, "rack", broker.rack().orElse(null),
             "fenced", broker.fenced(), "in_controlled_shutdown", broker.inControlledShutdown(), "directories", texts(broker.directories().toArray(new Uuid[0])));
     }
 

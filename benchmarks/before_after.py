@@ -1,0 +1,199 @@
+"""This checkout beside another one of kafkalog, interleaved in one run: `python benchmarks/before_after.py TREE`.
+
+TREE is a checkout of another commit that was set up (`git worktree add TREE COMMIT`, then `python3 dev.py setup`
+there).  Each of the two works in processes of its own, on the same files; of each round first one begins, then the
+other, and every third round new processes, since where a process's memory lies moves its times by more than noise.
+Medians of processor time, their ratio, and the spread: half the distance of the quartiles as a part of the median, of
+the checkout where it is larger.  A row is the same where the ratio is within 5 % of 1, or within the spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from support.corpora import Shape, partition
+
+import kafkalog
+from kafkalog.codec import Codec
+from kafkalog.log import open_partition
+
+SAME = 0.05
+EACH = 3
+"""Rounds of one pair of processes."""
+
+
+Work = Callable[[], float]
+"""One run; gives its seconds."""
+COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
+SIZE = 64 << 20
+
+
+def timed(work: Callable[[], object]) -> Work:
+    """Processor time of a call."""
+
+    def run() -> float:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+
+    return run
+
+
+def reading(shapes: dict[str, Shape]) -> Iterator[tuple[str, Work]]:
+    """Records, as columns and as objects."""
+    for name, shape in shapes.items():
+        opened = open_partition(partition(shape, SIZE))
+        for threads in (1, 2):
+            yield (
+                f"to_arrow, {name}, threads={threads}",
+                timed(lambda opened=opened, threads=threads: [
+                    batch.num_rows for batch in opened.to_arrow(COLUMNS, threads=threads)
+                ]),
+            )  # fmt: skip
+    for name in ("100 B plain", "lz4", "two headers", "magic 1"):
+        opened = open_partition(partition(shapes[name], SIZE // 8))
+        yield f"records(), {name}", timed(lambda opened=opened: sum(1 for _ in opened.records()))
+
+
+def recovering(scratch: Path, name: str, shape: Shape) -> Iterator[tuple[str, Work]]:
+    """A segment without its indexes recovered, copying it not measured, and verified."""
+    directory = partition(shape, SIZE)
+    log = next(iter(sorted(directory.glob("*.log"))))
+
+    def recover(mode: str) -> float:
+        root = scratch / "recover"
+        shutil.rmtree(root, ignore_errors=True)
+        (root / directory.name).mkdir(parents=True)
+        shutil.copy(log, root / directory.name / log.name)
+        return timed(lambda: kafkalog.recover(root, mode=mode))()
+
+    for mode in ("kafka", "safe"):
+        yield f"recover, mode {mode}, {name}", lambda mode=mode: recover(mode)
+    for deep in (False, True):
+        yield f"verify(deep={deep}), {name}", timed(lambda deep=deep: kafkalog.verify(directory, deep=deep))
+
+
+def writing(scratch: Path) -> Work:
+    """Batches appended to a new log."""
+    values = [b"%d" % number * 20 for number in range(10_000)]
+
+    def append() -> float:
+        with tempfile.TemporaryDirectory(dir=scratch) as root, kafkalog.Log.open(Path(root) / "t-0") as log:
+            return timed(lambda: [log.append(values[at : at + 100]) for at in range(0, len(values), 100)])()
+
+    return append
+
+
+def rows(scratch: Path) -> Iterator[tuple[str, Work]]:
+    """Title and work of each row."""
+    yield from reading({
+        "100 B plain": Shape(), "1 KB plain": Shape(value_bytes=1000, records=16), "two headers": Shape(headers=2),
+        "magic 1": Shape(magic=1), "magic 0": Shape(magic=0), "lz4, magic 1": Shape(magic=1, codec=Codec.LZ4),
+        **{codec.label: Shape(codec=codec) for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)},
+    })  # fmt: skip
+    yield from recovering(scratch, "16 KiB batches", Shape())
+    yield from recovering(scratch, "256 B batches", Shape(records=1, value_bytes=170))
+    yield "Log.append, 100 batches of 100", writing(scratch)
+
+
+def work() -> None:
+    """The process of one checkout: names of its rows, then the seconds of each row that is asked for."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = dict(rows(Path(scratch)))
+        print(json.dumps(list(runs)), file=answers, flush=True)
+        for line in sys.stdin:
+            print(runs[line.rstrip("\n")](), file=answers, flush=True)
+
+
+class Checkout:
+    """A process that works with one checkout."""
+
+    def __init__(self, tree: Path) -> None:
+        support = Path(__file__).resolve().parent
+        command = [str(tree / ".venv" / "bin" / "python"), str(Path(__file__).resolve()), "--work", str(tree)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=support
+        )
+        self.titles: list[str] = json.loads(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a checkout has ended early; what it said is above")
+        return line
+
+    def __enter__(self) -> Checkout:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def seconds(self, title: str) -> float:
+        """One run."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(title + "\n")
+        return float(self._line())
+
+
+def compare(before: list[float], after: list[float]) -> tuple[float, float, str]:
+    """Ratio of the medians, half the distance of the quartiles of the wider one as a part of the median, and a word."""
+    ratio = statistics.median(after) / statistics.median(before)
+    spreads = []
+    for taken in (before, after):
+        low, _, high = statistics.quantiles(taken, n=4)
+        spreads.append((high - low) / 2 / statistics.median(taken))
+    spread = max(spreads)
+    said = "same" if abs(ratio - 1) <= max(SAME, spread) else "faster" if ratio < 1 else "SLOWER"
+    return ratio, spread, said
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tree", type=Path, nargs="?", help="a checkout of another commit that was set up")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default="", help="rows whose title this expression finds")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        work()
+        return
+    here = Path(__file__).resolve().parents[1]
+    if arguments.tree is None:
+        print("no TREE was named to compare this checkout with")
+        return
+    taken: dict[str, tuple[list[float], list[float]]] = {}
+    for begun in range(0, arguments.rounds, EACH):
+        with Checkout(arguments.tree.resolve()) as before, Checkout(here) as after:
+            for title in after.titles:
+                if re.search(arguments.only, title):
+                    times = taken.setdefault(title, ([], []))
+                    for number in range(min(EACH, arguments.rounds - begun) + 1):
+                        for which in (0, 1) if number % 2 else (1, 0):
+                            seconds = (before, after)[which].seconds(title)
+                            if number:  # the one before is to warm up
+                                times[which].append(seconds)
+    print(f"processor time, median of {arguments.rounds}, interleaved\n")
+    print("| work | before, ms | now, ms | now / before | spread | |\n|---|---|---|---|---|---|")
+    for title, times in taken.items():
+        ratio, spread, said = compare(*times)
+        medians = " | ".join(f"{1000 * statistics.median(each):.1f}" for each in times)
+        print(f"| {title} | {medians} | {ratio:.2f} | {spread:.0%} | {said} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Offsets of a consumer group written into `__consumer_offsets`, as the coordinator writes them, without a broker.
+
+Decided by `GroupCoordinatorRecordHelpers.newOffsetCommitRecord` and `newOffsetCommitTombstoneRecord` and, for the
+partition, by `GroupMetadataManager.partitionFor`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC, TOPICS, CoordinatorRecord, encode_record
+from kafkalog.cluster.cross_check import KnownTopic, known_from_image
+from kafkalog.cluster.group_places import DEFAULT_PARTITIONS
+from kafkalog.cluster.java import coordinator_partition
+from kafkalog.cluster.messages import Decoded
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.offsets import read_offsets
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PartitionName
+from kafkalog.codec.text import decode_meta_properties
+from kafkalog.log.config import LogConfig
+from kafkalog.log.files import PathLike, read_small
+from kafkalog.log.incoming import NewRecord
+from kafkalog.log.partition import open_partition
+from kafkalog.log.producing.open_logs import made_log_directory
+from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
+from kafkalog.log.session import locked_directory
+from kafkalog.log.writer import Log
+
+__all__ = ["GroupOffsets", "OffsetAndMetadata", "commit_offsets"]
+
+_TYPE = 1
+_VALUE_VERSION = 3
+"""the one that 2.1 and later write"""
+_NONE = -1
+_LARGEST_METADATA = 4096
+"""`offset.metadata.max.bytes`"""
+_LARGEST = 2**31 - 1
+_SEGMENT_BYTES = 104_857_600
+"""`offsets.topic.segment.bytes`"""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """What a group commits for a partition: the next offset that it will read."""
+
+    offset: int
+    metadata: str = ""
+    """the consumer's own words, at most 4096 bytes in UTF-8"""
+    leader_epoch: int = _NONE
+    """of the record before the offset, -1 unknown"""
+
+
+Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
+"""(topic, partition) -> offset; None takes the group's offset back"""
+
+
+def _known(root: str) -> tuple[KnownTopic | None, int | None]:
+    """What the cluster's metadata in a log directory says of `__consumer_offsets`, and the id of its node."""
+    path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+    if not os.path.isdir(path):
+        return None, None
+    state = MetadataLog(open_partition(path)).state()
+    for finding in state.findings:
+        if finding.severity is Severity.ERROR:  # what it says of the topic may be wrong
+            raise FormatError(finding.detail, source=finding.file, code=finding.code)
+    known = known_from_image(state.image).get(CONSUMER_OFFSETS_TOPIC)
+    try:
+        file = os.path.join(root, META_PROPERTIES)
+        properties = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
+    except (FileNotFoundError, FormatError):
+        return known, None
+    return known, None if properties.node_id is None else int(properties.node_id)
+
+
+def _records(group: str, offsets: Committed, now_ms: int) -> Iterator[NewRecord]:
+    name, key_layout, value_layouts = TOPICS[CONSUMER_OFFSETS_TOPIC][_TYPE]
+    for (topic, partition), given in offsets.items():
+        fields = {"group": group, "topic": topic, "partition": partition}
+        key = Decoded(key_layout, key_layout.versions[-1], fields, 0)
+        value = None
+        if given is not None:
+            commit = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+            _check(topic, partition, commit)
+            value = Decoded(
+                value_layouts[0],
+                _VALUE_VERSION,
+                {
+                    "offset": commit.offset,
+                    "leader_epoch": commit.leader_epoch,
+                    "metadata": commit.metadata,
+                    "commit_timestamp": now_ms,
+                },
+                0,
+            )
+        raw_key, raw_value = encode_record(CoordinatorRecord(_TYPE, name, None, None, key, value))
+        yield NewRecord(raw_value, raw_key, now_ms)
+
+
+def _check(topic: str, partition: int, commit: OffsetAndMetadata) -> None:
+    if not 0 <= partition <= _LARGEST:
+        raise UsageError(f"there is no partition {partition} of {topic}")
+    if commit.offset < 0:
+        raise UsageError(f"offset {commit.offset} of {topic}-{partition} is negative")
+    if len(commit.metadata.encode("utf-8", "surrogatepass")) > _LARGEST_METADATA:
+        raise UsageError(f"the metadata of {topic}-{partition} has more than {_LARGEST_METADATA} bytes")
+
+
+@checked
+def commit_offsets(
+    path: PathLike,
+    group: str,
+    offsets: Mapping[tuple[str, int], int | OffsetAndMetadata | None],
+    *,
+    offsets_topic_num_partitions: int | None = None,
+    timestamp: int | None = None,
+) -> int:
+    """Commit the offsets of a group into the log directory `path`; gives the partition of `__consumer_offsets`.
+
+    That is the one that the group's id belongs to.  How many there are the cluster's metadata in the directory says,
+    else `offsets_topic_num_partitions`, else there are 50.  The partition is made if it is missing.  An offset of None
+    takes the group's away.  `timestamp` (ms) is that of the commit, by default now.  All of it is one batch, durable
+    when this returns.  `UsageError` while a broker or another writer has the directory.
+    """
+    if not group:
+        raise UsageError("a group has a name")
+    now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+    root = made_log_directory(path)
+    records = list(_records(group, offsets, now_ms))
+    with locked_directory(root):
+        known, node_id = _known(root)
+        count = _count(root, known, offsets_topic_num_partitions)
+        number = coordinator_partition(group, count)
+        name = PartitionName(CONSUMER_OFFSETS_TOPIC, number)
+        replicas = known.partitions[number].replicas if known is not None and number in known.partitions else None
+        if replicas is not None and node_id is not None and node_id not in replicas:
+            raise UsageError(
+                f"{name}, where group {group} belongs, is not on broker {node_id}, but on {sorted(replicas)}"
+            )
+        topic_id = known.topic_id if known is not None else known_topic_id(root, CONSUMER_OFFSETS_TOPIC, count)
+        directory = os.path.join(root, str(name))
+        config = LogConfig(segment_bytes=_SEGMENT_BYTES)
+        with Log.open(directory, config, topic_id=None if os.path.isdir(directory) else topic_id) as log:
+            log.append(records)
+            log.flush()
+    return number
+
+
+def _count(root: str, known: KnownTopic | None, given: int | None) -> int:
+    if known is not None and known.partitions:
+        if given is not None and given != len(known.partitions):
+            raise UsageError(
+                f"{CONSUMER_OFFSETS_TOPIC} has {len(known.partitions)} partitions, says the cluster's metadata, and "
+                f"offsets_topic_num_partitions is {given}"
+            )
+        return len(known.partitions)
+    wanted = DEFAULT_PARTITIONS if given is None else given
+    return PartitionCounts(partition_counts(root), wanted, "offsets_topic_num_partitions")[CONSUMER_OFFSETS_TOPIC]
+
+
+class GroupOffsets:
+    """The offsets of one group in the `__consumer_offsets` of a log directory, for a `Consumer` to go on from."""
+
+    @checked
+    def __init__(self, path: PathLike, group: str, *, offsets_topic_num_partitions: int | None = None) -> None:
+        self.path = os.fspath(path)
+        self.group = group
+        self._count = offsets_topic_num_partitions
+
+    def load(self) -> dict[tuple[str, int], int]:
+        """The group's committed offsets by (topic, partition)."""
+        names = partition_counts(self.path)
+        count = names.get(CONSUMER_OFFSETS_TOPIC, 0)
+        paths = (os.path.join(self.path, str(PartitionName(CONSUMER_OFFSETS_TOPIC, n))) for n in range(count))
+        found = read_offsets([open_partition(each) for each in paths if os.path.isdir(each)])
+        return {
+            (commit.key.topic, commit.key.partition): commit.offset
+            for commit in found.committed
+            if commit.key.group == self.group
+        }
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets; see `commit_offsets`."""
+        commit_offsets(self.path, self.group, dict(offsets), offsets_topic_num_partitions=self._count)

@@ -1,0 +1,158 @@
+"""Which value of a setting counts, and where it comes from: the precedence of Kafka's configurations.
+
+For a topic: its own, then the broker's (dynamic, the cluster's dynamic default, the file it was started with) under any
+of the names that a broker has for it (`KafkaConfigSchema.resolveEffectiveTopicConfig`, `ServerTopicConfigSynonyms`).
+For a broker: the same without the topic (`DynamicBrokerConfig`).  Kafka's own defaults differ between releases and are
+not known here: a setting that nobody made is not listed.
+
+Resources are named as in a KRaft image: `topic:orders`, `broker:1`, and `broker:` for the cluster's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkalog.codec.names import parse_java_long
+
+__all__ = [
+    "TOPIC_SYNONYMS",
+    "ConfigSource",
+    "Setting",
+    "dynamic_of_broker",
+    "effective_of_broker",
+    "effective_of_topic",
+]
+
+Resources = Mapping[str, Mapping[str, str]]
+
+
+class ConfigSource(StrEnum):
+    """`ConfigEntry.ConfigSource`, most specific first."""
+
+    TOPIC = "DYNAMIC_TOPIC_CONFIG"
+    BROKER = "DYNAMIC_BROKER_CONFIG"
+    CLUSTER = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    STATIC = "STATIC_BROKER_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as it counts."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    given_as: str
+    """the name under which it was set: a topic's setting has others at a broker"""
+
+
+_MINUTE_MS = 60 * 1000
+_HOUR_MS = 60 * _MINUTE_MS
+_TRIMMED = "".join(map(chr, range(33)))
+"""what Java's `String.trim` removes"""
+
+Synonyms = tuple[tuple[str, int], ...]
+"""(a broker's name, how many of the topic's units one of its units is), first come first"""
+
+
+def _log(*names: str) -> dict[str, Synonyms]:
+    return {name: ((f"log.{name}", 1),) for name in names}
+
+
+def _cleaner(*names: str) -> dict[str, Synonyms]:
+    return {name: ((f"log.cleaner.{name}", 1),) for name in names}
+
+
+def _same(*names: str) -> dict[str, Synonyms]:
+    return {name: ((name, 1),) for name in names}
+
+
+TOPIC_SYNONYMS: Mapping[str, Synonyms] = {
+    **_log(
+        "segment.bytes",
+        "retention.bytes",
+        "index.interval.bytes",
+        "cleanup.policy",
+        "preallocate",
+        "message.format.version",
+        "message.timestamp.type",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.after.max.ms",
+        "message.downconversion.enable",
+        "local.retention.ms",
+        "local.retention.bytes",
+    ),
+    **_cleaner("delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"),
+    **_same(
+        "unclean.leader.election.enable",
+        "min.insync.replicas",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+    ),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+}
+"""A topic's setting -> its names at a broker (`ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS`)."""
+
+
+def _layers(
+    resources: Resources, broker: int | None, static: Mapping[str, str]
+) -> Iterator[tuple[ConfigSource, Mapping[str, str]]]:
+    if broker is not None:
+        yield ConfigSource.BROKER, resources.get(f"broker:{broker}", {})
+    yield ConfigSource.CLUSTER, resources.get("broker:", {})
+    yield ConfigSource.STATIC, static
+
+
+def dynamic_of_broker(resources: Resources, broker: int | None) -> dict[str, str]:
+    """What was set at run time and counts for a broker: its own, else the cluster's default."""
+    return {**resources.get("broker:", {}), **resources.get(f"broker:{broker}", {})}
+
+
+def effective_of_broker(
+    resources: Resources, broker: int, static: Mapping[str, str] | None = None
+) -> dict[str, Setting]:
+    """Every setting of a broker that somebody made, by name."""
+    found: dict[str, Setting] = {}
+    for source, values in _layers(resources, broker, static or {}):
+        for name, value in values.items():
+            found.setdefault(name, Setting(name, value, source, name))
+    return dict(sorted(found.items()))
+
+
+def _converted(value: str, factor: int) -> str:
+    """Into a topic's units; what is no int counts as 0 there, as in `ConfigSynonym`."""
+    if factor == 1:
+        return value
+    number = parse_java_long(value.strip(_TRIMMED), 32)
+    return "0" if number is None else str(number * factor)
+
+
+def effective_of_topic(
+    resources: Resources, topic: str, *, broker: int | None = None, static: Mapping[str, str] | None = None
+) -> dict[str, Setting]:
+    """Every setting of a topic that somebody made, by name; `broker` is whose own settings are below the topic's."""
+    own = resources.get(f"topic:{topic}", {})
+    found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}
+    for source, values in _layers(resources, broker, static or {}):
+        for name, synonyms in TOPIC_SYNONYMS.items():
+            given = next((each for each in synonyms if each[0] in values), None)
+            if given is not None and name not in found:
+                found[name] = Setting(name, _converted(values[given[0]], given[1]), source, given[0])
+    return dict(sorted(found.items()))

@@ -1,0 +1,50 @@
+"""What becomes of a partition when a broker leaves: before, after, and whether anybody leads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "outcome_of", "refuse_unregistered"]
+
+UNCLEAN = "unclean.leader.election.enable"
+MIN_ISR = "min.insync.replicas"
+NO_LEADER = -1
+
+StateT = TypeVar("StateT")
+"""what a partition is: `PartitionImage` with KRaft, `PartitionState` with ZooKeeper"""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure(Generic[StateT]):
+    """One broker leaves, and this is one of the partitions that it led or was in sync for."""
+
+    broker: int
+    topic: str
+    partition: int
+    before: StateT
+    after: StateT
+    outcome: str
+    """`kept`: the leader stays; `clean`; `unclean`: the new leader may lack records; `offline`: nobody may lead"""
+    unclean_allowed: bool
+    chroot: str = ""
+
+
+def outcome_of(before: int, after: int, *, unclean: bool) -> str:
+    """The word for it, from the leaders before and after."""
+    if after == NO_LEADER:
+        return "offline"
+    if unclean:
+        return "unclean"
+    return "kept" if after == before else "clean"
+
+
+def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
+    """`UsageError` for a broker that is not there to leave."""
+    for each in brokers:
+        if each not in known:
+            there = ", ".join(map(str, sorted(known))) or "none"
+            raise UsageError(f"broker {each} is not registered at this moment; registered: {there}")

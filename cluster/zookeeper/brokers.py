@@ -1,0 +1,131 @@
+"""Brokers as they registered in ZooKeeper, and the configurations that stand there, typed.
+
+Decided by `BrokerIdZNode` and `ConfigEntityZNode` (before 1.1 `ZkUtils.registerBrokerInZk` and `AdminUtils`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+from kafkalog.cluster.zookeeper.kafka_nodes import json_object
+
+__all__ = ["BrokerRegistration", "ConfigEntity", "Endpoint", "broker_registration", "config_entity"]
+
+_BROKER = re.compile(r"(?P<chroot>.*)/brokers/ids/(?P<id>[0-9]{1,10})", re.DOTALL)
+_CONFIG = re.compile(
+    r"(?P<chroot>.*)/config/(?P<type>topics|clients|users|brokers|ips|client-metrics)/(?P<name>.+)", re.DOTALL
+)
+_ENDPOINT = re.compile(r"(?P<listener>[^:/]*)://\[?(?P<host>[^\[\]]*?)\]?:(?P<port>-?[0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One listener of a broker."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """`/brokers/ids/N`; what a version of the format does not have is None or empty."""
+
+    chroot: str
+    broker: int
+    version: int
+    host: str | None
+    """for clients of 0.8; None where the broker has no plain listener"""
+    port: int
+    endpoints: tuple[Endpoint, ...]
+    """in version 1 the one that host and port say"""
+    jmx_port: int | None
+    timestamp: int | None
+    """when it registered, by its own clock, ms"""
+    rack: str | None
+    features: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntity:
+    """`/config/<type>/<name>`: what was set for a topic, client, user, broker or address."""
+
+    chroot: str
+    type: str
+    name: str
+    config: Mapping[str, str]
+
+    def hidden(self) -> dict[str, str]:
+        """The settings, with values that may be secrets hidden."""
+        return {name: HIDDEN if is_secret_config(name) else value for name, value in self.config.items()}
+
+
+def _endpoint(text: object, protocols: Mapping[str, object]) -> Endpoint | None:
+    match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    protocol = protocols.get(match["listener"])
+    return Endpoint(
+        match["listener"],
+        match["host"],
+        int(match["port"]),
+        protocol if isinstance(protocol, str) else match["listener"],
+    )
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value, re.ASCII):
+        return int(value)
+    return value if type(value) is int else None
+
+
+def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | None:
+    """The registration at `path`; None where that is no broker's node or cannot be read."""
+    place = _BROKER.fullmatch(path)
+    fields = json_object(data) if place is not None else None
+    if place is None or fields is None:
+        return None
+    version, port = fields.get("version"), fields.get("port")
+    host, rack, features = (fields.get(name) for name in ("host", "rack", "features"))
+    if type(version) is not int or type(port) is not int:
+        return None
+    listed = fields.get("endpoints")
+    protocols = fields.get("listener_security_protocol_map")
+    known = protocols if isinstance(protocols, dict) else {}
+    texts = listed if isinstance(listed, list) else [f"PLAINTEXT://{host}:{port}"]
+    endpoints = [_endpoint(text, known) for text in texts]
+    return BrokerRegistration(
+        place["chroot"],
+        int(place["id"]),
+        version,
+        host if isinstance(host, str) else None,
+        port,
+        tuple(each for each in endpoints if each is not None),
+        _whole(fields.get("jmx_port")),
+        _whole(fields.get("timestamp")),
+        rack if isinstance(rack, str) else None,
+        features if isinstance(features, dict) else None,
+    )
+
+
+def config_entity(path: str, data: bytes | None) -> ConfigEntity | None:
+    """The configuration at `path`, secrets and all; None where that is no entity's node or holds nothing to read.
+
+    Entities of users have further ones below them: `/config/users/U/clients/C` has the name `U/clients/C`.
+    """
+    place = _CONFIG.fullmatch(path)
+    fields = json_object(data) if place is not None else None
+    config = fields.get("config") if fields is not None else None
+    if place is None or not isinstance(config, dict):
+        return None
+    return ConfigEntity(
+        place["chroot"], place["type"], place["name"], {name: str(value) for name, value in config.items()}
+    )

@@ -1,0 +1,93 @@
+"""Which partitions of a cluster with ZooKeeper change if brokers leave, one after another, and how.
+
+Decided by `KafkaController.onBrokerFailure`.  The live brokers are the nodes in `/brokers/ids`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkalog.cluster.configuration import effective_of_topic
+from kafkalog.cluster.departures import UNCLEAN, Departure, outcome_of, refuse_unregistered
+from kafkalog.cluster.zookeeper.configs import zookeeper_configs
+from kafkalog.cluster.zookeeper.election import without_broker
+from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, controller_id, partition_state, replicas_of
+from kafkalog.cluster.zookeeper.tree import Tree
+
+__all__ = ["zookeeper_departures"]
+
+_Known = dict[tuple[str, int], tuple[tuple[int, ...], PartitionState]]
+
+
+def _unclean_by_default(tree: Tree, chroot: str) -> bool:
+    """Allowed unless forbidden before 0.11, the first that makes `/latest_producer_id_block`."""
+    return f"{chroot}/latest_producer_id_block" not in tree.nodes
+
+
+def _live(tree: Tree, chroot: str) -> set[int]:
+    node = tree.nodes.get(f"{chroot}/brokers/ids")
+    return {int(each) for each in (node.children if node is not None else ()) if each.isdecimal() and len(each) < 11}
+
+
+def _states(tree: Tree, chroot: str) -> _Known:
+    """Replicas and state of every partition that has one."""
+    found: _Known = {}
+    base = f"{chroot}/brokers/topics"
+    topics = tree.nodes.get(base)
+    for topic in topics.children if topics is not None else ():
+        for number, replicas in replicas_of(tree.nodes[f"{base}/{topic}"].data).items():
+            node = tree.nodes.get(f"{base}/{topic}/partitions/{number}/state")
+            state = partition_state(node.data) if node is not None else None
+            if state is not None:
+                found[topic, number] = replicas, state
+    return found
+
+
+def _controller(tree: Tree, chroot: str) -> int | None:
+    node = tree.nodes.get(f"{chroot}/controller")
+    return controller_id(node.data) if node is not None else None
+
+
+def _unclean_allowed(
+    tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
+) -> dict[str, bool]:
+    """By the topic's setting, else the controller's, else that of the release."""
+    resources = zookeeper_configs(tree, chroot)
+    by_default = _unclean_by_default(tree, chroot)
+    found = {}
+    for topic in topics:
+        said = effective_of_topic(resources, topic, broker=controller, static=static).get(UNCLEAN)
+        found[topic] = by_default if said is None else said.value.strip().lower() == "true"
+    return found
+
+
+def zookeeper_departures(
+    tree: Tree,
+    chroot: str,
+    brokers: Sequence[int],
+    *,
+    unclean: bool = False,
+    static: Mapping[str, str] | None = None,
+) -> Iterator[Departure[PartitionState]]:
+    """For each broker in turn every partition that it led or was in sync for; `UsageError` for one that is not live.
+
+    `unclean` allows unclean elections for all topics; else their settings decide, and the controller's, of which
+    `static` are those that it was started with.  The tree stays as it is.
+    """
+    live = _live(tree, chroot)
+    refuse_unregistered(brokers, live)
+    known = _states(tree, chroot)
+    controller = _controller(tree, chroot)
+    keeps_last = f"{chroot}/log_dir_event_notification" in tree.nodes  # one of 1.0 or later
+    allowed = _unclean_allowed(tree, chroot, {topic for topic, _ in known}, controller, static or {})
+    for broker in brokers:
+        live.discard(broker)
+        for (topic, number), (replicas, before) in sorted(known.items()):
+            if broker != before.leader and broker not in before.isr:
+                continue
+            may = unclean or allowed[topic]
+            keeps = keeps_last or broker == controller  # a new controller of those releases leaves the ISRs alone
+            after, lossy = without_broker(before, replicas, broker, live, unclean=may, keeps_last=keeps)
+            known[topic, number] = replicas, after
+            outcome = outcome_of(before.leader, after.leader, unclean=lossy)
+            yield Departure(broker, topic, number, before, after, outcome, may, chroot)

@@ -1,0 +1,57 @@
+"""What a controller with ZooKeeper makes of a partition when one of its brokers is lost.
+
+Decided by `PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection` (earlier `OfflinePartitionLeaderSelector`)
+and `ZkReplicaStateMachine.removeReplicasFromIsr`: the first assigned replica that is live and in sync leads, else,
+where unclean elections are allowed, the first assigned one that is live; then the lost replica leaves the ISR, unless
+it is the last one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
+
+__all__ = ["NO_LEADER", "offline_leader", "without_broker"]
+
+NO_LEADER = -1
+
+
+def offline_leader(
+    replicas: Sequence[int], isr: Collection[int], live: Collection[int], *, unclean: bool
+) -> int | None:
+    """Who follows a lost leader; None if nobody may."""
+    for each in replicas:
+        if each in live and each in isr:
+            return each
+    return next((each for each in replicas if each in live), None) if unclean else None
+
+
+def without_broker(
+    state: PartitionState,
+    replicas: Sequence[int],
+    broker: int,
+    live: Collection[int],
+    *,
+    unclean: bool,
+    keeps_last: bool = True,
+) -> tuple[PartitionState, bool]:
+    """The state after `broker`, which is not one of `live`, is gone, and whether its new leader lacks records perhaps.
+
+    `keeps_last`: the last replica stays in the ISR even where unclean elections are allowed (1.1 and later).
+    Epochs stay as they were: how often they are counted up depends on whether the controller itself was lost.
+    """
+    after, lossy = state, False
+    if state.leader == broker:
+        leader = offline_leader(replicas, state.isr, live, unclean=unclean)
+        if leader is not None:
+            lossy = leader not in state.isr
+            isr = (leader,) if lossy else tuple(each for each in state.isr if each in live)
+            after = replace(state, leader=leader, isr=isr)
+    if broker in after.isr:
+        others = tuple(each for each in after.isr if each != broker)
+        isr = others if others or (unclean and not keeps_last) else after.isr
+        leader = NO_LEADER if after.leader == broker else after.leader
+        after = replace(after, leader=leader, isr=isr)
+    return after, lossy

@@ -1,0 +1,92 @@
+"""Consumers as they registered in ZooKeeper: `/consumers/G/ids/C`, what they subscribe to, and what their ids say.
+
+Decided by `kafka.consumer.TopicCount`, `TopicFilter` and, for the ids, `ZookeeperConsumerConnector` (0.8.2 to 1.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.zookeeper.java_pattern import JavaPattern
+from kafkalog.cluster.zookeeper.kafka_nodes import json_object
+from kafkalog.codec.errors import FormatError
+from kafkalog.log.streams import topic_filter
+
+__all__ = ["ConsumerId", "RegisteredConsumer", "consumer_id", "registered_consumer", "streams_by_topic"]
+
+WHITE_LIST, BLACK_LIST = "white_list", "black_list"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+_MADE_ID = re.compile(r"(?P<host>.+)-(?P<ms>[0-9]{13})-(?P<uuid>[0-9a-f]{8})", re.DOTALL)
+_LARGEST_INT = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerId:
+    """What an id says that a consumer made for itself."""
+
+    host: str
+    started: int
+    """by the clock of that host, ms"""
+    uuid: str
+    """the first eight hexadecimal digits of a random UUID"""
+
+
+def consumer_id(group: str, text: str) -> ConsumerId | None:
+    """The parts of `<group>_<host>-<ms>-<8 hexadecimal digits>`; None for an id that was configured (`consumer.id`)."""
+    match = _MADE_ID.fullmatch(text.removeprefix(f"{group}_")) if text.startswith(f"{group}_") else None
+    return None if match is None else ConsumerId(match["host"], int(match["ms"]), match["uuid"])
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredConsumer:
+    """One registration.  Of a pattern there is one subscription: the regular expression and its number of streams."""
+
+    consumer_id: str
+    pattern: str
+    """`static`, `white_list` or `black_list`"""
+    subscription: Mapping[str, int]
+    timestamp: int | None
+    """when it subscribed, ms"""
+
+    @property
+    def by_pattern(self) -> bool:
+        """Whether topics are chosen by a regular expression; without any subscription none is."""
+        return self.pattern in (WHITE_LIST, BLACK_LIST) and bool(self.subscription)
+
+
+def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
+    """A registration; `FormatError` for one at which Kafka's consumers throw."""
+    fields = json_object(data) or {}
+    pattern, subscription = fields.get("pattern"), fields.get("subscription")
+    if not isinstance(pattern, str) or not isinstance(subscription, dict):
+        raise FormatError(f"consumer {name} is registered without pattern or subscription")
+    for topic, streams in subscription.items():
+        if type(streams) is not int or not 1 <= streams <= _LARGEST_INT:
+            raise FormatError(f"consumer {name} is registered with {str(streams)[:40]} streams for {topic[:300]}")
+    stamp = fields.get("timestamp")
+    timestamp = (
+        int(stamp) if isinstance(stamp, str) and stamp.isascii() and stamp.isdigit() and len(stamp) < 19 else None
+    )
+    return RegisteredConsumer(name, pattern, subscription, timestamp)
+
+
+def streams_by_topic(
+    consumer: RegisteredConsumer, topics: Iterable[str], *, exclude_internal_topics: bool = True
+) -> dict[str, int]:
+    """Topic -> streams; a pattern is held against `topics`, those that are there.
+
+    Patterns leave out Kafka's internal topics unless `exclude.internal.topics` was set to false.  `FormatError` for a
+    pattern that cannot be followed.
+    """
+    if not consumer.by_pattern:
+        return dict(consumer.subscription)
+    expression, streams = next(iter(consumer.subscription.items()))
+    pattern = JavaPattern(topic_filter(expression))
+    wanted = consumer.pattern == WHITE_LIST
+    return {
+        topic: streams
+        for topic in topics
+        if not (exclude_internal_topics and topic in INTERNAL_TOPICS) and pattern.matches(topic) is wanted
+    }

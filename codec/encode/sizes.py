@@ -1,0 +1,38 @@
+"""How many bytes a record takes in a batch of magic 2, without making it (`DefaultRecord.sizeInBytes`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.codec.encode.given import header_bytes
+
+__all__ = ["MAX_RECORD_OVERHEAD", "content_size", "record_size"]
+
+_FIELDS_BEFORE = 1
+"""attributes; the two deltas after them have sizes of their own"""
+MAX_RECORD_OVERHEAD = 5 + 1 + 10 + 5
+"""the longest length, attributes, timestamp delta and offset delta"""
+
+
+def _varint_size(value: int) -> int:
+    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
+    return max(1, -(-zigzag.bit_length() // 7))
+
+
+def _bytes_size(value: bytes | None) -> int:
+    return 1 if value is None else _varint_size(len(value)) + len(value)
+
+
+def content_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """Bytes of key, value and headers with their lengths; `UsageError` for a header that is none."""
+    size = _bytes_size(key) + _bytes_size(value) + _varint_size(len(headers))
+    for header in headers:
+        name, content = header_bytes(header)
+        size += _bytes_size(name) + _bytes_size(content)
+    return size
+
+
+def record_size(content: int, offset_delta: int, timestamp_delta: int) -> int:
+    """Bytes of a whole record with so much content, its own length included."""
+    body = _FIELDS_BEFORE + _varint_size(timestamp_delta) + _varint_size(offset_delta) + content
+    return _varint_size(body) + body

@@ -1,0 +1,1 @@
+"""Consumers of log directories: streams that go on where they stopped, and follow what is written."""

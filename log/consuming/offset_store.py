@@ -1,0 +1,53 @@
+"""Where a consumer's offsets are kept between its runs: a file of their own, or wherever the caller wants."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.log import fs
+from kafkalog.log.files import PathLike, read_small
+
+__all__ = ["OffsetStore", "OffsetsFile", "TopicPartition"]
+
+TopicPartition = tuple[str, int]
+
+
+class OffsetStore(Protocol):
+    """Keeps, for each (topic, partition), the next offset to be read."""
+
+    def load(self) -> Mapping[TopicPartition, int]:
+        """What is kept."""
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep these; others stay as they are."""
+
+
+class OffsetsFile:
+    """Offsets in a file that has the form of Kafka's offset checkpoints (`OffsetCheckpointFile`).
+
+    It is replaced as a whole: at every moment, after a crash too, the old one or the new one is there.
+    """
+
+    @checked
+    def __init__(self, path: PathLike) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+
+    def load(self) -> dict[TopicPartition, int]:
+        """What is kept; nothing where there is no file yet.  `FormatError` for another file."""
+        try:
+            data = read_small(self.path, DEFAULT_LIMITS.checkpoint_bytes)
+        except FileNotFoundError:
+            return {}
+        entries = decode_offset_checkpoint(data, source=self.path)
+        return {(topic, partition): offset for topic, partition, offset in entries}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep these; others stay as they are.  Durable when this returns."""
+        merged = {**self.load(), **offsets}
+        entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(merged.items())]
+        fs.replace(self.path, encode_offset_checkpoint(entries))

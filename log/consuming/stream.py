@@ -1,0 +1,86 @@
+"""One stream of a consumer: an iterator over the records of some partitions, which ends or waits for more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.log.consumer_view import raised
+from kafkalog.log.consuming.offset_store import TopicPartition
+from kafkalog.log.files import MissingFileError
+from kafkalog.log.streams import MessageAndMetadata
+
+if TYPE_CHECKING:
+    from kafkalog.log.consuming.positions import Positions
+
+__all__ = ["ConsumerStream"]
+
+
+class ConsumerStream:
+    """Iterates over the records of its partitions, each in the order of its offsets, from where the consumer stands.
+
+    For one thread at a time.  A new iteration goes on after the last record that was given.  Damage ends it with
+    `FormatError`.
+    """
+
+    def __init__(self, positions: Positions) -> None:
+        self._positions = positions
+        self._reading = threading.Lock()
+        self.owned: dict[TopicPartition, None] = {}
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """(topic, partition) of all that belong to this stream."""
+        with self._positions.guard:
+            return tuple(self.owned)
+
+    def __iter__(self) -> Iterator[MessageAndMetadata]:
+        if not self._reading.acquire(blocking=False):
+            raise UsageError("a stream is read by one thread at a time")
+        try:
+            yield from self._records()
+        finally:
+            self._reading.release()
+
+    def _records(self) -> Iterator[MessageAndMetadata]:
+        positions = self._positions
+        waiting_since = time.monotonic()
+        while not positions.closed.is_set():
+            for key in self.partitions:
+                for message in self._of(key):
+                    yield message
+                    waiting_since = time.monotonic()
+                    if positions.closed.is_set():
+                        return
+            if not positions.follow:
+                return
+            timeout = positions.consumer_timeout_ms
+            if timeout is not None and (time.monotonic() - waiting_since) * 1000 >= timeout:
+                return
+            positions.closed.wait(positions.poll_ms / 1000)
+            positions.refresh()
+
+    def _of(self, key: TopicPartition) -> Iterator[MessageAndMetadata]:
+        positions = self._positions
+        try:
+            found = positions.to_read(key)
+            if found is None:
+                return
+            partition, start, end = found
+            reader = partition.records(start, end, isolation_level=positions.isolation_level, limits=positions.limits)
+            for record in reader:
+                positions.consumed(key, record.offset + 1)
+                yield MessageAndMetadata(*key, record)
+        except MissingFileError:
+            if not positions.follow:
+                raise
+            return  # retention or a compaction took a file since the directory was listed; the next look tells
+        for finding in reader.findings:
+            if finding.severity is Severity.ERROR:
+                raise raised(finding)
+        if end is not None:
+            positions.consumed(key, end)

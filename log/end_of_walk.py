@@ -1,0 +1,81 @@
+"""What ended a walk over a segment, the end of the log or damage, and where the log goes on after that.
+
+One rule for all who read or judge a log: `BatchReader`, `SliceReader`, `summarize`, `verify`, the sound part that
+recovery keeps, and its census.  Three walks search for themselves, by the same `Resync` and `Expected`: `follow`,
+because a segment that is still being written says nothing yet about its end; `salvage`, which tries to turn bits back
+before it gives anything up; and `CopyWalk`, which remembers the place for its next walk over the same files.  The last
+two also stop at batches whose checksums are right and whose offsets are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.log.resync import Expected, Resync
+
+__all__ = ["EndOfWalk", "end_of_walk"]
+
+_TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+
+
+class _Walk(Protocol):
+    """A `Scanner` or a `RunScanner` that has been iterated over."""
+
+    @property
+    def valid_bytes(self) -> int: ...
+
+    @property
+    def stop(self) -> StopReason | None: ...
+
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfWalk:
+    """Where a walk ended, and why."""
+
+    position: int
+    """in bytes, after the last sound batch"""
+    stop: StopReason
+    findings: tuple[Finding, ...]
+    """what is wrong there; none at the end of the file"""
+    resumed: int | None
+    """where the log goes on; None: nowhere in this segment, or that was not asked"""
+
+    @property
+    def is_tail(self) -> bool:
+        """What an append that was cut short leaves at the end of a log, and nothing follows."""
+        return self.stop in _TAILS
+
+
+def end_of_walk(
+    walk: _Walk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
+) -> EndOfWalk:
+    """How a walk over a segment ended, and before `end` goes on; `resync` is of the same file.
+
+    Without `through_damage` the log is asked to go on only where it seems to end in a batch that was never finished:
+    with sound batches after it, that is damage to a size field, and data is missing.  Zeros up to the end have nothing
+    after them.
+    """
+    stop = walk.stop or StopReason.END
+    position = walk.valid_bytes
+    has_later = not expected.is_in_last_segment
+    resumed = None
+    if stop not in (StopReason.END, StopReason.ZERO_TAIL) and (
+        through_damage or (stop is StopReason.TORN_TAIL and not has_later)
+    ):
+        resumed = resync.next_batch(position, expected, end=end)
+    if stop not in _TAILS or (resumed is None and not has_later):
+        return EndOfWalk(position, stop, tuple(walk.findings), resumed)
+    more = "another segment follows" if resumed is None else f"a sound batch begins at byte {resumed}"
+    findings = (_as_damage(finding, more) for finding in walk.findings)
+    return EndOfWalk(position, StopReason.CORRUPT, tuple(findings), resumed)
+
+
+def _as_damage(tail: Finding, more: str) -> Finding:
+    detail = f"{tail.detail}, but {more}"
+    return replace(tail, code=FindingCode.BATCH_SIZE_INVALID, severity=Severity.ERROR, detail=detail)

@@ -1,0 +1,114 @@
+"""Whether log directories can be those of one broker, by `meta.properties` of each (`MetaPropertiesEnsemble.verify`).
+
+A broker starts only where all of its directories name one cluster and one node, and each of them another directory id.
+Somebody may as well point at volumes of several brokers: those of one cluster hold replicas of the same partitions.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
+from kafkalog.codec.text import MetaProperties
+from kafkalog.log.directory import LogDir
+from kafkalog.log.files import absolute
+
+__all__ = ["identity_findings"]
+
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
+_UUID_BYTES, _LONGEST_UUID, _RESERVED_IDS = 16, 24, 100
+
+_Known = tuple[LogDir, MetaProperties]
+
+
+def identity_findings(log_dirs: Iterable[LogDir]) -> list[Finding]:
+    """What a broker with all of these as its `log.dirs` would refuse; each finding names a `meta.properties`."""
+    known = [(each, each.meta_properties) for each in log_dirs if each.meta_properties is not None]
+    found = [finding for each in known for finding in _syntax(*each)]
+    found += _clusters(known)
+    found += _nodes(known)
+    found += _directory_ids(known)
+    return found
+
+
+def _finding(log_dir: LogDir, detail: str, severity: Severity, code: FindingCode) -> Finding:
+    return Finding(code, severity, None, None, detail, os.path.join(log_dir.path, META_PROPERTIES))
+
+
+def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
+    code = FindingCode.META_PROPERTIES_INVALID
+    if meta.directory_id is not None:
+        wrong = _wrong_uuid(meta.directory_id)
+        if wrong is not None:
+            detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
+            yield _finding(log_dir, detail, Severity.ERROR, code)
+    if meta.cluster_id is not None and _CLUSTER_ID.fullmatch(meta.cluster_id) is None:
+        detail = (
+            f"cluster.id is {meta.cluster_id[:40]!r}; Kafka makes up to 22 letters, digits, hyphens and underscores"
+        )
+        yield _finding(log_dir, detail, Severity.WARNING, code)
+
+
+def _wrong_uuid(text: str) -> str | None:
+    """Why a broker does not take this as a directory's id (`Uuid.fromString`, `DirectoryId.reserved`)."""
+    if len(text) > _LONGEST_UUID:
+        return f"longer than {_LONGEST_UUID} characters"
+    try:
+        unpadded = text.rstrip("=")
+        value = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return "which is not base64 for URLs"
+    if len(value) != _UUID_BYTES:
+        return f"{len(value)} bytes instead of {_UUID_BYTES}"
+    high, low = int.from_bytes(value[:8]), int.from_bytes(value[8:], signed=True)
+    return "which is reserved" if not high and low < _RESERVED_IDS else None
+
+
+def _clusters(known: Sequence[_Known]) -> Iterator[Finding]:
+    named = [(log_dir, meta.cluster_id) for log_dir, meta in known if meta.cluster_id is not None]
+    for log_dir, cluster in named:
+        if cluster != named[0][1]:
+            detail = f"cluster.id is {cluster}, that of {named[0][0].path} is {named[0][1]}: not volumes of one cluster"
+            yield _finding(log_dir, detail, Severity.ERROR, FindingCode.IDENTITY_MISMATCH)
+
+
+def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
+    named = [(log_dir, meta.node_id) for log_dir, meta in known if meta.node_id is not None]
+    several = _are_replicas(named)
+    for log_dir, node in named:
+        if node != named[0][1]:
+            detail = f"the node id is {node}, that of {named[0][0].path} is {named[0][1]}: " + (
+                "volumes of several brokers"
+                if several
+                else "one broker with both does not start; to see several brokers' volumes side by side there is "
+                "`kafkalog compare`"
+            )
+            yield _finding(
+                log_dir, detail, Severity.INFO if several else Severity.WARNING, FindingCode.IDENTITY_MISMATCH
+            )
+
+
+def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
+    """Whether directories of different nodes hold the same partition, which the directories of one broker do not."""
+    holder: dict[PartitionName | None, int] = {}
+    for log_dir, node in named:
+        for partition in log_dir.partitions:
+            is_live = partition.name is not None and partition.state is DirectoryState.LIVE
+            if is_live and holder.setdefault(partition.name, node) != node:
+                return True
+    return False
+
+
+def _directory_ids(known: Sequence[_Known]) -> Iterator[Finding]:
+    first: dict[str, LogDir] = {}
+    for log_dir, meta in known:
+        if meta.directory_id is not None:
+            other = first.setdefault(meta.directory_id, log_dir)
+            if absolute(other.path) != absolute(log_dir.path):
+                detail = f"directory.id {meta.directory_id} is that of {other.path} too: one of them is a copy"
+                yield _finding(log_dir, detail, Severity.ERROR, FindingCode.IDENTITY_MISMATCH)

@@ -1,0 +1,64 @@
+"""The settings of a producer, under Kafka's names with underscores (`ProducerConfig`).
+
+Defaults are those of the Java client of 4.1.  Three settings are the Scala producer's (`AsyncProducerConfig`): a bound
+on the number of records that wait, what happens when it is reached, and a bound on the records of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import KIB, MIB
+from kafkalog.log.incoming import as_codec
+
+__all__ = ["ProducerConfig"]
+
+_LEAST = {
+    "batch_size": 0,
+    "linger_ms": 0,
+    "batch_num_messages": 1,
+    "buffer_memory": 1,
+    "max_block_ms": 0,
+    "queue_buffering_max_messages": 1,
+}
+_LONG = ("buffer_memory", "max_block_ms")
+"""64 bits; the others have 32"""
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """How records wait and are written; sizes in bytes, `_ms` in ms.  What cannot be meant is `UsageError`."""
+
+    producer_type: str = "async"
+    """`sync` writes within `send`; `async` collects batches, which a thread writes."""
+    batch_size: int = 16 * KIB
+    """A batch is full when one more record would make it larger than this before compression, or than the log takes."""
+    linger_ms: int = 5
+    """A batch that is not full is written so long after its first record; `queue.buffering.max.ms` of old."""
+    batch_num_messages: int | None = None
+    """A batch of so many records is full too; the Scala producer's, whose default was 200."""
+    buffer_memory: int = 32 * MIB
+    """Bytes of records that may wait to be written."""
+    max_block_ms: int = 60_000
+    """How long `send` waits for `buffer_memory`; then `QueueFullError`."""
+    queue_buffering_max_messages: int | None = None
+    """Records that may wait to be written; the Scala producer's, whose default was 10,000."""
+    queue_enqueue_timeout_ms: int = -1
+    """How long `send` waits while so many records wait: 0 drops the record at once, -1 waits for ever."""
+    compression_type: str = "none"
+    """How batches are compressed."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} is {value}; the least that can be meant is {least}")
+            if value is not None and name not in _LONG and value > _LARGEST:
+                raise UsageError(f"{name} is {value}; the most that can be meant is {_LARGEST}")
+        if self.producer_type not in ("sync", "async"):
+            raise UsageError(f"producer_type is sync or async, not {self.producer_type!r}")
+        as_codec(self.compression_type)

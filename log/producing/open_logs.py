@@ -1,0 +1,126 @@
+"""The logs of a directory that a producer writes: opened when they are needed, under one lock of the directory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import PartitionName
+from kafkalog.log import fs
+from kafkalog.log.config import LogConfig
+from kafkalog.log.directory import is_partition_dir, refuse_inside
+from kafkalog.log.files import PathLike
+from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
+from kafkalog.log.session import locked_directory
+from kafkalog.log.writer import Log, partition_name
+
+__all__ = ["OpenLogs", "made_log_directory", "now_ms"]
+
+_MOST_OPEN = 200
+"""Logs that are open at once; the one that was not written for the longest time is closed for another."""
+
+
+def now_ms() -> int:
+    """The clock: ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def made_log_directory(path: PathLike) -> str:
+    """The absolute path of a log directory, which is made if it is missing and its parent is there."""
+    root = os.path.abspath(os.fspath(path))
+    if not os.path.isdir(root):
+        refuse_inside(os.path.dirname(root), path)
+        fs.make_directory(root)
+    elif is_partition_dir(root):
+        raise UsageError(f"{root} is a partition directory; partitions cannot be in it")
+    return root
+
+
+class OpenLogs:
+    """Logs by topic and partition.  A topic that is first asked for gets all of its partitions, with one id.
+
+    The directory stays locked until `close`, which closes all logs and raises the first error that one of them met.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        config: LogConfig,
+        num_partitions: int | Mapping[str, int] | None,
+        topic_ids: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self.root = root
+        self.config = config
+        self._ids = dict(topic_ids or {})
+        self._clock = clock
+        self._open: OrderedDict[tuple[str, int], Log] = OrderedDict()
+        self._known: dict[str, int] = {}
+        self._lock = ExitStack()
+        self._lock.enter_context(locked_directory(root))
+        try:
+            self._counts = PartitionCounts(partition_counts(root), num_partitions)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; those that are missing are made."""
+        known = self._known.get(topic)
+        if known is None:
+            known = self.count(topic)
+            for number in range(known):
+                if not os.path.isdir(self.path_of(topic, number)):
+                    self.log(topic, number)
+            self._known[topic] = known
+        return known
+
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has or will have."""
+        partition_name(str(PartitionName(topic, 0)))
+        return self._counts[topic]
+
+    def log(self, topic: str, partition: int) -> Log:
+        """The log of a partition, open."""
+        key = topic, partition
+        log = self._open.get(key)
+        if log is None:
+            while len(self._open) >= _MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            log = self._open[key] = self._opened(topic, partition)
+        self._open.move_to_end(key)
+        return log
+
+    def _opened(self, topic: str, partition: int) -> Log:
+        path = self.path_of(topic, partition)
+        if os.path.isdir(path):
+            return Log.open(path, self.config, clock=self._clock)
+        if topic not in self._ids:
+            known = known_topic_id(self.root, topic, self._counts[topic])
+            if known is not None:
+                self._ids[topic] = known
+        log = Log.open(path, self.config, topic_id=self._ids.get(topic), clock=self._clock)
+        self._ids[topic] = log.topic_id
+        return log
+
+    def path_of(self, topic: str, partition: int) -> str:
+        """The directory of a partition, be it there or not."""
+        return os.path.join(self.root, str(PartitionName(topic, partition)))
+
+    def flush(self) -> None:
+        """Make everything durable (what was closed is so already); all are tried, and an error is raised then."""
+        with ExitStack() as stack:
+            for log in reversed(self._open.values()):
+                stack.callback(log.flush)
+
+    def close(self) -> None:
+        """Close all logs and give up the lock."""
+        with self._lock:
+            with ExitStack() as stack:
+                for log in self._open.values():
+                    stack.callback(log.close)
+            self._open.clear()

@@ -1,0 +1,113 @@
+"""Which partition a record goes to: by its key, or to the one that records without a key stick to for a while.
+
+Decided by `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and for the hash of old by
+`DefaultEventHandler.getPartition`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from kafkalog.codec.arguments import shown
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.partitioners import legacy_partition, partition_for_key
+
+__all__ = ["PARTITIONERS", "ByKey", "Partitioner", "StickyPartitions", "by_key", "random_number"]
+
+Partitioner = str | Callable[[Any, int], int]
+"""One of `PARTITIONERS`, or a function of the key as it was given to `send` and of the number of partitions."""
+ByKey = Callable[[Any, bytes | None, int], int | None]
+"""From the key, its bytes and the number of partitions to a partition; None where any will do."""
+PARTITIONERS = ("murmur2", "hash", "sticky")
+_REFRESH_MS = 600_000
+"""`topic.metadata.refresh.interval.ms` of the Scala producer: so long records without a key kept one partition"""
+
+
+def random_number() -> int:
+    """What a partition without a reason is chosen by: 0 to 2^31 - 1."""
+    return secrets.randbits(31)
+
+
+def _murmur2(_: Any, key: bytes | None, partitions: int) -> int | None:
+    return None if key is None else partition_for_key(key, partitions)
+
+
+def _hash(given: Any, key: bytes | None, partitions: int) -> int | None:
+    if key is None:
+        return None
+    return legacy_partition(given if isinstance(given, str) else key, partitions)
+
+
+def _sticky(_given: Any, _key: bytes | None, _partitions: int) -> int | None:
+    return None
+
+
+_NAMED: dict[str, ByKey] = {"murmur2": _murmur2, "hash": _hash, "sticky": _sticky}
+
+
+def by_key(partitioner: Partitioner) -> ByKey:
+    """The function that a partitioner names; one of the caller's is asked for every key, None too."""
+    if isinstance(partitioner, str):
+        if partitioner not in _NAMED:
+            raise UsageError(f"partitioner {partitioner!r} is none of {', '.join(PARTITIONERS)}")
+        return _NAMED[partitioner]
+
+    def asked(given: Any, _key: bytes | None, partitions: int) -> int:
+        found = partitioner(given, partitions)
+        if not isinstance(found, int) or not 0 <= found < partitions:
+            raise UsageError(f"the partitioner gave {shown(found)} where there are {partitions} partitions")
+        return int(found)
+
+    return asked
+
+
+class _Stuck:
+    """Where the records of one topic stick, how many bytes of them went there, and since when."""
+
+    __slots__ = ("partition", "produced", "since_ms")
+
+    def __init__(self, partition: int, since_ms: int) -> None:
+        self.partition = partition
+        self.produced = 0
+        self.since_ms = since_ms
+
+
+class StickyPartitions:
+    """For each topic the partition of records that may go anywhere.
+
+    Another one is chosen at random once `batch_size` bytes went there and the batch is full, at the latest after twice
+    as many.  With `by_time` (the Scala producer's rule) it is kept for ten minutes instead.
+    """
+
+    def __init__(self, batch_size: int, random: Callable[[], int], *, by_time: bool = False) -> None:
+        self._batch_size = max(batch_size, 1)
+        self._random = random
+        self._by_time = by_time
+        self._stuck: dict[str, _Stuck] = {}
+
+    def current(self, topic: str, partitions: int, now_ms: int) -> int:
+        """The partition that the next record goes to, of so many."""
+        stuck = self._stuck.get(topic)
+        if stuck is None or (self._by_time and now_ms - stuck.since_ms > _REFRESH_MS):
+            stuck = self._next(topic, partitions, now_ms)
+        return stuck.partition
+
+    def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
+        """So many bytes went to the current partition; whether another one was chosen.
+
+        `may_switch` is False while a batch is there that is not full.
+        """
+        stuck = self._stuck.get(topic)
+        if stuck is None or self._by_time:
+            return False
+        stuck.produced += size
+        if (stuck.produced >= self._batch_size and may_switch) or stuck.produced >= 2 * self._batch_size:
+            self._next(topic, partitions, now_ms)
+            return True
+        return False
+
+    def _next(self, topic: str, partitions: int, now_ms: int) -> _Stuck:
+        stuck = self._stuck[topic] = _Stuck(self._random() % partitions, now_ms)
+        return stuck

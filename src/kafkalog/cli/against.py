@@ -1,0 +1,34 @@
+"""`--against`: the cluster's metadata beside the log directories of its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkalog.cluster.cross_check import KnownTopic, cross_check
+from kafkalog.cluster.producer_ids import not_given_out
+from kafkalog.cluster.producers import read_producers
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log import open_all
+
+__all__ = ["compared"]
+
+
+def compared(
+    against: tuple[str, ...],
+    known: Mapping[str, KnownTopic],
+    next_block: int | None,
+    clusters: Mapping[str, str] | None = None,
+) -> list[Finding]:
+    """Contradictions; `next_block` is the first producer id that was not given out, None where that is not known."""
+    log_dirs = open_all(*against).log_dirs
+    findings = cross_check(log_dirs, known, clusters)[1]
+    if next_block is None:
+        return findings
+    live = (
+        each
+        for log_dir in log_dirs
+        for each in log_dir.partitions
+        if each.state is DirectoryState.LIVE and each.topic not in (None, CLUSTER_METADATA_TOPIC)
+    )
+    return [*findings, *not_given_out(read_producers(live), next_block)]

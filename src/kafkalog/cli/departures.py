@@ -1,0 +1,77 @@
+"""`kafkalog elections --without`: what the controller would do if brokers left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.output import print_table
+from kafkalog.cluster.departures import Departure
+from kafkalog.cluster.metadata_image import PartitionImage
+from kafkalog.cluster.metadata_json import partition_json
+from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
+
+__all__ = ["print_departures"]
+
+AnyDeparture = Departure[PartitionImage] | Departure[PartitionState]
+
+
+def _state(state: PartitionImage | PartitionState) -> dict[str, Any]:
+    if isinstance(state, PartitionImage):
+        return partition_json(state)
+    return {"leader": state.leader, "isr": list(state.isr)}
+
+
+def _line(each: AnyDeparture) -> dict[str, object]:
+    place = {"chroot": each.chroot} if isinstance(each.before, PartitionState) else {}
+    return {
+        "kind": "without",
+        **place,
+        "without": each.broker,
+        "topic": each.topic,
+        "partition": each.partition,
+        "outcome": each.outcome,
+        "unclean_allowed": each.unclean_allowed,
+        "before": _state(each.before),
+        "after": _state(each.after),
+    }
+
+
+def _leader(number: int) -> object:
+    return number if number >= 0 else "none"
+
+
+def _brokers(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def _row(each: AnyDeparture) -> list[object]:
+    before, after = each.before, each.after
+    cells = [each.broker, each.topic, each.partition, each.outcome, _leader(before.leader), _brokers(before.isr),
+             _leader(after.leader), _brokers(after.isr)]  # fmt: skip
+    if isinstance(after, PartitionImage):
+        cells += [_brokers(after.elr), _brokers(after.last_known_elr)]
+    return cells
+
+
+def print_departures(found: Iterable[AnyDeparture], *, as_json: bool) -> None:
+    """One line or one row for each broker that leaves and each partition that it led or was in sync for."""
+    if as_json:
+        print_lines(map(_line, found))
+        return
+    rows = list(map(_row, found))
+    columns = [
+        "without",
+        "topic",
+        "partition",
+        "outcome",
+        "leader",
+        "ISR",
+        "new leader",
+        "new ISR",
+        "ELR",
+        "last known",
+    ]
+    width = max(map(len, rows), default=len(columns))
+    print_table("if these brokers left, one after another", columns[:width], rows)

@@ -1,0 +1,76 @@
+"""`kafkalog metadata --effective`: which settings count, and where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.output import print_table
+from kafkalog.cluster.configuration import Setting, effective_of_broker, effective_of_topic
+from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["Configured", "print_effective"]
+
+
+class Configured(NamedTuple):
+    """What a cluster has, and what was set for it."""
+
+    resources: Mapping[str, Mapping[str, str]]
+    topics: tuple[str, ...]
+    brokers: tuple[int, ...]
+
+
+def _found(
+    configured: Configured, static: Mapping[str, str], topic: str | None, broker: int | None
+) -> Iterator[tuple[str, Setting]]:
+    if topic is not None and topic not in configured.topics:
+        raise UsageError(f"the metadata knows no topic {topic}")
+    topics = configured.topics if topic is None and broker is None else [topic] if topic is not None else []
+    for name in topics:
+        for setting in effective_of_topic(configured.resources, name, broker=broker, static=static).values():
+            yield f"topic:{name}", setting
+    if topic is not None:
+        return
+    for number in configured.brokers if broker is None else [broker]:
+        for setting in effective_of_broker(configured.resources, number, static).values():
+            yield f"broker:{number}", setting
+
+
+def print_effective(
+    configured: Configured,
+    static: Mapping[str, str],
+    *,
+    topic: str | None,
+    broker: int | None,
+    as_json: bool,
+    show_secrets: bool,
+) -> None:
+    """Every setting that somebody made: of a topic, of a broker, of a topic as it counts at a broker, or of all."""
+
+    def shown(setting: Setting) -> str:
+        hidden = not show_secrets and setting.value and is_secret_config(setting.given_as)
+        return HIDDEN if hidden else setting.value
+
+    found = _found(configured, static, topic, broker)
+    if as_json:
+        print_lines(
+            {
+                "resource": resource,
+                "name": setting.name,
+                "value": shown(setting),
+                "source": setting.source.value,
+                "given_as": setting.given_as,
+            }
+            for resource, setting in found
+        )
+        return
+    print_table(
+        "settings that count",
+        ["resource", "name", "value", "source", "given as"],
+        [
+            [resource, setting.name, shown(setting), setting.source.value, setting.given_as]
+            for resource, setting in found
+        ],
+    )

@@ -1,0 +1,46 @@
+"""The cluster's topics, from metadata beside the partitions at hand or from a directory that is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.log import open_all
+from kafkalog.log.partition import Partition
+
+__all__ = ["known_topics"]
+
+
+def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
+    return [each for each in partitions if each.topic == CLUSTER_METADATA_TOPIC]
+
+
+def known_topics(at_hand: Sequence[Partition], path: str | None, findings: list[Finding]) -> Mapping[str, KnownTopic]:
+    """By name; none where there is no metadata.  `path` is a KRaft log directory or ZooKeeper's dataDir."""
+    if path is not None:
+        try:
+            tree = tree_at(open_zookeeper(path))
+        except UsageError:
+            logs = _metadata_partitions(open_all(path).readable(None))
+            if len(logs) != 1:
+                detail = f"{path} is neither ZooKeeper's dataDir nor a directory with {CLUSTER_METADATA_TOPIC}"
+                raise UsageError(detail) from None
+        else:
+            findings += tree.findings
+            places = chroots(tree.tree.nodes)
+            if len(places) != 1:
+                raise UsageError(f"{path} knows {len(places)} Kafka clusters: {', '.join(places)}")
+            return known_from_zookeeper(tree.tree, places[0])
+    else:
+        logs = _metadata_partitions(at_hand)
+    if len(logs) != 1:
+        return {}
+    state = MetadataLog(logs[0]).state()
+    findings += state.findings
+    return known_from_image(state.image)

@@ -1,0 +1,48 @@
+"""Groups of consumers that met in ZooKeeper, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.cli.output import print_table
+from kafkalog.cli.times import time_text
+from kafkalog.cluster.old_assignors import Owners
+from kafkalog.cluster.old_group_lines import as_derived, as_group, by_thread
+from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread
+
+__all__ = ["AS_DERIVED", "old_row", "print_old_groups"]
+
+AS_DERIVED = {True: "yes", False: "no", None: ""}
+"""How a verdict is shown."""
+
+
+def old_row(old: OldGroup) -> list[object]:
+    """Cells of the table of groups; the coordinator of a group that met in ZooKeeper is its members themselves."""
+    each = as_group(old)
+    place = f"zookeeper{old.chroot}"
+    return [each.group_id, each.type, each.state, "", each.assignor, None, len(each.members), len(each.offsets), place,
+            None, AS_DERIVED[as_derived(old)]]  # fmt: skip
+
+
+def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
+    """Who owns what, and what-ifs."""
+    rows = []
+    for group in groups:
+        registered = {each.consumer_id: each for each in group.consumers}
+        for thread, names in (by_thread(group.owners) or {}).items():
+            consumer = registered.get(consumer_of_thread(thread))
+            about = (
+                [consumer.pattern, time_text(consumer.timestamp)] if consumer is not None else ["not registered", ""]
+            )
+            rows.append([group.group, thread, *about, " ".join(names or [])])
+    if rows:
+        print_table("owners in ZooKeeper", ["group", "thread", "subscribed by", "since", "owns"], rows)
+    whatifs: list[tuple[str, str, Owners | None]] = []
+    if without is not None:
+        leaving = [each for each in groups if without in {one.consumer_id for one in each.consumers}]
+        whatifs += [(f"without {without}", each.group, each.without(without)) for each in leaving]
+    if joining is not None:
+        whatifs += [(f"with {joining}", each.group, each.joined_by(joining)) for each in groups if each.consumers]
+    for title, name, owners in whatifs:
+        threads = (by_thread(owners) or {}).items()
+        print_table(title, ["group", "thread", "assignment"], [[name, each, " ".join(n or [])] for each, n in threads])

@@ -1,0 +1,275 @@
+"""Elections and the precedence of settings against Kafka's own classes, on thousands of random cases."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import kafka_jars
+from kafka_needed import kafka_needed
+from kafkalog.cluster.configuration import TOPIC_SYNONYMS, effective_of_topic
+from kafkalog.cluster.kraft_departures import kraft_departures
+from kafkalog.cluster.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.zookeeper.election import offline_leader
+
+pytestmark = pytest.mark.interop
+
+Compared = Callable[[str, int], None]
+
+CHANGES = """
+import java.util.*;
+import java.util.stream.*;
+import org.apache.kafka.common.*;
+import org.apache.kafka.common.metadata.PartitionChangeRecord;
+import org.apache.kafka.controller.PartitionChangeBuilder;
+import org.apache.kafka.metadata.*;
+import org.apache.kafka.server.common.*;
+
+public final class Changes {
+    static int[] numbers(String text) {
+        return text.isEmpty() ? new int[0] : Arrays.stream(text.split(",")).mapToInt(Integer::parseInt).toArray();
+    }
+
+    static String joined(int[] numbers) {
+        return Arrays.stream(numbers).mapToObj(String::valueOf).collect(Collectors.joining(","));
+    }
+
+    public static void main(String[] arguments) {
+        StringBuilder out = new StringBuilder();
+        Scanner in = new Scanner(System.in);
+        while (in.hasNextLine()) {
+            String[] f = in.nextLine().split("\\\\|", -1);
+            int[] replicas = numbers(f[0]);
+            PartitionRegistration before = new PartitionRegistration.Builder().setReplicas(replicas)
+                .setDirectories(DirectoryId.migratingArray(replicas.length)).setIsr(numbers(f[1]))
+                .setRemovingReplicas(numbers(f[2])).setAddingReplicas(numbers(f[3])).setElr(numbers(f[4]))
+                .setLastKnownElr(numbers(f[5])).setLeader(Integer.parseInt(f[6])).setLeaderEpoch(5)
+                .setPartitionEpoch(9).setLeaderRecoveryState(LeaderRecoveryState.of(Byte.parseByte(f[7]))).build();
+            int lost = Integer.parseInt(f[8]);
+            Set<Integer> live = Arrays.stream(numbers(f[9])).boxed().collect(Collectors.toSet());
+            PartitionChangeBuilder builder = new PartitionChangeBuilder(before, Uuid.ONE_UUID, 0, live::contains,
+                MetadataVersion.fromFeatureLevel(Short.parseShort(f[10])), Integer.parseInt(f[11]));
+            builder.setEligibleLeaderReplicasEnabled(f[12].equals("1"));
+            if (f[13].equals("1")) builder.setElection(PartitionChangeBuilder.Election.UNCLEAN);
+            builder.setTargetIsr(Replicas.toList(Replicas.copyWithout(before.isr, lost)));
+            builder.setDefaultDirProvider(broker -> DirectoryId.UNASSIGNED);
+            PartitionRegistration after = builder.build()
+                .map(change -> before.merge((PartitionChangeRecord) change.message())).orElse(before);
+            out.append(String.join("|", joined(after.replicas), joined(after.isr), joined(after.removingReplicas),
+                joined(after.addingReplicas), joined(after.elr), joined(after.lastKnownElr),
+                String.valueOf(after.leader), String.valueOf(after.leaderEpoch), String.valueOf(after.partitionEpoch),
+                String.valueOf(after.leaderRecoveryState.value()))).append('\\n');
+        }
+        System.out.print(out);
+    }
+}
+"""
+
+OFFLINE = """
+import java.util.*;
+import java.util.stream.*;
+import kafka.controller.*;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class Offline {
+    static List<Object> numbers(String text) {
+        if (text.isEmpty()) return List.of();
+        return Arrays.stream(text.split(",")).map(Integer::valueOf).collect(Collectors.toList());
+    }
+
+    static scala.collection.immutable.Seq<Object> sequence(String text) {
+        return CollectionConverters.asScala(numbers(text)).toSeq();
+    }
+
+    public static void main(String[] arguments) {
+        ControllerContext context = new ControllerContext();
+        StringBuilder out = new StringBuilder();
+        Scanner in = new Scanner(System.in);
+        while (in.hasNextLine()) {
+            String[] f = in.nextLine().split("\\\\|", -1);
+            scala.Option<Object> leader = PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection(
+                sequence(f[0]), sequence(f[1]), sequence(f[2]).toSet(), f[3].equals("1"), context);
+            out.append(leader.isDefined() ? leader.get().toString() : "none").append('\\n');
+        }
+        System.out.print(out);
+    }
+}
+"""
+
+SETTINGS = """
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.*;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.metadata.KafkaConfigSchema;
+import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
+
+public final class Settings {
+    @SuppressWarnings("unchecked")
+    public static void main(String[] arguments) throws Exception {
+        KafkaConfigSchema schema = kafka.server.KafkaRaftServer.configSchema();
+        ObjectMapper json = new ObjectMapper();
+        StringBuilder out = new StringBuilder();
+        Scanner in = new Scanner(System.in, "UTF-8");
+        while (in.hasNextLine()) {
+            List<Map<String, Object>> layers = json.readValue(in.nextLine(), List.class);
+            Map<String, List<String>> found = new TreeMap<>();
+            for (String name : ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS.keySet()) {
+                ConfigEntry entry = schema.resolveEffectiveTopicConfig(
+                    name, layers.get(3), layers.get(2), layers.get(1), layers.get(0));
+                if (entry.source() != ConfigEntry.ConfigSource.DEFAULT_CONFIG)
+                    found.put(name, List.of(entry.value(), entry.source().name()));
+            }
+            out.append(json.writeValueAsString(found)).append('\\n');
+        }
+        System.out.print(out);
+    }
+}
+"""
+
+
+def answers(version: str, main: str, source: str, lines: Sequence[str]) -> list[str]:
+    """What a Java program of ours prints for each line."""
+    with kafka_needed():
+        classes = kafka_jars.compiled(version, main.lower(), {f"{main}.java": source})
+    command = kafka_jars.java(version, main, classes=(classes,))
+    text = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = done.stdout.splitlines()
+    assert len(found) == len(lines)
+    return found
+
+
+def joined(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+@dataclass(frozen=True)
+class Case:
+    partition: PartitionImage
+    lost: int
+    live: tuple[int, ...]
+    level: int
+    min_isr: int
+    elr: bool
+    unclean: bool
+
+    @property
+    def line(self) -> str:
+        each = self.partition
+        live = tuple(broker for broker in self.live if broker != self.lost)
+        least = min(self.min_isr, len(each.replicas))
+        lists = (each.replicas, each.isr, each.removing_replicas, each.adding_replicas, each.elr, each.last_known_elr)
+        rest = (each.leader, each.leader_recovery_state, self.lost, joined(live), self.level, least, int(self.elr))
+        return "|".join((*map(joined, lists), *map(str, rest), str(int(self.unclean))))
+
+    def answer(self) -> str:
+        image = MetadataImage()
+        image.topics["t"] = TopicImage("t", "AAAAAAAAAAAAAAAAAAAAAQ", {0: self.partition})
+        for number in {*self.partition.replicas, *self.partition.elr, *self.partition.last_known_elr, *self.live}:
+            image.brokers[number] = Broker(number, 1, MIGRATING, (), None, number not in self.live, False, ())
+        image.features = {"metadata.version": self.level, "eligible.leader.replicas.version": int(self.elr)}
+        image.configs = {
+            "topic:t": {"min.insync.replicas": str(self.min_isr)},
+            "broker:": {"unclean.leader.election.enable": str(self.unclean).lower()},
+        }
+        (found,) = kraft_departures(image, [self.lost])
+        each = found.after
+        lists = (each.replicas, each.isr, each.removing_replicas, each.adding_replicas, each.elr, each.last_known_elr)
+        rest = (each.leader, each.leader_epoch, each.partition_epoch, each.leader_recovery_state)
+        return "|".join((*map(joined, lists), *map(str, rest)))
+
+
+def random_case(rng: random.Random) -> Case:
+    brokers = rng.sample(range(rng.choice([6, 12, 100])), 6)
+    replicas = tuple(rng.sample(brokers, rng.randint(1, 5)))
+    in_sync = tuple(rng.sample(replicas, rng.randint(1, len(replicas))))
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    if rng.random() < 0.3:
+        count = rng.randint(0, len(replicas))
+        moved = rng.sample(replicas, count)
+        middle = rng.randint(0, count)
+        adding, removing = tuple(moved[:middle]), tuple(moved[middle:])
+    outside = [each for each in brokers if each not in in_sync]
+    elr = tuple(rng.sample(outside, rng.randint(0, min(3, len(outside))))) if rng.random() < 0.4 else ()
+    last = tuple(rng.sample(brokers, rng.randint(1, 2))) if rng.random() < 0.4 else ()
+    leader = rng.choice([*in_sync, rng.choice(in_sync), -1])
+    partition = PartitionImage(
+        replicas, in_sync, leader, 5, 9, (MIGRATING,) * len(replicas), adding, removing, elr, last, rng.randint(0, 1)
+    )
+    elr_on = rng.random() < 0.6
+    level = rng.choice([23, 26, 27] if elr_on else [7, 11, 12, 14, 19, 21, 25, 27])
+    live = tuple(each for each in brokers if rng.random() < rng.choice([0.2, 0.8]))
+    return Case(partition, rng.choice(in_sync), live, level, rng.randint(1, 4), elr_on, rng.random() < 0.4)
+
+
+def test_a_lost_replica_changes_partitions_as_the_quorum_controller_does(compared: Compared) -> None:
+    rng = random.Random("elections")
+    cases = [random_case(rng) for _ in range(20_000)]
+    wanted = answers("4.1.0", "Changes", CHANGES, [each.line for each in cases])
+    for case, line in zip(cases, wanted, strict=True):
+        assert case.answer() == line, case
+    leaders = [line.split("|")[6] for line in wanted]
+    assert 1000 < leaders.count("-1") < 19_000
+    compared("partitions that lost a replica, changed as PartitionChangeBuilder changes them", len(wanted))
+
+
+def test_a_lost_leader_is_followed_as_with_zookeeper(compared: Compared) -> None:
+    rng = random.Random("offline")
+    cases = []
+    for _ in range(20_000):
+        brokers = rng.sample(range(20), 6)
+        replicas = rng.sample(brokers, rng.randint(1, 5))
+        chance = rng.choice([0.2, 0.5, 0.8])
+        live = [each for each in brokers if rng.random() < chance]
+        cases.append((replicas, rng.sample(replicas, rng.randint(0, len(replicas))), live, rng.random() < 0.5))
+    lines = [f"{joined(a)}|{joined(b)}|{joined(c)}|{int(unclean)}" for a, b, c, unclean in cases]
+    wanted = answers("3.9.1", "Offline", OFFLINE, lines)
+    for (replicas, isr, live, unclean), line in zip(cases, wanted, strict=True):
+        found = offline_leader(replicas, isr, live, unclean=unclean)
+        assert ("none" if found is None else str(found)) == line
+    assert 1000 < wanted.count("none") < 19_000
+    compared("leaders elected as PartitionLeaderElectionAlgorithms elects them", len(wanted))
+
+
+GONE_SINCE_4 = {"message.format.version", "message.timestamp.difference.max.ms", "message.downconversion.enable"}
+
+
+def random_layers(rng: random.Random) -> list[dict[str, str]]:
+    """A topic's, a broker's, the cluster's and the static settings."""
+    own = {name: str(rng.randrange(1, 90)) for name in TOPIC_SYNONYMS if rng.random() < 0.2}
+    names = [name for synonyms in TOPIC_SYNONYMS.values() for name, _ in synonyms]
+    values = ["7", " 12 ", "-1", "x", "", "2147483647", "2147483648", "1.5"]
+    rest = [{name: rng.choice(values) for name in names if rng.random() < 0.25} for _ in range(3)]
+    return [own, *rest]
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "3.9.1"])
+def test_the_setting_that_counts_is_that_of_kafka(version: str, compared: Compared) -> None:
+    rng = random.Random(version)
+    cases = [random_layers(rng) for _ in range(2000)]
+    gone = set() if version == "3.9.1" else GONE_SINCE_4
+    count = 0
+    seen: set[str] = set()
+    for layers, line in zip(cases, answers(version, "Settings", SETTINGS, list(map(json.dumps, cases))), strict=True):
+        wanted: dict[str, Any] = json.loads(line)
+        topic, broker, cluster, static = layers
+        found = effective_of_topic(
+            {"topic:t": topic, "broker:3": broker, "broker:": cluster, "broker:4": {"log.segment.bytes": "0"}},
+            "t",
+            broker=3,
+            static=static,
+        )
+        ours = {name: [each.value, each.source.value] for name, each in found.items()}
+        assert {name: each for name, each in ours.items() if name not in gone} == wanted
+        seen |= wanted.keys()
+        count += len(wanted)
+    assert TOPIC_SYNONYMS.keys() - seen == gone
+    compared(f"settings of topics resolved as Kafka {version} resolves them", count)
