@@ -77,7 +77,7 @@ from kafkalog.log.storage.segment import LogSegment, RollParams, change_suffixes
 from kafkalog.log.storage.segments import LogSegments
 from kafkalog.log.transactions import marker_of
 
-__all__ = ["Log", "partition_name"]
+__all__ = ["Log", "check_topic", "partition_name"]
 
 _LARGEST_END = 2**63 - 1
 """where a log may end: checkpoints and headers hold 64 bits, with a sign"""
@@ -90,14 +90,18 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def check_topic(name: str) -> None:
+    """`UsageError` for what is not the name of a topic (`Topic.validate`), such as one that leads to another place."""
+    if not 0 < len(name) <= _LONGEST_TOPIC or not _TOPIC_CHARACTERS.issuperset(name) or name in (".", ".."):
+        raise UsageError(f"{name[:_LONGEST_TOPIC]!r} is not the name of a topic")
+
+
 def partition_name(path: str) -> PartitionName:
     """The name of a partition directory that a broker would find; `UsageError` for any other."""
     name = parse_partition_directory(os.path.basename(path))
     if name is None or name.state is not DirectoryState.LIVE or name.partition < 0:
         raise UsageError(f"{path} is not named like a partition directory (<topic>-<partition>)")
-    legal = _TOPIC_CHARACTERS.issuperset(name.topic) and name.topic not in (".", "..")
-    if not legal or len(name.topic) > _LONGEST_TOPIC:
-        raise UsageError(f"{name.topic!r} is not the name of a topic")
+    check_topic(name.topic)
     if os.path.basename(path) != str(name):
         raise UsageError(f"{path} should end in {name}: a broker would not find it")
     return name
@@ -362,6 +366,12 @@ class Log:
                 return 0
             last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
             return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
+
+    def is_in_transaction(self, producer_id: int) -> bool:
+        """Whether a transaction of a producer is open."""
+        with self._guard:
+            known = self._producers.last_entry(producer_id)
+            return known is not None and known.current_txn_first_offset is not None
 
     def partition(self) -> Partition:
         """What the log holds at this moment, for reading."""

@@ -15,7 +15,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.log.producing.columns import ColumnPartitions, Numbers
 from kafkalog.log.producing.topics import PartitionCounts, partition_counts
-from kafkalog.log.writer import partition_name
+from kafkalog.log.writer import check_topic, partition_name
 from kafkalog.spark.batch_building import BatchSettings, build_batches
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory
@@ -137,10 +137,8 @@ class _Task:
 
 
 def _check_name(owner: TopicPartition) -> None:
-    name = f"{owner[0]}-{owner[1]}"
-    if os.path.basename(name) != name:
-        raise UsageError(f"{owner[0]!r} is not the name of a topic")
-    partition_name(name)
+    check_topic(owner[0])
+    partition_name(f"{owner[0]}-{owner[1]}")
 
 
 def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:

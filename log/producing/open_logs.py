@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.names import PartitionName
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import is_partition_dir, refuse_inside
-from kafkalog.log.files import PathLike
+from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
 from kafkalog.log.session import locked_directory
-from kafkalog.log.writer import Log, partition_name
+from kafkalog.log.writer import Log, check_topic
 
 __all__ = ["OpenLogs", "made_log_directory", "now_ms"]
 
@@ -81,8 +81,16 @@ class OpenLogs:
 
     def count(self, topic: str) -> int:
         """How many partitions a topic has or will have."""
-        partition_name(str(PartitionName(topic, 0)))
+        check_topic(topic)
         return self._counts[topic]
+
+    def there(self) -> Iterator[tuple[str, int]]:
+        """The partitions that are in the directory; the metadata log of KRaft is nobody's to produce to."""
+        for entry in sorted(scan_directory(self.root), key=lambda each: each.name):
+            name = parse_partition_directory(entry.name)
+            is_live = name is not None and name.state is DirectoryState.LIVE and is_partition_dir(entry.path)
+            if name is not None and is_live and name.topic != CLUSTER_METADATA_TOPIC:
+                yield name.topic, name.partition
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition, open."""
@@ -109,6 +117,7 @@ class OpenLogs:
 
     def path_of(self, topic: str, partition: int) -> str:
         """The directory of a partition, be it there or not."""
+        check_topic(topic)
         return os.path.join(self.root, str(PartitionName(topic, partition)))
 
     def flush(self) -> None:

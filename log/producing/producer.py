@@ -81,7 +81,8 @@ class Producer:
         one.  `topic_ids` are those of new topics, by default random ones.  `partitioner` is `murmur2` (records without
         a key stick to a partition until a batch is full), `hash` (the Scala producers', for text that of the text
         before it is encoded), `sticky` (without regard to keys), or a function of key and number.  With a `producer_id`
-        the producer is idempotent.  `clock` gives ms since 1970, `random` numbers from 0 to 2^31 - 1.
+        the producer is idempotent; a transactional one aborts what an earlier one of its id has left open, in all
+        partitions of the directory.  `clock` gives ms since 1970, `random` numbers from 0 to 2^31 - 1.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -109,6 +110,11 @@ class Producer:
         self.path = made_log_directory(path)
         self._process = OwnProcess(f"a producer of {self.path}")
         self._logs = OpenLogs(self.path, self._log_config, num_partitions, topic_ids, self._clock)
+        try:
+            self._abort_unfinished()
+        except BaseException:
+            self._logs.close()
+            raise
         self._thread: threading.Thread | None = None
         if self.config.producer_type == "async":
             self._thread = threading.Thread(target=self._run, name="kafkalog-producer", daemon=True)
@@ -347,6 +353,16 @@ class Producer:
             self._told(self._logs.flush)
         self._raise_error()
 
+    def _abort_unfinished(self) -> None:
+        """Abort what an earlier producer of this id left open (`KafkaProducer.initTransactions`), wherever that is."""
+        identity = self._identity
+        for topic, partition in list(self._logs.there()) if identity.transactional else ():
+            log = self._logs.log(topic, partition)
+            if log.is_in_transaction(identity.producer_id):
+                log.end_transaction(identity.producer_id, identity.producer_epoch, commit=False)
+        if identity.transactional:
+            self._logs.flush()
+
     def begin_transaction(self) -> None:
         """Records from now on belong to a transaction."""
         with self._still(), self._changed:
@@ -356,8 +372,8 @@ class Producer:
         """Write what was sent, make it durable, and then a COMMIT marker into each partition that it reached.
 
         `UsageError` where a record of the transaction could not be written: it can only be aborted then.  Without a
-        broker nobody completes what a crash cuts short between two markers: open the producer again with a newer epoch
-        and look at `kafkalog transactions`.
+        coordinator nobody knows that a transaction was to be committed where a crash comes between two markers: the
+        next producer of this id aborts what is still open.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)

@@ -188,3 +188,15 @@ def test_files_that_are_not_what_their_name_says(tmp_path: Path) -> None:
         assert (done.code, len(done.err.splitlines())) == (1, 1), done.err
     assert kafkalog("build", tmp_path / "a.txt", "--into", tmp_path / "d").code == 64
     assert kafkalog("build", tmp_path / "none.jsonl", "--into", tmp_path / "d").code == 4
+
+
+@pytest.mark.parametrize("topic", ["../escaped", "sub/orders", "/absolute", ".."])
+def test_a_topic_in_the_data_leads_nowhere_else(tmp_path: Path, topic: str) -> None:
+    (tmp_path / "new" / "sub").mkdir(parents=True)
+    (tmp_path / "escaped").mkdir()
+    source = tmp_path / "in.jsonl"
+    place = f"{tmp_path}{topic}" if topic.startswith("/") else topic
+    source.write_text(f'{{"topic": "{place}", "value": "v"}}\n')
+    done = kafkalog("build", source, "--into", tmp_path / "new")
+    assert (done.code, "is not the name of a topic" in done.err) == (64, True)
+    assert not list(tmp_path.rglob("*.log"))

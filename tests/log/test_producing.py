@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -634,3 +635,52 @@ def test_what_a_failing_log_leaves_does_not_keep_the_others_from_closing(
     assert len(closed) == 3
     monkeypatch.undo()
     OpenLogs(str(root), kafkalog.LogConfig(), None, {}, Clock(T0)).close()
+
+
+@pytest.mark.parametrize("topic", ["../escaped", "sub/orders", "", ".", "..", "a b", "x" * 250])
+def test_a_topic_is_no_path(root: Path, topic: str) -> None:
+    (root / "sub").mkdir(parents=True)
+    (root.parent / "escaped").mkdir()
+    with kafkalog.Producer(root) as producer:
+        with pytest.raises(kafkalog.UsageError, match="is not the name of a topic"):
+            producer.send(topic, b"v")
+        with pytest.raises(kafkalog.UsageError, match="is not the name of a topic"):
+            producer.send(str(root / "absolute"), b"v")
+    assert not list(root.rglob("*.log"))
+    assert not list(root.parent.glob("escaped*/*"))
+
+
+def test_a_producer_aborts_what_an_earlier_one_of_its_id_left_open(root: Path) -> None:
+    with kafkalog.Producer(root, num_partitions=3) as others:
+        others.send("o", b"before", partition=2)
+    child = os.fork()
+    if child == 0:
+        left = kafkalog.Producer(root, producer_id=5, transactional=True)
+        left.begin_transaction()
+        left.send("o", b"never committed", partition=0)
+        left.send("o", b"nor this", partition=1)
+        left.flush()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    with kafkalog.Producer(root, producer_id=5, transactional=True) as producer:
+        producer.begin_transaction()
+        producer.send("o", b"committed", partition=0)
+        producer.commit_transaction()
+    partitions = [kafkalog.open(root)["o", number] for number in range(3)]
+    values = [[each.value for each in found.records(isolation_level="read_committed")] for found in partitions]
+    assert values == [[b"committed"], [], [b"before"]]
+    assert [each.last_stable_offset() == each.log_end_offset() for each in partitions] == [True] * 3
+
+
+def test_a_producer_whose_id_has_a_newer_epoch_is_refused(root: Path) -> None:
+    left = kafkalog.Producer(root, producer_id=5, producer_epoch=3, transactional=True)
+    left.begin_transaction()
+    left.send("o", b"v").result()
+    left.abort_transaction()
+    left.begin_transaction()
+    left.send("o", b"w").result()
+    shutil.copytree(root, root.parent / "copy")
+    left.close()
+    with pytest.raises(kafkalog.UsageError, match="epoch"):
+        kafkalog.Producer(root.parent / "copy", producer_id=5, producer_epoch=2, transactional=True)
+    kafkalog.Producer(root.parent / "copy", producer_id=5, producer_epoch=4, transactional=True).close()
