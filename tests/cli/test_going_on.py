@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, own_copy
+from broker_dirs import brokers, join_cluster, own_copy
 from command import Finished, kafkalog
 
 CODE = "unreadable"
@@ -101,7 +101,7 @@ def test_one_partition_that_cannot_be_read_does_not_stop_the_others(
 
 @pytest.mark.parametrize("command", ["ls", "verify"])
 def test_json_has_it_as_a_finding_of_its_directory(broker: Path, fail: Fail, command: str, tmp_path: Path) -> None:
-    sound = own_copy(brokers("4.1.1/compact")[0], tmp_path / "sound")
+    sound = join_cluster(own_copy(brokers("4.1.1/compact")[0], tmp_path / "sound"), broker)
     fail(str(broker / VICTIM), errno.EACCES)
     finished = kafkalog(command, "--json", broker, sound)
     assert finished.code == 4

@@ -8,7 +8,7 @@ import pytest
 
 import kafkalog
 from batches import simple
-from broker_dirs import brokers, own_copy
+from broker_dirs import brokers, join_cluster, own_copy
 from command import kafkalog as command
 from fixture_data import recovery_case
 
@@ -61,7 +61,7 @@ def test_replicas_in_several_directories_are_information(tmp_path: Path) -> None
 
 def test_verify_prints_an_object_for_each_directory(tmp_path: Path) -> None:
     damaged = recovery_case("bit_flip/crc").unpack_before(tmp_path / "damaged")
-    sound = own_copy(brokers("4.1.1/compact")[0], tmp_path / "sound")
+    sound = join_cluster(own_copy(brokers("4.1.1/compact")[0], tmp_path / "sound"), damaged, same_broker=True)
     (alone,) = command("verify", "--json", damaged).objects
     assert set(alone) == TOP_LEVEL
     assert alone["path"] == str(damaged)

@@ -60,3 +60,13 @@ def expected_offsets(case: BrokerCase, isolation_level: str) -> dict[tuple[str, 
     if not case.has(stem):
         return {}
     return {(line["topic"], line["partition"]): (line["start"], line["end"]) for line in case.expected(stem)}
+
+
+def join_cluster(directory: Path, of: Path, *, same_broker: bool = False) -> Path:
+    """Make a log directory one of the cluster that `of` is in, or another volume of its very broker."""
+    names = ("cluster.id", "node.id", "broker.id") if same_broker else ("cluster.id",)
+    known = dict(line.split("=", 1) for line in (of / "meta.properties").read_text().splitlines() if "=" in line)
+    file = directory / "meta.properties"
+    lines = [line for line in file.read_text().splitlines() if line.split("=")[0] not in names]
+    file.write_text("\n".join([*lines, *(f"{name}={known[name]}" for name in names if name in known)]) + "\n")
+    return directory
