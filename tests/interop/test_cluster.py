@@ -23,7 +23,11 @@ Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
 
 
-@pytest.mark.parametrize("case", KRAFT, ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[] if case.name == "metadata" else [pytest.mark.interop]) for case in KRAFT],
+    ids=lambda case: case.id,
+)
 def test_the_metadata_image_is_kafkas(case: BrokerCase, kafka_of: Callable[[str], KafkaOracle], compared: Note) -> None:
     (broker,) = brokers(case.id)
     directory = broker / "__cluster_metadata-0"

@@ -77,7 +77,8 @@ def _wrong(
     return found
 
 
-@pytest.mark.parametrize("form", ["crash", pytest.param("clean", marks=pytest.mark.interop)])
+@pytest.mark.interop
+@pytest.mark.parametrize("form", ["crash", "clean"])
 def test_mode_kafka_leaves_of_each_what_kafka_leaves(
     form: str, kafka: KafkaOracle, tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:

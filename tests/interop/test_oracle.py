@@ -210,7 +210,9 @@ def test_dump_prints_the_tools_own_words(kafka: KafkaOracle, tmp_path: Path) -> 
     assert "CorruptRecordException" in given_up["exception"]["class"]
 
 
-@pytest.mark.parametrize("recorded", ["4.3.0", "4.1.1", "3.9.1"])
+@pytest.mark.parametrize(
+    "recorded", ["4.1.1", *(pytest.param(each, marks=pytest.mark.interop) for each in ("4.3.0", "3.9.1"))]
+)
 def test_the_metadata_image_has_the_topics_that_were_created(
     recorded: str, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
 ) -> None:
