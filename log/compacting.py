@@ -31,6 +31,7 @@ class CompactionCounts:
     records_read: int = 0
     """those of control batches too"""
     records_dropped: int = 0
+    """those of aborted transactions and of control batches too"""
 
 
 def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now_ms: int) -> CompactionCounts:

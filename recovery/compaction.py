@@ -7,7 +7,7 @@ A broker's start, its cleaner and its orderly stop run over the virtual tree, on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
@@ -26,7 +26,7 @@ from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.storage.cleanable_log import CleanableLog, Dirty, dirty_part
 from kafkalog.log.storage.cleaner import CleanedGroup, Cleaner
-from kafkalog.log.storage.java import JavaError, JavaIOError, OffsetOverflowError
+from kafkalog.log.storage.java import FullIndexError, JavaError, JavaIOError, OffsetOverflowError
 from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.storage.segment_deletion import delete_old_segments
@@ -46,6 +46,7 @@ __all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_director
 
 MODE = "compact"
 _ADVICE = "`kafkalog recover` brings it into order"
+_GIVE_ID = "`kafkalog recover --topic-id` gives it one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,7 @@ class CompactedPartition:
     records_read: int = 0
     """those of control batches too"""
     records_dropped: int = 0
+    """those of aborted transactions and of control batches too"""
     records_without_key: int = 0
     """dropped among them, because nothing could ever supersede them"""
     deleted_segments: list[int] = field(default_factory=list)
@@ -271,7 +273,7 @@ class _Pass:
             loader.epochs.flush()
             loader.close(loaded)
         except JavaError as error:
-            raise _LeftAloneError(f"a broker would fail at it ({error}); {_ADVICE}") from error
+            raise _LeftAloneError(f"a broker would fail at it ({error})") from error
         made.bytes_before, made.segments_before = bytes_before, segments_before
         made.bytes_after, made.segments_after = _size(log), len(log.segments)
         if dirty.is_reset:
@@ -320,25 +322,48 @@ class _Pass:
         return next((finding.in_file(path) for finding in scanner.findings), None)
 
     def _load(self, before: dict[str, object]) -> tuple[LogLoader, LoadedLog]:
-        points, starts = self._checkpoints
-        request = LoadRequest(
-            directory=self._directory,
-            settings=self._config,
-            now_ms=self._now_ms,
-            clean=self._tree.exists(CLEAN_SHUTDOWN_FILE),
-            recovery_point=points.get(self._key, 0),
-            log_start_offset=starts.get(self._key, 0),
-        )
+        untouched = self._tree.copy()
         try:
-            loader = LogLoader(self._tree, request)
+            loader = self._loader(self._tree, self._config)
             loaded = loader.load()
         except JavaError as error:
-            raise _LeftAloneError(f"a broker would not open it ({error}); {_ADVICE}") from error
+            raise _LeftAloneError(f"a broker would not open it ({error}); {self._way_out(untouched)}") from error
         if self._logs() != before:
             raise _LeftAloneError(f"a broker's start would change its log; {_ADVICE}")
         if is_kraft(self._tree) and topic_id_or_none(self._tree, self._directory) is None:
-            raise _LeftAloneError(f"it has no topic id, so that a broker would not know it for its own; {_ADVICE}")
+            raise _LeftAloneError(f"it has no topic id, so that a broker would not know it for its own; {_GIVE_ID}")
         return loader, loaded
+
+    def _loader(self, tree: Tree, config: CleanerConfig) -> LogLoader:
+        points, starts = self._checkpoints
+        request = LoadRequest(
+            directory=self._directory,
+            settings=config,
+            now_ms=self._now_ms,
+            clean=tree.exists(CLEAN_SHUTDOWN_FILE),
+            recovery_point=points.get(self._key, 0),
+            log_start_offset=starts.get(self._key, 0),
+        )
+        return LogLoader(tree, request)
+
+    def _way_out(self, untouched: Tree) -> str:
+        """What is to be done about a log that a broker would not open: other settings may be all that it needs."""
+        config, usual = self._config, CleanerConfig()
+        roomy = replace(
+            config,
+            segment_index_bytes=max(config.segment_index_bytes, usual.segment_index_bytes),
+            index_interval_bytes=max(config.index_interval_bytes, usual.index_interval_bytes),
+        )
+        if roomy == config:
+            return _ADVICE
+        try:
+            self._loader(untouched, roomy).load()
+        except JavaError:
+            return _ADVICE
+        return (
+            f"segment.index.bytes={config.segment_index_bytes} does not fit its indexes (index.interval.bytes="
+            f"{config.index_interval_bytes}): give the settings that its topic had, or a larger segment.index.bytes"
+        )
 
     def _clean(self, log: CleanableLog, dirty: Dirty, made: CompactedPartition) -> None:
         cleaner = Cleaner(log, dirty, self._now_ms)
@@ -350,9 +375,11 @@ class _Pass:
             finding = Finding(code, Severity.ERROR, error.position, None, error.message, error.source)
             raise _damaged(finding.in_file(finding.file or self._directory)) from error
         except (OffsetOverflowError, JavaIOError) as error:
-            raise _LeftAloneError(f"a broker would fail at it ({error}); {_ADVICE}") from error
+            raise _LeftAloneError(f"a broker's cleaner would fail at it ({error})") from error
         except JavaError as error:
             made.problem = f"a broker marks it as one that cannot be cleaned: {error.java_class}: {error}"
+            if isinstance(error, FullIndexError):
+                made.problem += f" (segment.index.bytes={self._config.segment_index_bytes} is too small for it)"
         self.groups = cleaner.groups
         counts = cleaner.counts
         made.records_read = counts.records_read

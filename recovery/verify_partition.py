@@ -6,7 +6,7 @@ One walk over the batches feeds them all; where only headers matter, it goes by 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, cast
 
@@ -31,7 +31,9 @@ from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.walk import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
+from kafkalog.recovery.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.listed_transactions import ListedTransactions
 from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.verify_report import PartitionReport
 
@@ -270,34 +272,35 @@ class _PartitionVerifier:
         """Each lists the aborted transactions whose marker lies in its segment."""
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         bases = [segment.base_offset for segment in self.partition.segments]
-        expected: dict[int, set[tuple[int, int, int]]] = {base: set() for base in bases}
+        expected: dict[int, dict[tuple[int, int], int]] = {base: {} for base in bases}
         for entry in derived:
             base = bases[max(bisect.bisect_right(bases, entry.last_offset) - 1, 0)]
-            expected[base].add((entry.producer_id, entry.first_offset, entry.last_offset))
+            expected[base][entry.producer_id, entry.last_offset] = entry.first_offset
+        listed = [
+            (segment.path, ListedTransactions(expected[segment.base_offset]))
+            if path is None
+            else (path, self._listed(path, expected[segment.base_offset]))
+            for segment in self.partition.segments
+            for path in [segment.files.get(FileKind.TRANSACTION_INDEX)]
+        ]
+        earlier = [beginning for _path, each in listed for beginning in each.earlier.values()]
+        untrue = untrue_beginnings(self.partition, earlier, limits=self.limits)
         has_gaps = any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
-        for segment in self.partition.segments:
-            wanted = expected[segment.base_offset]
-            path = segment.files.get(FileKind.TRANSACTION_INDEX)
-            missing, extra = (len(wanted), 0) if path is None else self._listed(path, wanted)
+        for path, each in listed:
+            missing, extra = each.differences(untrue)
             if has_gaps:  # compaction removes aborted data before it removes what is listed
                 extra = 0
             if missing or extra:
                 detail = f"{missing} aborted transactions are not listed, {extra} are listed and not there"
-                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path or segment.path)
+                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path)
 
-    def _listed(self, path: str, wanted: set[tuple[int, int, int]]) -> tuple[int, int]:
-        """How many of the wanted transactions an index does not list, and how many others from the log's start on."""
-        missing, extra = set(wanted), 0
-        before: tuple[int, int, int] | None = None
+    def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
+        """What an index lists of the wanted transactions, and how many others from the log's start on."""
+        listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:
             for _slot, fields in each_slot(self._index(path, opened), ABORTED_TRANSACTION, pass_holes=True):
-                entry = AbortedTransaction(*fields)
-                key = (entry.producer_id, entry.first_offset, entry.last_offset)
-                missing.discard(key)
-                if key not in wanted and key != before and entry.first_offset >= self.partition.log_start_offset:
-                    extra += 1
-                before = key
-        return len(missing), extra
+                listed.entry(AbortedTransaction(*fields))
+        return listed
 
     def _snapshot(self, path: str) -> None:
         try:

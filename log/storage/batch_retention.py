@@ -54,6 +54,7 @@ class BatchRetention:
         drops_records = self._is_past_horizon(batch) if ends_nothing else is_aborted
         keeps_empty = self._is_last_of_producer(batch) or int64(batch.last_offset + 1) == self.upper_bound
         if drops_records and not keeps_empty:
+            self.counts.records_read += _count(batch)
             return None
         kept: list[StoredRecord] = []
         total = 0
@@ -104,6 +105,10 @@ class BatchRetention:
             return keeps_old_deletes
         horizon = _horizon(batch)
         return horizon is None or self.now_ms < horizon
+
+
+def _count(batch: LogBatch) -> int:
+    return max(batch.header.records_count, 0) if isinstance(batch.header, BatchHeader) else 1
 
 
 def _horizon(batch: LogBatch) -> int | None:

@@ -12,6 +12,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (
     CorruptIndexError,
+    FullIndexError,
     IllegalArgumentError,
     IllegalStateError,
     IndexOffsetOverflowError,
@@ -174,7 +175,7 @@ class OffsetIndex(_Index):
     def append(self, offset: int, position: int) -> None:
         """Add an entry; offsets must increase."""
         if self.is_full:
-            raise IllegalArgumentError(f"Attempt to append to a full index (size = {self.entries}).")
+            raise FullIndexError(f"Attempt to append to a full index (size = {self.entries}).")
         if self.entries and offset <= self.last_offset:
             raise InvalidOffsetError(f"Attempt to append an offset {offset} no larger than {self.last_offset}")
         self._slots.append(OFFSET_ENTRY.struct.pack(self._relative(offset), position))
@@ -214,7 +215,7 @@ class TimeIndex(_Index):
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Add an entry if the timestamp is larger than the last one's; one slot is kept in reserve."""
         if not skip_full_check and self.is_full:
-            raise IllegalArgumentError(f"Attempt to append to a full time index (size = {self.entries}).")
+            raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")
         if self.entries and offset < self.last_entry.offset:
             raise InvalidOffsetError(f"Attempt to append an offset ({offset}) below {self.last_entry.offset}")
         if self.entries and timestamp < self.last_entry.timestamp:

@@ -13,6 +13,7 @@ __all__ = [
     "BufferUnderflowError",
     "CorruptIndexError",
     "CorruptRecordError",
+    "FullIndexError",
     "IllegalArgumentError",
     "IllegalStateError",
     "IndexOffsetOverflowError",
@@ -163,6 +164,10 @@ class IllegalArgumentError(JavaError):
     """Ends the broker's start."""
 
     java_class = "java.lang.IllegalArgumentException"
+
+
+class FullIndexError(IllegalArgumentError):
+    """An index without room for one more entry."""
 
 
 class NumberFormatError(IllegalArgumentError):

@@ -267,7 +267,7 @@ def test_the_command(tmp_path: Path) -> None:
     before = stamps(root)
     declined = command("compact", *words, root)
     assert (declined.code, "add --yes" in declined.err, "t-0" in declined.out) == (3, True, True)
-    assert command("compact", "--dry-run", *words, root).code == 1
+    assert command("compact", "--dry-run", *words, root).code == 0
     (planned,) = command("compact", "--dry-run", "--json", *words, root).objects
     assert (planned["changed"], planned["changes"]) == (False, True)
     assert stamps(root) == before
@@ -302,6 +302,60 @@ def test_the_command_on_damage_and_on_what_cannot_be_read(tmp_path: Path) -> Non
     (root / "t-0" / "00000000000000000099.log").mkdir()
     os.mkfifo(root / "t-0" / "00000000000000000098.snapshot")
     assert command("compact", "--yes", "--json", *WORDS, root).code == 4
+
+
+def test_the_command_says_how_many_records_have_no_key(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    with kafkalog.Log.open(root / "t-0", kafkalog.LogConfig(retention_ms=-1)) as log:
+        for _ in range(3):
+            log.append([kafkalog.NewRecord(key=None, value=b"v")])
+        log.roll()
+        log.append([kafkalog.NewRecord(key=None, value=b"of the last segment")])
+    for words in (("--dry-run",), ("--yes",)):
+        said = command("compact", *words, *WORDS, root).out
+        assert "t-0: 3 records have no key and go" in said
+
+
+def test_the_command_says_what_goes_besides(tmp_path: Path) -> None:
+    root = compactable(tmp_path / "data")
+    assert command("compact", "--yes", *WORDS, root).code == 2
+    for number in range(3):
+        (root / "t-0" / f"{number:020d}.log.deleted").write_bytes(b"")
+    (root / "t-0" / f"{18:020d}.snapshot").unlink()
+    done = command("compact", "--dry-run", *WORDS, root)
+    assert (done.code, "besides, 3 files that a start deletes go, 1 file is made" in done.out) == (0, True)
+
+
+def test_dropped_records_are_all_that_are_gone(tmp_path: Path) -> None:
+    """With records of an aborted transaction and, once their time has come, with markers."""
+    root = compactable(tmp_path / "data")
+    config = {**CONFIG, "delete.retention.ms": "0", "producer.id.expiration.ms": "1"}
+
+    def count() -> int:
+        decoded = (kafkalog.decode_batch(batch) for batch in kafkalog.open_partition(root / "t-0").batches())
+        return sum(len(each.records) for each in decoded)
+
+    dropped = 0
+    before = count()
+    for at in (T0 + 5, T0 + 10):
+        (root / "cleaner-offset-checkpoint").unlink(missing_ok=True)
+        (partition,) = kafkalog.compact(root, config=config, at=at).done.partitions
+        dropped += partition.records_dropped
+        assert before - count() == dropped
+    assert dropped > 10
+
+
+@pytest.mark.parametrize("interval", ["1", "80"])
+def test_settings_that_do_not_fit_are_named(interval: str, tmp_path: Path) -> None:
+    root = compactable(tmp_path / "data")
+    config = {**CONFIG, "segment.index.bytes": "8", "index.interval.bytes": interval}
+    (why,) = kafkalog.plan_compaction(root, config=config, at=T0).declined.values()
+    assert f"segment.index.bytes=8 does not fit its indexes (index.interval.bytes={interval})" in why
+    assert "recover" not in why
+    config["segment.index.bytes"] = "24"
+    (partition,) = kafkalog.plan_compaction(root, config={**config, "index.interval.bytes": "1"}, at=T0).partitions
+    assert "segment.index.bytes=24 is too small for it" in (partition.problem or "")
 
 
 # --- stopped anywhere -----------------------------------------------------------------------------------------------

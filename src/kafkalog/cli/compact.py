@@ -15,7 +15,9 @@ from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_t
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import parse_settings, server_properties
 from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.cleaner_settings import known_settings
 from kafkalog.recovery.compaction import CompactedPartition, Compaction
 from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
@@ -50,11 +52,37 @@ def _print_plan(made: Compaction) -> None:
         for each in made.partitions:
             if each.problem is not None:
                 writer.write(f"{escape_controls(each.name)}: {escape_controls(each.problem)}")
+            if each.records_without_key:
+                writer.write(f"{escape_controls(each.name)}: {_without_key(each.records_without_key)}")
+        others = _other_changes(made)
+        if others:
+            writer.write(f"besides, {others}")
         if not rows and not made.declined:
             writer.write(
                 f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact says so of all "
                 "whose own settings do not say otherwise"
             )
+
+
+def _without_key(count: int) -> str:
+    return f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no key and {'goes' if count == 1 else 'go'}"
+
+
+def _other_changes(made: Compaction) -> str:
+    """What else a start and a stop do: `69 files that a start deletes go, 2 files are made`."""
+    gone = made_anew = changed = 0
+    for action in made.actions:
+        gone += action.kind is ActionKind.REMOVE and action.path.endswith((DELETED, CLEANED, SWAP))
+        if action.kind is ActionKind.WRITE and not action.path.endswith(CLEANED):
+            made_anew += action.path not in made.survey.files
+            changed += action.path in made.survey.files
+        changed += action.kind is ActionKind.TRUNCATE
+    said = [
+        (gone, "that a start deletes goes", "that a start deletes go"),
+        (made_anew, "is made", "are made"),
+        (changed, "is changed", "are changed"),
+    ]
+    return ", ".join(f"{counted(count, 'file')} {one if count == 1 else many}" for count, one, many in said if count)
 
 
 def _row(each: CompactedPartition) -> list[object]:
@@ -96,13 +124,15 @@ def _outcome(result: CompactionResult) -> Outcome:
 def _outcome_of_plan(made: Compaction) -> Outcome:
     if made.is_unreadable:
         return Outcome.IO_ERROR
-    return Outcome.FINDINGS if made.changes or made.has_findings else Outcome.CLEAN
+    return Outcome.FINDINGS if made.has_findings else Outcome.CLEAN
 
 
 def _confirm(made: Compaction) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
-    if not click.confirm(f"Do this to {escape_controls(made.root)}?", default=False):
+    without_key = sum(each.records_without_key for each in made.partitions)
+    warning = f"{_without_key(without_key)}. " if without_key else ""
+    if not click.confirm(f"{warning}Do this to {escape_controls(made.root)}?", default=False):
         raise RecoveryRefused("nothing was changed", reason="confirm")
 
 
