@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC, TOPICS, CoordinatorRecord, encode_record
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
-from kafkalog.cluster.group_places import DEFAULT_PARTITIONS
+from kafkalog.cluster.group_places import DEFAULT_PARTITIONS, refuse_other_count
+from kafkalog.cluster.groups import read_groups
 from kafkalog.cluster.java import coordinator_partition
 from kafkalog.cluster.messages import Decoded
 from kafkalog.cluster.metadata_log import MetadataLog
@@ -22,13 +23,18 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PartitionName
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    META_PROPERTIES,
+    PartitionName,
+    parse_partition_directory,
+)
 from kafkalog.codec.text import decode_meta_properties
 from kafkalog.log.config import LogConfig
-from kafkalog.log.files import PathLike, read_small
+from kafkalog.log.directory import existing_log_directory
+from kafkalog.log.files import PathLike, read_small, scan_directory
 from kafkalog.log.incoming import NewRecord
-from kafkalog.log.partition import open_partition
-from kafkalog.log.producing.open_logs import made_log_directory
+from kafkalog.log.partition import Partition, open_partition, read_partition
 from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
 from kafkalog.log.session import locked_directory
 from kafkalog.log.writer import Log
@@ -124,18 +130,26 @@ def commit_offsets(
     """Commit the offsets of a group into the log directory `path`; gives the partition of `__consumer_offsets`.
 
     That is the one that the group's id belongs to.  How many there are the cluster's metadata in the directory says,
-    else `offsets_topic_num_partitions`, else there are 50.  The partition is made if it is missing.  An offset of None
-    takes the group's away.  `timestamp` (ms) is that of the commit, by default now.  All of it is one batch, durable
-    when this returns.  `UsageError` while a broker or another writer has the directory.
+    else `offsets_topic_num_partitions`, else there are 50.  The partition is made if it is missing, the directory must
+    be there.  An offset of None takes the group's away.  `timestamp` (ms) is that of the commit, by default now.  All
+    of it is one batch, durable when this returns.  `UsageError` while a broker or another writer has the directory, and
+    where the groups in it lie as another number of partitions puts them.
     """
+    return _commit(path, group, offsets, offsets_topic_num_partitions, timestamp, look=True)
+
+
+def _commit(
+    path: PathLike, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
+) -> int:
+    """`commit_offsets`; `look` whether groups lie as the number of partitions says, which reads all of them."""
     if not group:
         raise UsageError("a group has a name")
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
-    root = made_log_directory(path)
     records = list(_records(group, offsets, now_ms))
+    root = existing_log_directory(path)
     with locked_directory(root):
         known, node_id = _known(root)
-        count = _count(root, known, offsets_topic_num_partitions)
+        count = _count(root, known, given, group if look else None)
         number = coordinator_partition(group, count)
         name = PartitionName(CONSUMER_OFFSETS_TOPIC, number)
         replicas = known.partitions[number].replicas if known is not None and number in known.partitions else None
@@ -152,7 +166,8 @@ def commit_offsets(
     return number
 
 
-def _count(root: str, known: KnownTopic | None, given: int | None) -> int:
+def _count(root: str, known: KnownTopic | None, given: int | None, group: str | None) -> int:
+    """How many partitions there are; `group` None leaves out the look at where groups are."""
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
             raise UsageError(
@@ -160,8 +175,30 @@ def _count(root: str, known: KnownTopic | None, given: int | None) -> int:
                 f"offsets_topic_num_partitions is {given}"
             )
         return len(known.partitions)
-    wanted = DEFAULT_PARTITIONS if given is None else given
-    return PartitionCounts(partition_counts(root), wanted, "offsets_topic_num_partitions")[CONSUMER_OFFSETS_TOPIC]
+    option, wanted = "offsets_topic_num_partitions", given
+    if wanted is None:
+        option, wanted = f"{option}, which was not given,", DEFAULT_PARTITIONS
+    counts = PartitionCounts(partition_counts(root), wanted, option)
+    if group is not None:
+        _refuse_other_count(root, group, wanted)
+    return counts[CONSUMER_OFFSETS_TOPIC]
+
+
+def _here(root: str) -> list[Partition]:
+    """The partitions of `__consumer_offsets` in a directory that hold anything."""
+    names = (parse_partition_directory(entry.name) for entry in scan_directory(root) if entry.is_dir())
+    found = [
+        read_partition(os.path.join(root, str(each)), each, None)
+        for each in names
+        if each is not None and each == PartitionName(CONSUMER_OFFSETS_TOPIC, each.partition)
+    ]
+    return sorted((each for each in found if each.segments), key=lambda each: each.partition or 0)
+
+
+def _refuse_other_count(root: str, group: str, count: int) -> None:
+    here = _here(root)
+    places = [(each.group_id, each.log_partition) for each in read_groups(here).groups]
+    refuse_other_count(group, places, [each.partition or 0 for each in here], count)
 
 
 class GroupOffsets:
@@ -172,13 +209,11 @@ class GroupOffsets:
         self.path = os.fspath(path)
         self.group = group
         self._count = offsets_topic_num_partitions
+        self._looked = False
 
     def load(self) -> dict[tuple[str, int], int]:
-        """The group's committed offsets by (topic, partition)."""
-        names = partition_counts(self.path)
-        count = names.get(CONSUMER_OFFSETS_TOPIC, 0)
-        paths = (os.path.join(self.path, str(PartitionName(CONSUMER_OFFSETS_TOPIC, n))) for n in range(count))
-        found = read_offsets([open_partition(each) for each in paths if os.path.isdir(each)])
+        """The group's committed offsets by (topic, partition); `UsageError` where there is no such directory."""
+        found = read_offsets(_here(existing_log_directory(self.path)))
         return {
             (commit.key.topic, commit.key.partition): commit.offset
             for commit in found.committed
@@ -187,4 +222,5 @@ class GroupOffsets:
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets; see `commit_offsets`."""
-        commit_offsets(self.path, self.group, dict(offsets), offsets_topic_num_partitions=self._count)
+        _commit(self.path, self.group, dict(offsets), self._count, None, look=not self._looked)
+        self._looked = True  # from now on the group's own place keeps others from another number

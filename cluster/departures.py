@@ -43,8 +43,10 @@ def outcome_of(before: int, after: int, *, unclean: bool) -> str:
 
 
 def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
-    """`UsageError` for a broker that is not there to leave."""
-    for each in brokers:
+    """`UsageError` for a broker that is not there to leave, or has left already."""
+    for number, each in enumerate(brokers):
+        if each in brokers[:number]:
+            raise UsageError(f"broker {each} leaves twice")
         if each not in known:
             there = ", ".join(map(str, sorted(known))) or "none"
             raise UsageError(f"broker {each} is not registered at this moment; registered: {there}")

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.java import coordinator_partition
+from kafkalog.codec.errors import UsageError
 
-__all__ = ["DEFAULT_PARTITIONS", "GroupPlaces", "partition_count"]
+__all__ = ["DEFAULT_PARTITIONS", "GroupPlaces", "partition_count", "refuse_other_count"]
 
 DEFAULT_PARTITIONS = 50
+_MOST_TRIED = 1000
+"""Counts that are tried where neither 50 nor what is here puts groups where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +49,32 @@ def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int])
         if largest <= count and all(coordinator_partition(group, count) == number for group, number in places):
             return count
     return max(DEFAULT_PARTITIONS, largest)
+
+
+def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
+    """`UsageError` where `group`, or all groups that are here, lie as another number of partitions than `count` says.
+
+    `places` and `numbers` are those of `partition_count`.  Groups that no number puts where they are say nothing of
+    others: only `group` itself is looked at then.
+    """
+    elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
+    if not elsewhere:
+        return
+    largest = max(numbers, default=-1) + 1
+    fitting = next(
+        (
+            each
+            for each in (DEFAULT_PARTITIONS, *range(largest, largest + _MOST_TRIED))
+            if each >= largest and all(coordinator_partition(name, each) == number for name, number in places)
+        ),
+        None,
+    )
+    own = [(name, number) for name, number in elsewhere if name == group]
+    if fitting is None and not own:
+        return
+    name, number = (own or elsewhere)[0]
+    said = f"group {name} is in partition {number} of {CONSUMER_OFFSETS_TOPIC}"
+    if fitting is not None:
+        said += f", as {fitting} partitions put it"
+    place = coordinator_partition(name, count)
+    raise UsageError(f"{said}; of {count} partitions (offsets_topic_num_partitions) its place is {place}")

@@ -17,6 +17,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.producing.open_logs import made_log_directory
 
 __all__ = ["Migrated", "elsewhere", "into_kafka", "offsets_partitions", "zookeeper_script"]
 
@@ -63,6 +64,8 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
         raise UsageError(
             f"{os.fspath(into)} is there already; migrated offsets go into a directory that is new or empty"
         )
+    if by_group:
+        made_log_directory(into)
     return [
         Migrated(group, commit_offsets(into, group, dict(found), offsets_topic_num_partitions=partitions), len(found))
         for group, found in sorted(by_group.items())

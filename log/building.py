@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,11 +27,13 @@ from kafkalog.log.files import PathLike
 from kafkalog.log.producing.columns import ColumnPartitions
 from kafkalog.log.producing.open_logs import OpenLogs, made_log_directory
 from kafkalog.log.producing.partitioners import Partitioner
+from kafkalog.log.record_places import place_of
 from kafkalog.log.writer import Log
 
 __all__ = ["Built", "build_partitions"]
 
 _BATCHES_AT_ONCE = 64
+_LARGEST_PARTITION = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -124,6 +127,7 @@ def build_partitions(
     batch_bytes: int = DEFAULT_BATCH_BYTES,
     keep_offsets: bool = False,
     append: bool = False,
+    option: str = "num_partitions",
 ) -> list[Built]:
     """Write the partitions of a log directory from columns; see `encode.columns.build_batches` for those.
 
@@ -131,15 +135,16 @@ def build_partitions(
     `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
     (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
     it they go to partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
-    cannot be written, and then leaves what was written before.
+    cannot be written, and then leaves what was written before; `option` is what it calls `num_partitions`.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
     if num_partitions is not None and (partition is not None or keep_offsets):
-        raise UsageError("num_partitions spreads records by their keys: neither their partition nor offsets are given")
+        raise UsageError(f"{option} spreads records by their keys: neither their partition nor offsets are given")
     places = ColumnPartitions(partitioner)
-    logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions)
+    logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions, option=option)
     builder = _Builder(logs, codec, batch_bytes, keep_offsets, append)
+    taken = 0
     with closing(logs):
         for batch in records:
             if keep_offsets and "offset" not in batch.schema.names:
@@ -148,21 +153,29 @@ def build_partitions(
                 continue
             topics = _column(batch, "topic", topic)
             if topics.null_count:
-                raise UsageError("a record has no topic; name one for all")
+                row = topics.is_null().to_pylist().index(True)
+                raise UsageError(f"{place_of(batch, row, taken)}: a record has no topic; name one for all")
             numbers = _column(batch, "partition", partition)
             if num_partitions is None:
                 numbers = pc.fill_null(numbers, 0)
+                _check(batch, topics, numbers.to_numpy(), None, taken)
             else:
-                numbers = _by_key(batch, topics, numbers, places, builder)
+                numbers = _by_key(batch, topics, numbers, places, builder, taken)
             for place, part in _by_partition(batch, topics, numbers):
                 builder.take(*place, part)
+            taken += batch.num_rows
     return list(builder.built.values())
 
 
 def _by_key(
-    records: pa.RecordBatch, topics: pa.Array, given: pa.Array, places: ColumnPartitions, builder: _Builder
+    records: pa.RecordBatch,
+    topics: pa.Array,
+    given: pa.Array,
+    places: ColumnPartitions,
+    builder: _Builder,
+    taken: int,
 ) -> pa.Array:
-    """The partition of each record, by its key where it has no number of its own."""
+    """The partition of each record, by its key where it has no number of its own; `taken` records came before."""
     encoded = topics.dictionary_encode()
     each = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
     counts = each[encoded.indices.to_numpy()]
@@ -170,11 +183,26 @@ def _by_key(
         record_columns(records).column("key") if "key" in records.schema.names else pa.nulls(len(topics), pa.binary())
     )
     numbers = places.numbers(keys, counts, given)
-    wrong = (numbers < 0) | (numbers >= counts)
+    _check(records, topics, numbers, counts, taken)
+    return pa.array(numbers, TYPES["partition"])
+
+
+def _check(
+    records: pa.RecordBatch,
+    topics: pa.Array,
+    numbers: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64] | None,
+    taken: int,
+) -> None:
+    """`UsageError` for the first record in a partition that its topic cannot have, of so many or of any number."""
+    wrong = numbers < 0
+    if counts is not None:
+        wrong |= numbers >= counts
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise UsageError(f"partition {numbers[row]} of {topics[row]} is not between 0 and {counts[row] - 1}")
-    return pa.array(numbers, TYPES["partition"])
+        most = _LARGEST_PARTITION if counts is None else counts[row] - 1
+        place = place_of(records, row, taken)
+        raise UsageError(f"{place}: partition {numbers[row]} of {topics[row]} is not between 0 and {most}")
 
 
 def _by_partition(

@@ -56,6 +56,7 @@ from kafkalog.log.partition import Partition, read_partition
 
 __all__ = [
     "LogDir",
+    "existing_log_directory",
     "is_log_dir",
     "is_partition_dir",
     "log_directory_around",
@@ -141,6 +142,16 @@ def is_partition_dir(path: PathLike) -> bool:
 
 def _directories(path: PathLike) -> list[Entry]:
     return [entry for entry in scan_directory(path) if entry.is_dir(follow_symlinks=False)]
+
+
+def existing_log_directory(path: PathLike) -> str:
+    """The absolute path of a log directory to write in; `UsageError` if it is not there, or is a partition's."""
+    root = os.path.abspath(os.fspath(path))
+    if not os.path.isdir(root):
+        raise UsageError(f"there is no log directory {root}; make it first if that is meant")
+    if is_partition_dir(root):
+        raise UsageError(f"{root} is a partition directory; partitions cannot be in it")
+    return root
 
 
 def is_log_dir(path: PathLike) -> bool:

@@ -20,9 +20,11 @@ from kafkalog.log.files import NotRegularFileError, what_it_is
 from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
 from kafkalog.log.process import OwnLock, OwnProcess
 
-__all__ = ["HeldDirectory", "hold", "is_held_here", "refuse_odd_lock"]
+__all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_odd_lock"]
 
 _GUARD = threading.RLock()
+SEVERAL = "several partitions"
+"""In place of a partition's name: who opens one log after the other, as a `Producer` does."""
 _TRIES = 100
 _HELD: dict[tuple[int, int], HeldDirectory] = {}
 
@@ -129,6 +131,8 @@ def hold(path: str, partition: str) -> HeldDirectory:
         if held is None:
             held = _HELD[key] = HeldDirectory(path)
         elif partition in held.partitions:
+            if partition == SEVERAL:
+                raise UsageError(f"{path} is open for writing in this process already, several partitions of it")
             raise UsageError(f"{os.path.join(path, partition)} is open for writing in this process already")
         held.partitions.add(partition)
         held.written.add(partition)

@@ -9,7 +9,7 @@ import json
 import os
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.log.files import PathLike
+from kafkalog.log.record_places import of_file
 
 __all__ = ["LONGEST_LINE", "read_record_file"]
 
@@ -39,8 +40,9 @@ _Bytes = Callable[[Any], bytes | None]
 def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.RecordBatch]:
     """The records of a file by its suffix: `.parquet`, `.arrow`, `.arrows`, `.feather` or `.jsonl`.
 
-    `encoding` is that of keys and values in JSON lines: `text` with `_b64` siblings, or `base64`.  Raises `UsageError`
-    for another suffix, `FormatError` with the line where there is no record, `StorageError` for I/O.
+    `encoding` is that of keys and values in JSON lines: `text` with `_b64` siblings, or `base64`.  Each batch carries
+    where its rows come from (`record_places`).  Raises `UsageError` for another suffix, `FormatError` with the line
+    where there is no record, `StorageError` for I/O.
     """
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
@@ -64,34 +66,42 @@ def _table(name: str, suffix: str) -> Iterator[pa.RecordBatch]:
             import pyarrow.parquet as pq
 
             with pq.ParquetFile(name) as file:
-                yield from file.iter_batches()
+                yield from _counted(file.iter_batches(), name)
         elif suffix == ".arrows":
             with pa.OSFile(name) as source, pa.ipc.open_stream(source) as stream:
-                yield from stream
+                yield from _counted(stream, name)
         else:
             with pa.OSFile(name) as source, pa.ipc.open_file(source) as file:
-                for number in range(file.num_record_batches):
-                    yield file.get_batch(number)
+                yield from _counted(map(file.get_batch, range(file.num_record_batches)), name)
     except pa.ArrowInvalid as error:
         raise FormatError(f"not what its name says: {str(error).splitlines()[0]}", source=name) from None
 
 
+def _counted(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    count = 0
+    for batch in batches:
+        yield of_file(batch, name, "record", range(count + 1, count + 1 + batch.num_rows))
+        count += batch.num_rows
+
+
 def _json_lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
+    lines: list[int] = []
     position = held = number = 0
     decode = _base64 if encoding == "base64" else _text
     while True:
         line = stream.readline(LONGEST_LINE)
         if not line or len(rows) >= _LINES or held + len(line) > _HELD_BYTES:
             if rows:
-                yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
-            rows, held = [], 0
+                yield of_file(pa.RecordBatch.from_pylist(rows, schema=_SCHEMA), name, "line", lines)
+            rows, lines, held = [], [], 0
         if not line:
             return
         number += 1
         if line.strip():
             try:
                 rows.append(_row(line, decode))
+                lines.append(number)
             except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
                 reason = f"line {number} is not a record of dump --json: {error or type(error).__name__}"
                 raise FormatError(reason, position=position, source=name) from None

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log import checkpoint_files
 from kafkalog.log.files import PathLike, scan_directory
-from kafkalog.log.lock import HeldDirectory, hold
+from kafkalog.log.lock import SEVERAL, HeldDirectory, hold
 
 __all__ = ["leave", "locked_directory"]
-
-_SESSION = "a session of several partitions"
 
 
 def _vouched(held: HeldDirectory) -> bool:
@@ -50,8 +48,8 @@ def locked_directory(path: PathLike) -> Iterator[None]:
 
     `UsageError` if a broker or another writer has it.
     """
-    held = hold(os.path.abspath(os.fspath(path)), _SESSION)
+    held = hold(os.path.abspath(os.fspath(path)), SEVERAL)
     try:
         yield
     finally:
-        leave(held, _SESSION)
+        leave(held, SEVERAL)

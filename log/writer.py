@@ -51,7 +51,7 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, enc
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.compacting import CompactionCounts, compact
 from kafkalog.log.config import LogConfig
-from kafkalog.log.directory import is_partition_dir
+from kafkalog.log.directory import existing_log_directory
 from kafkalog.log.fetch import Chunk, Reset
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
@@ -196,11 +196,7 @@ class Log:
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
-        root = os.path.dirname(directory)
-        if not os.path.isdir(root):
-            raise UsageError(f"there is no log directory {root}; make it first if that is meant")
-        if is_partition_dir(root):
-            raise UsageError(f"{root} is a partition directory; a partition cannot be in it")
+        root = existing_log_directory(os.path.dirname(directory))
         held = hold(root, str(name))
         try:
             with held.guard:

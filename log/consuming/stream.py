@@ -30,6 +30,7 @@ class ConsumerStream:
     def __init__(self, positions: Positions) -> None:
         self._positions = positions
         self._reading = threading.Lock()
+        self._reader = 0
         self.owned: dict[TopicPartition, None] = {}
 
     @property
@@ -40,11 +41,19 @@ class ConsumerStream:
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
         if not self._reading.acquire(blocking=False):
-            raise UsageError("a stream is read by one thread at a time")
+            raise UsageError(self._why_not())
+        self._reader = threading.get_ident()
         try:
             yield from self._records()
         finally:
             self._reading.release()
+
+    def _why_not(self) -> str:
+        if self._positions.closed.is_set():
+            return "the consumer is shut down, and its streams are closed"
+        if self._reader == threading.get_ident():
+            return "an iterator of this stream is unfinished: go on with it, or close it"
+        return "a stream is read by one thread at a time, and another one reads this"
 
     def _records(self) -> Iterator[MessageAndMetadata]:
         positions = self._positions

@@ -8,11 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
-from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log import fs
 from kafkalog.log.config import LogConfig
-from kafkalog.log.directory import is_partition_dir, refuse_inside
+from kafkalog.log.directory import existing_log_directory, is_partition_dir, refuse_inside
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
 from kafkalog.log.session import locked_directory
@@ -35,9 +34,7 @@ def made_log_directory(path: PathLike) -> str:
     if not os.path.isdir(root):
         refuse_inside(os.path.dirname(root), path)
         fs.make_directory(root)
-    elif is_partition_dir(root):
-        raise UsageError(f"{root} is a partition directory; partitions cannot be in it")
-    return root
+    return existing_log_directory(root)
 
 
 class OpenLogs:
@@ -53,6 +50,7 @@ class OpenLogs:
         num_partitions: int | Mapping[str, int] | None,
         topic_ids: Mapping[str, str] | None = None,
         clock: Callable[[], int] = now_ms,
+        option: str = "num_partitions",
     ) -> None:
         self.root = root
         self.config = config
@@ -63,7 +61,7 @@ class OpenLogs:
         self._lock = ExitStack()
         self._lock.enter_context(locked_directory(root))
         try:
-            self._counts = PartitionCounts(partition_counts(root), num_partitions)
+            self._counts = PartitionCounts(partition_counts(root), num_partitions, option)
         except BaseException:
             self._lock.close()
             raise

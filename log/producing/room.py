@@ -49,7 +49,10 @@ class Room:
             return False
         seconds = None if timeout < 0 else timeout / 1000
         if not self._wait(seconds, may_wait, lambda: self._records < most):
-            raise QueueFullError(f"{self._records} records wait to be written", limit="queue_buffering_max_messages")
+            raise QueueFullError(
+                f"{self._records} records wait to be written; queue_buffering_max_messages is {most}",
+                limit="queue_buffering_max_messages",
+            )
         return True
 
     def _await_bytes(self, size: int, may_wait: bool) -> bool:
@@ -58,7 +61,9 @@ class Room:
             return False
         if not self._wait(self._config.max_block_ms / 1000, may_wait, lambda: self._bytes + size <= most):
             raise QueueFullError(
-                f"{self._bytes} bytes of records wait to be written, and {size} more do not fit", limit="buffer_memory"
+                f"{self._bytes} bytes of records wait to be written, and {size} more do not fit; "
+                f"buffer_memory is {most}",
+                limit="buffer_memory",
             )
         return True
 

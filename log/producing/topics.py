@@ -50,7 +50,10 @@ class PartitionCounts:
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted
         if wanted is not None and wanted < there:
-            raise UsageError(f"topic {topic} has {there} partitions, and {self._option} is {wanted}")
+            raise UsageError(
+                f"partition {there - 1} of topic {topic} is there, so it has {there} at least, and {self._option} is "
+                f"{wanted}"
+            )
         return wanted or there or 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,15 +125,15 @@ def test_records_are_spread_by_their_keys(tmp_path: Path, partitioner: str) -> N
     more = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6, "--append", "--topic", "t")
     assert more.code == 2, more.err
     fewer = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 3, "--append")
-    assert (fewer.code, "has 6 partitions" in fewer.err) == (64, True)
+    assert (fewer.code, "it has 6 at least, and --partitions is 3" in fewer.err) == (64, True), fewer.err
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--partition", 1], "neither their partition nor offsets"),
-        (["--keep-offsets"], "neither their partition nor offsets"),
-        ([], "partition 9 of t is not between 0 and 2"),
+        (["--partition", 1], " --partitions spreads records by their keys: neither their partition nor offsets"),
+        (["--keep-offsets"], " --partitions spreads records by their keys: neither their partition nor offsets"),
+        ([], "records.parquet, record 1: partition 9 of t is not between 0 and 2"),
     ],
 )
 def test_places_that_cannot_be(tmp_path: Path, options: list[object], words: str) -> None:
@@ -140,6 +141,46 @@ def test_places_that_cannot_be(tmp_path: Path, options: list[object], words: str
     pq.write_table(pa.table({"value": [b"a"], "partition": [9], "offset": [5]}), path)
     done = kafkalog("build", path, "--into", tmp_path / "d", "--topic", "t", "--partitions", 3, *options)
     assert (done.code, words in done.err) == (64, True), done.err
+
+
+@pytest.mark.parametrize("options", [(), ("--partitions", 3)])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow", "arrows"])
+def test_a_record_that_cannot_be_placed_is_named_with_its_position(
+    tmp_path: Path, suffix: str, options: tuple[object, ...]
+) -> None:
+    """Also where it is not in the first batch of its file, nor in the first file, and after lines that are empty."""
+    first, path = tmp_path / "first.jsonl", tmp_path / f"records.{suffix}"
+    first.write_text('{"value": "a"}\n' * 3)
+    rows = [{"value": b"v", "topic": "t", "partition": 0} for _ in range(10_020)]
+    rows[10_010]["partition"] = -1
+    table = pa.Table.from_pylist(rows, pa.schema({"value": pa.binary(), "topic": pa.string(), "partition": pa.int32()}))
+    where = "record 10011"
+    if suffix == "jsonl":
+        lines = [json.dumps({**row, "value": "v"}) for row in rows]
+        path.write_text("\n".join(["", *lines[:10_005], "", " ", *lines[10_005:], ""]))
+        where = "line 10014"
+    elif suffix == "parquet":
+        pq.write_table(table, path, row_group_size=1000)
+    else:
+        make = pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream
+        with make(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+    done = kafkalog("build", path, "--into", tmp_path / "d", *options)
+    most = 2 if options else 2**31 - 1
+    assert done.code == 64
+    assert f"{path}, {where}: partition -1 of t is not between 0 and {most}" in done.err
+    done = kafkalog("build", first, path, "--into", tmp_path / "e", "--topic", "u", *options)
+    assert f"{path}, {where}: partition -1 of u " in done.err
+    no_topic = kafkalog("build", first, "--into", tmp_path / "f")
+    assert f"{first}, line 1: a record has no topic; name one for all" in no_topic.err
+
+
+def test_rows_without_a_file_are_counted(tmp_path: Path) -> None:
+    from kafkalog.log.building import build_partitions
+
+    batch = pa.record_batch({"value": [b"1", b"2"], "partition": pa.array([0, 1], pa.int32())})
+    with pytest.raises(UsageError, match=r"^record 4: partition 1 of t is not between 0 and 0$"):
+        build_partitions([batch.slice(0, 1), batch.slice(0, 1), batch], tmp_path / "d", topic="t", num_partitions=1)
 
 
 def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:

@@ -80,6 +80,32 @@ def test_effective_settings_with_zookeeper() -> None:
         assert kafkalog("metadata", directory, *arguments).code == 64
 
 
+@pytest.mark.parametrize("case", ["4.1.1/metadata", "2.8.2/zkhist"])
+def test_a_broker_that_nobody_knows_has_no_settings(case: str) -> None:
+    path = unpacked(case) / "zookeeper" if case == "2.8.2/zkhist" else brokers(case)[0]
+    for more in ((), ("--topic", "flights-23" if case == "2.8.2/zkhist" else "tickets-0")):
+        unknown = kafkalog("metadata", path, "--effective", "--broker", 77, *more)
+        assert (unknown.code, unknown.out) == (64, "")
+        assert "the metadata knows no broker 77" in unknown.err
+        known = 5 if case == "2.8.2/zkhist" else 1  # 5 is away at the end
+        assert kafkalog("metadata", path, "--effective", "--broker", known, *more).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--topic", "tickets-0"), "--topic goes with --history or --effective"),
+        (("--partition", 0), "--partition goes with --history"),
+        (("--effective", "--partition", 0), "--partition goes with --history"),
+        (("--history", "--until", 5), "--until and --against do not go with it"),
+        (("--until", 99_999_999), "--until 99999999 is beyond the end of the metadata log, which is offset "),
+    ],
+)
+def test_an_option_without_effect_is_refused(arguments: tuple[object, ...], words: str) -> None:
+    refused = kafkalog("metadata", brokers("4.1.1/metadata")[0], *arguments)
+    assert (refused.code, refused.out, words in refused.err) == (64, "", True), refused.err
+
+
 def test_registrations_and_settings_are_tables() -> None:
     (broker,) = brokers("4.1.1/metadata")
     finished = kafkalog("metadata", broker)

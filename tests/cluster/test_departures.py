@@ -182,6 +182,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
         (("--without", 1, "--until", "0x5"), "is an offset of the metadata log here, not a zxid"),
         (("--without", 1, "--all"), "show what was"),
         (("--without", 1, "--until", "x"), "is not a zxid"),
+        (
+            ("--without", 1, "--until", 9999999),
+            "--until 9999999 is beyond the end of the metadata log, which is offset ",
+        ),
+        (("--without", 1, "--without", 2, "--without", 1), "broker 1 leaves twice"),
     ):
         finished = kafkalog("elections", directory, *arguments)
         assert finished.code == 64
@@ -199,3 +204,7 @@ def test_without_a_broker_in_zookeeper() -> None:
         ("offline", '{"leader": -1, "isr": [5]}'),
     }
     assert kafkalog("elections", directory, "--without", 5).code == 64  # all have left by the end
+    beyond = kafkalog("elections", directory, "--without", 5, "--until", "0x7fffffffffffff")
+    assert (beyond.code, "is beyond ZooKeeper's last transaction, which is 0x" in beyond.err) == (64, True)
+    twice = kafkalog("elections", directory, "--without", 5, "--without", 5, "--until", "0x9c")
+    assert (twice.code, "broker 5 leaves twice" in twice.err) == (64, True)

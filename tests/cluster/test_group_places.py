@@ -30,6 +30,15 @@ def test_a_part_of_the_directories_is_not_taken_for_all(tmp_path: Path) -> None:
     assert told.code == 1
     assert "of 77 partitions its place is" in told.err
     assert FindingCode.GROUP_MISPLACED in told.err
+    same = kafkalog("offsets", tmp_path, "--offsets-partitions", 77)
+    assert (same.code, same.err) == (1, told.err)
+    assert kafkalog("offsets", tmp_path).code == 0
+    place = coordinator_partition("group-0", 50)
+    commit_offsets(tmp_path, "group-0", {("t", 0): 5}, timestamp=1)
+    (tmp_path / f"__consumer_offsets-{place}").rename(tmp_path / f"__consumer_offsets-{(place + 1) % 50}")
+    told, same = (kafkalog(command, tmp_path, "--group", "group-0") for command in ("groups", "offsets"))
+    assert f"group group-0 is in partition {(place + 1) % 50}; of 50 partitions its place is {place}" in told.err
+    assert (told.code, same.code, same.err) == (1, 1, told.err)
 
 
 def test_counts_where_nothing_says_so() -> None:
@@ -93,7 +102,11 @@ def test_topics_that_grow_and_topics_that_match() -> None:
         (("--partitions", "visits-0"), "--partitions needs TOPIC=N"),
         (("--partitions", "visits-0=99999999999"), "--partitions needs TOPIC=N"),
         (("--subscribe", "new"), "give --partitions new=N"),
+        (("--partitions", "new=3"), "there is no topic new here: for a new one give --subscribe new too"),
+        (("--group", "nope"), "there is no group nope here"),
     ):
         finished = kafkalog("groups", broker, *arguments)
         assert finished.code == 64
         assert reason in finished.err
+    offsets = kafkalog("offsets", broker, "--group", "nope")
+    assert (offsets.code, "there is no group nope here" in offsets.err) == (64, True)

@@ -321,6 +321,7 @@ def test_offsets_of_kafka_as_a_script_for_zookeeper(tmp_path: Path) -> None:
     assert "set /consumers/old-kafka-44/offsets/orders-41/0 15" in alone
     import kafkalog as library
 
+    (tmp_path / "data").mkdir()
     library.commit_offsets(tmp_path / "data", "old-kafka-44", {("stock-0", 0): 25})
     both = kafkalog("offsets", tmp_path / "data", path, "--migrate", "zookeeper")
     assert both.lines == ["set /consumers/old-kafka-44/offsets/stock-0/0 25"]

@@ -19,6 +19,7 @@ Compared = Callable[[str, int], None]
 
 def test_kafkas_own_tool_reads_what_we_committed(kafka: KafkaOracle, tmp_path: Path, compared: Compared) -> None:
     root = tmp_path / "data"
+    root.mkdir()
     first = kafkalog.OffsetAndMetadata(5, "слово", 3)
     number = kafkalog.commit_offsets(root, "readers", {("t", 0): first, ("t", 1): 7, ("u", 2): None}, timestamp=T0)
     path = root / f"__consumer_offsets-{number}" / "00000000000000000000.log"

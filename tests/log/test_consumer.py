@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,32 @@ def test_streams_are_read_by_a_thread_each(root: Path) -> None:
         iterator = iter(streams[0])
         assert next(iterator, None) is None
     assert sorted(read) == list(range(20))
+
+
+def test_who_iterates_over_a_stream_twice_is_told_why_not(root: Path) -> None:
+    refused: list[str] = []
+
+    def iterate(stream: Iterable[object]) -> None:
+        with pytest.raises(kafkalog.UsageError) as caught:
+            next(iter(stream))
+        refused.append(str(caught.value))
+
+    with kafkalog.Consumer(root) as consumer:
+        (stream,) = consumer.create_message_streams({"orders": 1})["orders"]
+        iterator = iter(stream)
+        next(iterator)
+        iterate(stream)
+        thread = threading.Thread(target=iterate, args=(stream,))
+        thread.start()
+        thread.join()
+    iterate(stream)
+    assert refused == [
+        "an iterator of this stream is unfinished: go on with it, or close it",
+        "a stream is read by one thread at a time, and another one reads this",
+        "the consumer is shut down, and its streams are closed",
+    ]
+    assert list(iterator) == [], "shut down"
+    assert list(stream) == []
 
 
 # -- commitOffsets -----------------------------------------------------------------------------------------------------
@@ -290,7 +316,7 @@ def test_what_a_consumer_refuses(root: Path, tmp_path: Path) -> None:
             consumer.create_message_streams({"orders": 1})
         iterator = iter(stream)
         next(iterator)
-        with pytest.raises(kafkalog.UsageError, match="one thread"):
+        with pytest.raises(kafkalog.UsageError, match="unfinished"):
             next(iter(stream))
     with pytest.raises(kafkalog.UsageError, match="does not exist"):
         kafkalog.Consumer(tmp_path / "nothing").create_message_streams({"t": 1})

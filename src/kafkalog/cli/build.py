@@ -72,6 +72,7 @@ def command(
         batch_bytes=batch_bytes,
         keep_offsets=keep_offsets,
         append=append,
+        option="--partitions",
     )
     if as_json:
         print_json({"partitions": [each.as_dict() for each in built]})

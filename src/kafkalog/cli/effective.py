@@ -20,6 +20,8 @@ class Configured(NamedTuple):
     resources: Mapping[str, Mapping[str, str]]
     topics: tuple[str, ...]
     brokers: tuple[int, ...]
+    others: frozenset[int] = frozenset()
+    """nodes that are not registered and yet known: controllers, and replicas of brokers that are away"""
 
 
 def _found(
@@ -27,6 +29,8 @@ def _found(
 ) -> Iterator[tuple[str, Setting]]:
     if topic is not None and topic not in configured.topics:
         raise UsageError(f"the metadata knows no topic {topic}")
+    if broker is not None and broker not in {*configured.brokers, *configured.others}:
+        raise UsageError(f"the metadata knows no broker {broker}")
     topics = configured.topics if topic is None and broker is None else [topic] if topic is not None else []
     for name in topics:
         for setting in effective_of_topic(configured.resources, name, broker=broker, static=static).values():

@@ -10,7 +10,7 @@ from kafkalog.cli.against import compared
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines, started_with
 from kafkalog.cli.departures import print_departures
-from kafkalog.cli.metadata import metadata_log, print_changes
+from kafkalog.cli.metadata import metadata_log, print_changes, refuse_beyond_end
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cli.zookeeper_paths import Zxid
@@ -148,12 +148,15 @@ def _departures(
     if directory is None:
         log = metadata_log(paths, replica)
         state = log.state(at)
+        refuse_beyond_end(at, state)
         findings += state.findings
         terms = [each for each in log.terms([]) if at is None or each.from_offset < at]
         controller = terms[-1].leader if terms else None
         yield from kraft_departures(state.image, brokers, unclean=unclean, controller=controller, static=static)
         return
     found = tree_at(directory, at)
+    if at is not None and at > found.zxid and (last := tree_at(directory).zxid) < at:
+        raise UsageError(f"--until 0x{at:x} is beyond ZooKeeper's last transaction, which is 0x{last:x}")
     findings += found.findings
     places = chroots(found.tree.nodes)
     if len(places) != 1:

@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
-from kafkalog.cli.known_topics import known_topics
+from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
@@ -18,8 +18,7 @@ from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.group_lines import group_line, names_by_member, names_of
-from kafkalog.cluster.group_places import GroupPlaces
-from kafkalog.cluster.groups import STABLE, Group, read_groups
+from kafkalog.cluster.groups import STABLE, Group
 from kafkalog.cluster.growth import Growth
 from kafkalog.cluster.old_group_lines import as_group, old_group_line
 from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
@@ -27,10 +26,8 @@ from kafkalog.cluster.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import parse_java_long
 from kafkalog.log import open_all
-from kafkalog.log.partition import Partition
 
 __all__ = ["command"]
 
@@ -140,6 +137,22 @@ def _growth(partitions: tuple[str, ...], topics: tuple[str, ...], counts: Mappin
     return growth
 
 
+def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], groups: Iterable[Group]) -> None:
+    """A topic that nobody knows does not grow, whatever it is called."""
+    if growth is None:
+        return
+    subscribed = {
+        topic
+        for each in groups
+        for member in each.members
+        if member.subscription
+        for topic in member.subscription.topics
+    }
+    for topic in growth.partitions:
+        if topic not in counts and topic not in growth.topics and topic not in subscribed:
+            raise UsageError(f"there is no topic {topic} here: for a new one give --subscribe {topic} too")
+
+
 @click.command(name="groups")
 @PATHS
 @JSON_LINES
@@ -202,31 +215,15 @@ def command(
     alive = {each.group for each in met if each.consumers}
     groups = [
         replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each
-        for each in _groups_of_kafka(at_hand, topics, offsets_partitions, Until(at_offset, at), findings)
-        if group in (None, each.group_id)
+        for each in groups_at_hand(at_hand, topics, offsets_partitions, Until(at_offset, at), findings)
     ]
+    _refuse_unknown_topics(growth, counts, groups)
+    groups = [each for each in groups if group in (None, each.group_id)]
+    if group is not None and not groups and not met:
+        raise UsageError(f"there is no group {group} here")
     if as_json:
         print_lines(group_line(each, counts, without, joining, growth) for each in groups)
         print_lines(old_group_line(each, without, joining) for each in met)
     else:
         _print(groups, counts, without, joining, growth, met)
     return finish(findings)
-
-
-def _groups_of_kafka(
-    at_hand: Sequence[Partition],
-    topics: Mapping[str, KnownTopic],
-    offsets_partitions: int | None,
-    until: Until,
-    findings: list[Finding],
-) -> Sequence[Group]:
-    """Those of `__consumer_offsets`, none where it is not at hand."""
-    places = GroupPlaces.of(topics)
-    if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:
-        raise UsageError(f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions, says the cluster's metadata")
-    if not at_hand:
-        return ()
-    count = places.partitions or offsets_partitions
-    found = read_groups(at_hand, until=until, offsets_topic_num_partitions=count, leaders=places.leaders)
-    findings += found.findings
-    return found.groups

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
+from kafkalog.cluster.group_places import GroupPlaces
+from kafkalog.cluster.groups import Group, read_groups
 from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.replay import Until
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.codec.errors import UsageError
@@ -14,7 +18,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.partition import Partition
 
-__all__ = ["known_topics"]
+__all__ = ["groups_at_hand", "known_topics"]
 
 
 def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
@@ -44,3 +48,26 @@ def known_topics(at_hand: Sequence[Partition], path: str | None, findings: list[
     state = MetadataLog(logs[0]).state()
     findings += state.findings
     return known_from_image(state.image)
+
+
+def groups_at_hand(
+    at_hand: Sequence[Partition],
+    topics: Mapping[str, KnownTopic],
+    offsets_partitions: int | None,
+    until: Until,
+    findings: list[Finding],
+) -> Sequence[Group]:
+    """Those of `__consumer_offsets`, none where it is not at hand; a group in a wrong partition is a finding.
+
+    `topics` are those of the metadata, `offsets_partitions` how many it has where that says nothing; `UsageError` where
+    both speak and differ.
+    """
+    places = GroupPlaces.of(topics)
+    if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:
+        raise UsageError(f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions, says the cluster's metadata")
+    if not at_hand:
+        return ()
+    count = places.partitions or offsets_partitions
+    found = read_groups(at_hand, until=until, offsets_topic_num_partitions=count, leaders=places.leaders)
+    findings += found.findings
+    return found.groups

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from itertools import chain
 
 import click
 
@@ -14,7 +15,7 @@ from kafkalog.cli.effective import Configured, print_effective
 from kafkalog.cli.output import print_json, print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cli.zookeeper_paths import Zxid
-from kafkalog.cluster.cross_check import known_from_image
+from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
 from kafkalog.cluster.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.metadata_json import partition_json, state_json
 from kafkalog.cluster.metadata_log import MetadataLog, MetadataState
@@ -28,7 +29,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 
-__all__ = ["command", "metadata_log"]
+__all__ = ["command", "metadata_log", "refuse_beyond_end"]
 
 
 def metadata_log(paths: tuple[str, ...], replica: str | None) -> MetadataLog:
@@ -37,6 +38,12 @@ def metadata_log(paths: tuple[str, ...], replica: str | None) -> MetadataLog:
     if len(found) != 1:
         raise UsageError(f"{', '.join(paths)} holds {len(found) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
     return MetadataLog(found[0])
+
+
+def refuse_beyond_end(until: int | None, state: MetadataState) -> None:
+    """`UsageError` for a moment that the log has not reached, of which the state as of its end says nothing."""
+    if until is not None and until > state.next_offset:
+        raise UsageError(f"--until {until} is beyond the end of the metadata log, which is offset {state.next_offset}")
 
 
 def _numbers(values: object) -> str:
@@ -157,7 +164,9 @@ def _of_zookeeper(directory: ZooKeeperDirectory, until: int | None, findings: li
     brokers = {int(each) for each in _children(found.tree, f"{places[0]}/brokers/ids") if _is_number(each)}
     named = {resource.partition(":")[2] for resource in resources if resource.startswith("broker:")}
     brokers.update(int(each) for each in named if _is_number(each))
-    return Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)))
+    known = known_from_zookeeper(found.tree, places[0]).values()
+    replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
+    return Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
 
 
 def _children(tree: Tree, path: str) -> Collection[str]:
@@ -171,7 +180,10 @@ def _is_number(text: str) -> bool:
 
 def _of_image(state: MetadataState) -> Configured:
     image = state.image
-    return Configured(image.configs, tuple(sorted(image.topics)), tuple(sorted(image.brokers)))
+    replicas = (each.replicas for topic in image.topics.values() for each in topic.partitions.values())
+    named = (resource.partition(":")[2] for resource in image.configs if resource.startswith("broker:"))
+    others = {*image.controllers, *chain.from_iterable(replicas), *(int(each) for each in named if _is_number(each))}
+    return Configured(image.configs, tuple(sorted(image.topics)), tuple(sorted(image.brokers)), frozenset(others))
 
 
 def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
@@ -226,6 +238,12 @@ def command(
         raise UsageError("--broker and --server-properties go with --effective")
     if effective and (history or against):
         raise UsageError("--effective shows settings only: --history and --against do not go with it")
+    if topic is not None and not (history or effective):
+        raise UsageError("--topic goes with --history or --effective")
+    if partition is not None and not history:
+        raise UsageError("--partition goes with --history")
+    if history and (until is not None or against):
+        raise UsageError("--history shows every change: --until and --against do not go with it")
     findings: list[Finding] = []
     directory = _zookeeper(paths) if effective else None
     if directory is not None:
@@ -236,6 +254,7 @@ def command(
             print_changes(list(partition_changes(log, findings, topic=topic, partition=partition)), as_json=as_json)
             return finish(findings)
         state = log.state(until)
+        refuse_beyond_end(until, state)
         findings = state.findings
         configured = _of_image(state)
     if effective:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
+from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cli.zookeeper_paths import AT_ZXID, OldConsumers, old_consumers, told_apart
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.group_lines import offset_line
+from kafkalog.cluster.groups import Group
 from kafkalog.cluster.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script
-from kafkalog.cluster.offsets import CommittedOffset, CommittedOffsets, OffsetKey, read_offsets
+from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.old_group_lines import old_offsets
 from kafkalog.cluster.replay import Until
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
+from kafkalog.log.partition import Partition
 
 __all__ = ["command"]
 
@@ -62,6 +68,22 @@ def _chosen(old: OldConsumers | None, chroot: str | None, group: str | None) -> 
     return place, [commit for each in groups for commit in old_offsets(each)]
 
 
+def _groups(
+    at_hand: Sequence[Partition],
+    old: OldConsumers | None,
+    offsets_partitions: int | None,
+    until: Until,
+    findings: list[Finding],
+) -> Sequence[Group]:
+    """The groups in Kafka, by the metadata beside them."""
+    places = chroots(old.tree.nodes) if old is not None else []
+    if old is not None and len(places) == 1:
+        topics: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
+    else:
+        topics = known_topics(at_hand, None, findings) if at_hand else {}
+    return groups_at_hand(at_hand, topics, offsets_partitions, until, findings)
+
+
 def _migrate_to_kafka(
     old: OldConsumers, chroot: str, offsets: list[CommittedOffset], into: str, partitions: int | None, *, as_json: bool
 ) -> int:
@@ -85,7 +107,7 @@ def _migrate_to_kafka(
     "--offsets-partitions",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="With --migrate kafka: partitions of __consumer_offsets where ZooKeeper does not say (50).",
+    help="How many partitions __consumer_offsets has, where no metadata (with --migrate, ZooKeeper) says so [50].",
 )
 @click.option("--chroot", metavar="ZNODE", help="Only the cluster below this node of ZooKeeper.")
 @AS_OF
@@ -116,15 +138,19 @@ def command(
     if at_offset is not None and not logs:
         raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
     old = old_consumers(zookeeper, zxid, at)
-    if (into is not None) is not (migrate == _KAFKA) or (migrate != _KAFKA and offsets_partitions is not None):
-        raise UsageError("--into and --offsets-partitions belong to --migrate kafka, which needs --into")
-    found = CommittedOffsets((), (), ())
-    if logs:
-        partitions = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica)
-        found = read_offsets(partitions, until=Until(at_offset, at))
-    findings = [*found.findings, *(old.findings if old is not None else ())]
-    committed = [each for each in found.committed if group in (None, each.key.group)]
-    pending = [each for each in found.pending if group in (None, each.key.group)]
+    if (into is not None) is not (migrate == _KAFKA):
+        raise UsageError("--into belongs to --migrate kafka, which needs it")
+    at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else ()
+    findings = [*old.findings] if old is not None else []
+    groups = _groups(at_hand, old, None if migrate == _KAFKA else offsets_partitions, Until(at_offset, at), findings)
+    if group is not None:
+        groups = [each for each in groups if each.group_id == group]
+        if not groups and not any(each.group == group for each in (old.groups if old is not None else ())):
+            raise UsageError(f"there is no group {group} here")
+    committed = sorted((commit for each in groups for commit in each.offsets), key=lambda commit: commit.key)
+    pending = sorted(
+        (commit for each in groups for commit in each.pending), key=lambda commit: (commit.key, commit.producer_id)
+    )
     if migrate == _KAFKA:
         if old is None or into is None:
             raise UsageError("--migrate kafka needs a directory of ZooKeeper's, which holds the offsets")
