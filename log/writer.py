@@ -363,6 +363,7 @@ class Log:
             last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
             return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
 
+    @checked
     def is_in_transaction(self, producer_id: int) -> bool:
         """Whether a transaction of a producer is open."""
         with self._guard:
