@@ -25,9 +25,9 @@ FLUSH_SECONDS = 0.005
 FREE = {"close", "name", "path", "config", "open", "fail"}
 """What a child may use: it examines nothing that changes, or does nothing there."""
 ARGUMENTS: dict[str, tuple[object, ...]] = {
-    "append": ([b"child"],), "end_transaction": (7, 0), "next_sequence": (7,), "offset_for_timestamp": (0,),
-    "offsets_before": (0, 1), "read": (0,), "truncate_to": (0,), "truncate_fully_and_start_at": (0,),
-    "delete_records_before": (0,),
+    "append": ([b"child"],), "end_transaction": (7, 0), "next_sequence": (7,), "is_in_transaction": (7,),
+    "offset_for_timestamp": (0,), "offsets_before": (0, 1), "read": (0,), "truncate_to": (0,),
+    "truncate_fully_and_start_at": (0,), "delete_records_before": (0,),
 }  # fmt: skip
 
 
