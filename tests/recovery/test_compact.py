@@ -5,12 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
-import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,9 +17,8 @@ from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
 from kafkalog import FindingCode, RecoveryRefused, StorageError
-from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.pointer import POINTER
-from stopping import CHANGING, Failure, Stopped, failing_at
+from stopping import Failure, Stopped, beside, disturbed, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 
 # --- what it does ---------------------------------------------------------------------------------------------------
@@ -127,7 +122,7 @@ def test_what_an_earlier_pass_left_unfinished_is_in_nobodys_way(place: str, tmp_
         assert compacted(root, kept).changed
         assert not [name for name in os.listdir(root / "t-0") if name.endswith(".cleaned")]
         assert meaning(root / "t-0") == means
-        undo_all(root, kept, before, "a pass over what another had left")
+        take_back_all(root, before, "a pass over what another had left", kept)
 
 
 # --- what it leaves alone -------------------------------------------------------------------------------------------
@@ -361,39 +356,6 @@ def test_settings_that_do_not_fit_are_named(interval: str, tmp_path: Path) -> No
 # --- stopped anywhere -----------------------------------------------------------------------------------------------
 
 
-def disturbed(work: Callable[[], object], number: int, failure: Failure, patch: pytest.MonkeyPatch) -> bool:
-    """Compact with a failure at the n-th change; False if it ended before it came to it."""
-    with failing_at(number, failure, patch) as count:
-        try:
-            work()
-        except Stopped:
-            return True
-        except StorageError as error:
-            assert error.errno == errno.ENOSPC  # noqa: PT017
-            return True
-        except RecoveryRefused as refused:
-            assert refused.reason == "quarantine"  # noqa: PT017
-            return True
-        assert count[0] < number
-        return False
-
-
-def undo_all(root: Path, kept: Path | None, before: dict[str, tuple[int, int, str]], where: str) -> None:
-    while True:
-        try:
-            kafkalog.undo(root, quarantine=kept)
-        except RecoveryRefused as refused:
-            assert refused.reason == "no_run", (where, refused)  # noqa: PT017
-            break
-    assert first_difference(dict(stamps(root)), dict(before)) == "", f"undo after {where}"
-    shutil.rmtree(root)
-    shutil.rmtree(beside(root), ignore_errors=True)
-
-
-def beside(root: Path) -> Path:
-    return root.with_name(root.name + ".recovery")
-
-
 def started(root: Path, scratch: Path) -> dict[bytes | None, bytes | None]:
     """What the log means after a broker has started on the directory as it is, and stopped."""
     copy = copy_tree(root, scratch)
@@ -443,7 +405,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
                 got = {path: held for path, held in contents(again).items() if path != POINTER}
                 assert first_difference(dict(got), dict(want)) == "", f"second run after operation {number}"
                 assert log_times(again) == log_times(undisturbed), f"operation {number}"
-            undo_all(again, kept, before, f"operation {number}")
+            take_back_all(again, before, f"operation {number}", kept)
         number += step
     assert number > 40
     measured(f"compactions {how} before one of their changes, quarantine {place}, completed or undone", number // step)
@@ -468,40 +430,9 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
             compacted(again, kept)
             went_on = disturbed(lambda: kafkalog.undo(again, quarantine=kept), number, Stopped, monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"operation {number}"
-            undo_all(again, kept, before, f"operation {number} of an undo")
+            take_back_all(again, before, f"operation {number} of an undo", kept)
         number += step
     measured(f"undos of a compaction stopped before one of their changes, quarantine {place}", number // step)
-
-
-def killed_at(number: int, work: Callable[[], object]) -> bool:
-    """Do some work in a child process that kills itself before the n-th change; True if it came to that."""
-    child = os.fork()
-    if child == 0:
-        count = 0
-        for name in CHANGING:
-            original = getattr(FileSystem, name)
-
-            def wrapped(self: FileSystem, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                nonlocal count
-                count += 1
-                if count == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return _original(self, *args, **kwargs)
-
-            setattr(FileSystem, name, wrapped)
-        try:
-            work()
-        except BaseException:  # noqa: BLE001 - the parent must learn of it, whatever it is
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0
-    return False
 
 
 @STEPS
@@ -520,7 +451,7 @@ def test_killed_anywhere_then_completed_and_undone(
         compacted(again)
         got = {path: held for path, held in contents(again).items() if path != POINTER}
         assert first_difference(dict(got), dict(want)) == "", f"kill {number}"
-        undo_all(again, None, before, f"kill {number}")
+        take_back_all(again, before, f"kill {number}", None)
         number += step
     assert number > 40
     measured("kills of a compaction, each then completed and undone", number // step)

@@ -10,24 +10,19 @@ import errno
 import os
 import random
 import shutil
-import signal
-import sys
-import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import RecoveryCase, recovery_cases, recovery_families
-from kafkalog import RecoveryRefused, StorageError
+from kafkalog import StorageError
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.pointer import POINTER
 from recovery_settings import given
-from stopping import CHANGING, Failure, Stopped, failing_at
+from stopping import Failure, Stopped, beside, disturbed, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 
 
@@ -41,23 +36,6 @@ def scenario_cases() -> list[RecoveryCase]:
 
 
 CASES = scenario_cases()
-
-
-def disturbed(work: Callable[[], object], number: int, failure: Failure, patch: pytest.MonkeyPatch) -> bool:
-    """Recover or undo with a failure at the n-th change; False if it ended before it came to it."""
-    with failing_at(number, failure, patch) as count:
-        try:
-            work()
-        except Stopped:
-            return True
-        except StorageError as error:
-            assert error.errno in (errno.ENOSPC, errno.EIO, errno.EROFS)  # noqa: PT017
-            return True
-        except RecoveryRefused as refused:
-            assert refused.reason == "quarantine"  # noqa: PT017
-            return True
-        assert count[0] < number
-        return False
 
 
 FAILURES: dict[str, Failure] = {
@@ -106,7 +84,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
             if number % 2:
                 complete_and_undo(case, again, want, before, f"operation {number}", kept)
             else:
-                undo_at_once(again, before, f"operation {number}", kept)
+                take_back_all(again, before, f"operation {number}", kept)
     assert number > 10
     measured(f"recoveries {how} before each of their changes, quarantine {place}, completed or undone", number - 1)
 
@@ -131,30 +109,11 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
             recover(again, quarantine=kept, accept_loss=True, **given(case))
             went_on = disturbed(lambda: undo(again, quarantine=kept), number, FAILURES[how], monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
-            undo_at_once(again, before, f"operation {number} of an undo", kept)
+            take_back_all(again, before, f"operation {number} of an undo", kept)
             if not went_on:
                 break
     assert number > 5
     measured(f"undos {how} before each of their changes, quarantine {place}, then gone on with", number - 1)
-
-
-def beside(root: Path) -> Path:
-    return root.with_name(root.name + ".recovery")
-
-
-def undo_at_once(again: Path, before: dict[str, tuple[int, int, str]], where: str, kept: Path | None) -> None:
-    """Undo takes back whatever there is."""
-    while True:
-        try:
-            undo(again, quarantine=kept)
-        except RecoveryRefused as refused:
-            assert refused.reason == "no_run", (where, refused)  # noqa: PT017
-            break
-    recovered = dict(stamps(again))
-    assert first_difference(recovered, dict(before)) == "", f"undo after {where}"
-    assert not (again / ".lock").exists()
-    shutil.rmtree(again)
-    shutil.rmtree(beside(again), ignore_errors=True)
 
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
@@ -175,40 +134,7 @@ def complete_and_undo(
     recover(again, quarantine=kept, accept_loss=True, **given(case))
     got = {path: held for path, held in contents(again).items() if path != POINTER}
     assert first_difference(dict(got), dict(want)) == "", f"second run after {where}"
-    undo_at_once(again, before, where, kept)
-
-
-def killed_at(number: int, work: Callable[[], object]) -> bool:
-    """Do some work in a child process that kills itself before the n-th change; True if it came to that."""
-    child = os.fork()
-    if child == 0:
-        count = 0
-        for name in CHANGING:
-            original = getattr(FileSystem, name)
-
-            def wrapped(self: FileSystem, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                nonlocal count
-                count += 1
-                if count == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return _original(self, *args, **kwargs)
-
-            setattr(FileSystem, name, wrapped)
-        try:
-            work()
-        except RecoveryRefused:
-            os._exit(0)
-        except BaseException:  # noqa: BLE001 - the parent must learn of it, whatever it is
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0
-    return False
+    take_back_all(again, before, where, kept)
 
 
 def many_cases() -> list[RecoveryCase]:
@@ -241,15 +167,16 @@ def test_killed_anywhere_and_killed_again(
             again = copy_tree(original, tmp_path / "again")
             with quarantine_at(place, tmp_path) as kept:
                 work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
-                went_on = killed_at(number, work)
+                went_on = killed_at(number, work, may_decline=True)
                 assert originals.missing(again, kept or beside(again)) == [], f"after kill {number}"
-                kills += went_on + killed_at(nested, work)
+                kills += went_on + killed_at(nested, work, may_decline=True)
                 assert originals.missing(again, kept or beside(again)) == [], f"after kills {number} and {nested}"
                 complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            killed_at(number, lambda: recover(again, quarantine=kept, accept_loss=True, **given(case)))  # noqa: B023
-            undos += killed_at(second.randrange(1, 20), lambda: undo(again, quarantine=kept))  # noqa: B023
+            work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
+            killed_at(number, work, may_decline=True)
+            undos += killed_at(second.randrange(1, 20), lambda: undo(again, quarantine=kept), may_decline=True)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"kill {number}, then undo killed"
             complete_and_undo(case, again, want, before, f"kill {number}, then undo killed", kept)
     measured(f"kills of a recovery, quarantine {place}, each then completed and undone", kills)
