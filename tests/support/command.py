@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,8 +47,21 @@ def _streams() -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
         sys.stdout, sys.stderr = before
 
 
-def kafkalog(*arguments: object) -> Finished:
-    """Run one command line."""
-    with _streams() as (out, err):
+@contextmanager
+def _width(columns: int | None) -> Iterator[None]:
+    before = os.environ.pop("COLUMNS", None)
+    if columns is not None:
+        os.environ["COLUMNS"] = str(columns)
+    try:
+        yield
+    finally:
+        os.environ.pop("COLUMNS", None)
+        if before is not None:
+            os.environ["COLUMNS"] = before
+
+
+def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
+    """Run one command line; `columns` is how wide the lines may be, None for whatever they need."""
+    with _width(columns), _streams() as (out, err):
         code = run([str(argument) for argument in arguments])
     return Finished(code, out.getvalue().decode(), err.getvalue().decode())

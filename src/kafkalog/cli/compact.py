@@ -11,9 +11,10 @@ import click
 from kafkalog.cli.chosen import chosen_options
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import parse_settings, server_properties
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.wording import counted
@@ -34,13 +35,13 @@ def _print_plan(made: Compaction) -> None:
             f"compaction of {root}",
             [
                 "partition directory",
-                "dirty from",
-                "ratio",
-                "cleaned to",
-                "bytes",
-                "after",
+                Column("dirty from", drop=2),
+                Column("ratio", drop=3),
+                Column("cleaned to", drop=1),
+                Column("bytes", Kind.BYTES),
+                Column("after", Kind.BYTES),
                 "records dropped",
-                "deleted",
+                Column("deleted", drop=4),
             ],
             rows,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kafkalog.cli.cluster_options import print_lines
-from kafkalog.cli.output import print_table
+from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.configuration import Setting, effective_of_broker, effective_of_topic
 from kafkalog.cluster.secrets import HIDDEN, is_secret_config
 from kafkalog.codec.errors import UsageError
@@ -72,7 +72,7 @@ def print_effective(
         return
     print_table(
         "settings that count",
-        ["resource", "name", "value", "source", "given as"],
+        ["resource", "name", Column("value", wraps=True), Column("source", drop=2), Column("given as", drop=1)],
         [
             [resource, setting.name, shown(setting), setting.source.value, setting.given_as]
             for resource, setting in found

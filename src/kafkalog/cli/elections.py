@@ -11,8 +11,7 @@ from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines, started_with
 from kafkalog.cli.departures import print_departures
 from kafkalog.cli.metadata import metadata_log, print_changes, refuse_beyond_end
-from kafkalog.cli.output import print_table
-from kafkalog.cli.times import time_text
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.cross_check import cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.departures import Departure
@@ -71,16 +70,34 @@ def _lines(found: Timeline) -> Iterator[dict[str, object]]:
 def _row(change: LeaderChange) -> list[object]:
     state = change.after or change.before
     shown = [state.leader, state.leader_epoch, " ".join(map(str, state.isr))] if state is not None else ["", "", ""]
-    return [f"0x{change.zxid:x}", time_text(change.time), change.topic, change.partition, change.cause, *shown,
+    return [f"0x{change.zxid:x}", change.time, change.topic, change.partition, change.cause, *shown,
             change.writer]  # fmt: skip
 
 
 def _span_cells(span: Span) -> list[object]:
     end = f"0x{span.to_zxid:x}" if span.to_zxid is not None else ""
-    return [f"0x{span.from_zxid:x}", time_text(span.from_time), end, time_text(span.to_time), span.ended_by]
+    return [f"0x{span.from_zxid:x}", span.from_time, end, span.to_time, span.ended_by]
 
 
-_SPAN = ["from", "since", "to", "until", "ended by"]
+_SPAN: list[str | Column] = [
+    Column("from", drop=2),
+    Column("since", Kind.TIME),
+    Column("to", drop=3),
+    Column("until", Kind.TIME, drop=1),
+    Column("ended by", drop=4),
+]
+
+
+_TERMS: list[str | Column] = [
+    "leader",
+    "epoch",
+    Column("from", drop=3),
+    Column("since", Kind.TIME),
+    Column("to", drop=4),
+    Column("until", Kind.TIME, drop=1),
+    Column("voters", drop=2),
+    Column("granting", drop=5),
+]
 
 
 def _print_zookeeper(found: Timeline, changes: list[LeaderChange]) -> None:
@@ -88,7 +105,17 @@ def _print_zookeeper(found: Timeline, changes: list[LeaderChange]) -> None:
     print_table("controllers", ["broker", "epoch", *_SPAN], terms)
     lives = [[each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
     print_table("brokers", ["broker", "epoch", *_SPAN], lives)
-    columns = ["zxid", "time", "topic", "partition", "what", "leader", "epoch", "ISR", "written by"]
+    columns: list[str | Column] = [
+        "zxid",
+        Column("time", Kind.TIME, drop=3),
+        "topic",
+        "partition",
+        Column("what", wraps=True),
+        "leader",
+        Column("epoch", drop=2),
+        Column("ISR", drop=1),
+        Column("written by", drop=4),
+    ]
     print_table("partitions", columns, map(_row, changes))
 
 
@@ -114,10 +141,10 @@ def _kraft(log: MetadataLog, *, as_json: bool, topic: str | None, every: bool, f
     else:
         print_table(
             "controllers",
-            ["leader", "epoch", "from", "since", "to", "until", "voters", "granting"],
+            _TERMS,
             [
-                [each.leader, each.epoch, each.from_offset, time_text(each.from_time), each.to_offset,
-                 time_text(each.to_time), " ".join(map(str, each.voters)), " ".join(map(str, each.granting_voters))]
+                [each.leader, each.epoch, each.from_offset, each.from_time, each.to_offset,
+                 each.to_time, " ".join(map(str, each.voters)), " ".join(map(str, each.granting_voters))]
                 for each in terms
             ],
         )  # fmt: skip

@@ -11,8 +11,7 @@ from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
 from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
-from kafkalog.cli.output import print_table
-from kafkalog.cli.times import time_text
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import AT_ZXID, old_consumers, told_apart
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
@@ -41,7 +40,7 @@ def _print_what_if(title: str, found: Iterable[tuple[str, Assignment | None]]) -
         for group, assignment in found
         for member, names in (names_by_member(assignment) or {}).items()
     ]
-    print_table(title, ["group", "member", "assignment"], rows)
+    print_table(title, ["group", "member", Column("assignment", wraps=True)], rows)
 
 
 def _only_offsets(group: Group) -> bool:
@@ -61,23 +60,23 @@ def _print(
         "groups",
         [
             "group",
-            "type",
+            Column("type", drop=3),
             "state",
-            "since",
-            "assignor",
-            "generation",
+            Column("since", Kind.TIME, drop=4),
+            Column("assignor", drop=2),
+            Column("generation", drop=5),
             "members",
-            "offsets",
-            "in",
-            "coordinator",
-            "as derived",
+            Column("offsets", drop=1),
+            Column("in", drop=7),
+            Column("coordinator", drop=8, if_any=True),
+            Column("as derived", drop=6),
         ],
         [
             [
                 each.group_id,
                 each.type,
                 each.state,
-                time_text(each.state_timestamp),
+                each.state_timestamp,
                 each.assignor,
                 each.generation if each.epoch is None else each.epoch,
                 len(each.members),
@@ -94,7 +93,14 @@ def _print(
     if members:
         print_table(
             "members",
-            ["group", "member", "instance", "client", "host", "assignment"],
+            [
+                "group",
+                Column("member", wraps=True),
+                Column("instance", drop=3, if_any=True),
+                Column("client", drop=2),
+                Column("host", drop=1),
+                Column("assignment", wraps=True),
+            ],
             [
                 [
                     group.group_id,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import click
 
 from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.outcome import outcome_of_findings
-from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, print_table, report_findings
+from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.times import time_text
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.cli.times import moment_text
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.wording import counted
 from kafkalog.log import LogDir, Partition, open_all
 from kafkalog.log.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
 from kafkalog.log.checkpoint_findings import checkpoint_findings
@@ -201,9 +203,34 @@ def _codecs(codecs: dict[str, int]) -> str:
     return " ".join(f"{name}:{count}" for name, count in codecs.items())
 
 
-def _print_partitions(title: str, summaries: list[_PartitionSummary]) -> None:
-    columns = ["topic", "partition", "state", "segments", "start", "first", "last", "end", "from", "to", "bytes",
-               "codecs", "health"]  # fmt: skip
+def _print_partitions(title: str, summaries: list[_PartitionSummary], *, each_of_many: bool) -> None:
+    """A table of the partitions; of many sound ones a paragraph in its place."""
+    if len(summaries) > MANY and not each_of_many:
+        with LineWriter() as writer:
+            writer.write(title)
+            for line in _paragraph(summaries):
+                writer.write(line)
+        summaries = [
+            each for each in summaries if each.health != "ok" or each.partition.state is not DirectoryState.LIVE
+        ]
+        if not summaries:
+            return
+        title = "not sound, or not live"
+    columns: list[str | Column] = [
+        "topic",
+        "partition",
+        Column("state", if_any=True),
+        Column("segments", drop=4),
+        Column("start", drop=5),
+        Column("first", drop=6),
+        Column("last", drop=3),
+        "end",
+        Column("from", Kind.TIME, drop=8),
+        Column("to", Kind.TIME, drop=2),
+        Column("bytes", Kind.BYTES, drop=1),
+        Column("codecs", drop=7, wraps=True),
+        Column("health", wraps=True, alarms=True),
+    ]
     print_table(
         title,
         columns,
@@ -217,15 +244,45 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary]) -> None:
                 _UNKNOWN if each.is_unknown else each.first_offset,
                 _UNKNOWN if each.is_unknown else each.last_offset,
                 _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
-                time_text(each.first_timestamp),
-                time_text(each.last_timestamp),
+                each.first_timestamp,
+                each.last_timestamp,
                 each.partition.size,
                 _codecs(each.codecs),
                 each.health,
             ]
             for each in summaries
         ],
+        totals=_totals(summaries),
     )
+
+
+def _totals(summaries: Sequence[_PartitionSummary]) -> list[object]:
+    total = sum(each.partition.size for each in summaries)
+    hurt = sum(each.health != "ok" for each in summaries)
+    segments = sum(len(each.segments) for each in summaries)
+    health = f"{hurt} not ok" if hurt else "ok"
+    first = min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None)
+    last = max((each.last_timestamp for each in summaries if each.last_timestamp is not None), default=None)
+    return ["total", len(summaries), "", segments, "", "", "", "", first, last, total, "", health]
+
+
+def _paragraph(summaries: Sequence[_PartitionSummary]) -> list[str]:
+    """What there is to say of many partitions in a few lines."""
+    count, segments, first, last, total = (_totals(summaries)[i] for i in (1, 3, 8, 9, 10))
+    topics = len({each.partition.topic for each in summaries})
+    codecs: Counter[str] = Counter()
+    for each in summaries:
+        codecs.update(each.codecs)
+    told = f"{count} partitions of {counted(topics, 'topic')} in {segments} segments, {size_text(int(str(total)))}"
+    if isinstance(first, int) and isinstance(last, int):
+        told += f", from {moment_text(first)} to {moment_text(last)}"
+    if codecs:
+        told += f"; batches by compression: {_codecs(dict(sorted(codecs.items())))}"
+    sound = sum(each.health == "ok" for each in summaries)
+    whole = (
+        "all partitions are sound" if sound == len(summaries) else f"{sound} of {len(summaries)} partitions are sound"
+    )
+    return [told, f"{whole}; --all lists each of them"]
 
 
 def _print_deleted(summaries: list[_PartitionSummary]) -> None:
@@ -236,20 +293,31 @@ def _print_deleted(summaries: list[_PartitionSummary]) -> None:
             if segments:
                 path, total = escape_controls(each.partition.path), sum(segment.size for segment in segments)
                 count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
-                writer.write(f"{path} holds {count} of {total} bytes: `kafkalog undelete` tells what is in them")
+                writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` tells what is in them")
 
 
 def _print_segments(summary: _PartitionSummary) -> None:
     print_table(
         escape_controls(summary.partition.path),
-        ["segment", "first", "last", "from", "to", "bytes", "batches", "codecs", "after damage", "ends"],
+        [
+            "segment",
+            Column("first", drop=4),
+            "last",
+            Column("from", Kind.TIME, drop=5),
+            Column("to", Kind.TIME, drop=2),
+            Column("bytes", Kind.BYTES),
+            Column("batches", drop=1),
+            Column("codecs", drop=3, wraps=True),
+            Column("after damage", wraps=True, if_any=True, alarms=True),
+            Column("ends", wraps=True),
+        ],
         [
             [
                 each.segment.base_offset,
                 _UNKNOWN if each.first_offset is None and each.segment.size else each.first_offset,
                 _UNKNOWN if each.last_offset is None and each.segment.size else each.last_offset,
-                time_text(each.first_timestamp),
-                time_text(each.last_timestamp),
+                each.first_timestamp,
+                each.last_timestamp,
                 each.segment.size,
                 each.batches,
                 _codecs(each.codecs),
@@ -270,11 +338,17 @@ def _title(log_dir: LogDir, stands: Standing) -> str:
     return "\n".join([title, *(escape_controls(each) for each in stands.sentences())])
 
 
+def _in_order(summaries: Iterable[_PartitionSummary], *, damage_first: bool) -> list[_PartitionSummary]:
+    return sorted(summaries, key=lambda each: each.health == "ok") if damage_first else list(summaries)
+
+
 @click.command(name="ls")
 @PATHS
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("--segments", "with_segments", is_flag=True, help="A table of segments for every partition.")
-def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
+@click.option("--damage-first", is_flag=True, help="Partitions that are not sound come first.")
+@click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
+def command(paths: tuple[str, ...], as_json: bool, with_segments: bool, damage_first: bool, each_of_many: bool) -> int:
     """List topics, partitions and segments: offsets, times, bytes, codecs, health.
 
     Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.  Exit code 0 if
@@ -306,9 +380,11 @@ def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
         )  # fmt: skip
     else:
         for log_dir, found in of_log_dirs:
-            _print_partitions(_title(log_dir, stands[log_dir.path]), found)
+            shown = _in_order(found, damage_first=damage_first)
+            _print_partitions(_title(log_dir, stands[log_dir.path]), shown, each_of_many=each_of_many)
         if standalone:
-            _print_partitions("pointed at", standalone)
+            shown = _in_order(standalone, damage_first=damage_first)
+            _print_partitions("pointed at", shown, each_of_many=each_of_many)
         _print_deleted(summaries)
         if with_segments:
             for each in summaries:

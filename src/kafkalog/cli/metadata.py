@@ -12,7 +12,8 @@ from kafkalog.cli.against import compared
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import SHOW_SECRETS, finish, print_lines, started_with
 from kafkalog.cli.effective import Configured, print_effective
-from kafkalog.cli.output import print_json, print_table
+from kafkalog.cli.output import print_json
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
@@ -62,7 +63,17 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
     base = os.path.basename(state.snapshot) if state.snapshot is not None else "no snapshot"
     print_table(
         f"topics {at} (from {base} on)",
-        ["topic", "partition", "leader", "epoch", "replicas", "ISR", "ELR", "state", "topic id"],
+        [
+            "topic",
+            "partition",
+            "leader",
+            Column("epoch", drop=3),
+            Column("replicas", drop=1),
+            "ISR",
+            Column("ELR", drop=5, if_any=True),
+            Column("state", drop=4, if_any=True),
+            Column("topic id", drop=2),
+        ],
         [
             [
                 name,
@@ -81,7 +92,16 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
     )
     print_table(
         "brokers",
-        ["broker", "epoch", "listeners", "rack", "state", "features", "directories", "incarnation"],
+        [
+            "broker",
+            Column("epoch", drop=3),
+            Column("listeners", wraps=True),
+            Column("rack", drop=2, if_any=True),
+            Column("state", drop=1, if_any=True),
+            Column("features", drop=4, wraps=True),
+            Column("directories", drop=5, wraps=True),
+            Column("incarnation", drop=6),
+        ],
         [
             [
                 number,
@@ -105,7 +125,7 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
         [*_entity(resource), name, value] for resource, values in shown["configs"].items()
         for name, value in values.items()
     ]  # fmt: skip
-    print_table("configurations", ["of a", "named", "setting", "value"], rows)
+    print_table("configurations", ["of a", "named", "setting", Column("value", wraps=True)], rows)
     print_table("producer ids", ["next block from"], [[max(state.image.next_producer_id, 0)]])
     quotas = [[who, name, value] for who, values in shown["client_quotas"].items() for name, value in values.items()]
     for title, columns, found in (
@@ -146,10 +166,21 @@ def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
         state = each.after or each.before
         assert state is not None  # noqa: S101 - a change has one of them
         rows.append([
-            each.offset, time_text(each.timestamp), each.topic, each.partition, each.cause, state.leader,
+            each.offset, each.timestamp, each.topic, each.partition, each.cause, state.leader,
             state.leader_epoch, _numbers(state.isr), _numbers(state.elr), _numbers(state.replicas),
         ])  # fmt: skip
-    columns = ["offset", "time", "topic", "partition", "what", "leader", "epoch", "ISR", "ELR", "replicas"]
+    columns: list[str | Column] = [
+        "offset",
+        Column("time", Kind.TIME, drop=3),
+        "topic",
+        "partition",
+        Column("what", wraps=True),
+        "leader",
+        Column("epoch", drop=2),
+        Column("ISR", drop=1),
+        Column("ELR", drop=5, if_any=True),
+        Column("replicas", drop=4),
+    ]
     print_table("history", columns, rows)
 
 

@@ -10,8 +10,8 @@ from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
 from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, print_table
-from kafkalog.cli.times import time_text
+from kafkalog.cli.output import LineWriter
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import AT_ZXID, OldConsumers, old_consumers, told_apart
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
@@ -39,14 +39,24 @@ def _row(commit: CommittedOffset) -> list[object]:
         commit.key.partition,
         commit.offset,
         commit.metadata,
-        time_text(commit.commit_timestamp),
-        time_text(commit.expire_timestamp) if commit.expire_timestamp >= 0 else "",
+        commit.commit_timestamp,
+        commit.expire_timestamp if commit.expire_timestamp >= 0 else None,
         commit.log_partition if commit.zxid is None else commit.source,
         commit.log_offset if commit.zxid is None else f"0x{commit.zxid:x}",
     ]
 
 
-_COLUMNS = ["group", "topic", "partition", "offset", "metadata", "committed", "expires", "in", "at"]
+_COLUMNS: list[str | Column] = [
+    "group",
+    "topic",
+    "partition",
+    "offset",
+    Column("metadata", drop=2, wraps=True, if_any=True),
+    Column("committed", Kind.TIME, drop=1),
+    Column("expires", Kind.TIME, drop=3, if_any=True),
+    Column("in", drop=5),
+    Column("at", drop=4),
+]
 
 
 def _print(committed: Iterable[CommittedOffset], other: Mapping[tuple[str, OffsetKey], int], *, both: bool) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
@@ -48,7 +49,16 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
     changing = [partition for partition in plan.partitions if partition.changes]
     print_table(
         f"plan for {escape_controls(plan.root)} in mode {plan.mode}",
-        ["partition directory", "end", "kept", "cut", "offsets lost", "quarantined", "rebuilt", "renamed to"],
+        [
+            "partition directory",
+            "end",
+            Column("kept", Kind.BYTES, drop=3),
+            Column("cut", Kind.BYTES),
+            Column("offsets lost", wraps=True),
+            Column("quarantined", drop=1),
+            Column("rebuilt", drop=2),
+            Column("renamed to", if_any=True),
+        ],
         [
             [
                 partition.name,

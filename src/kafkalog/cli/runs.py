@@ -11,7 +11,8 @@ import click
 from kafkalog.cli.arguments import PATHS
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery.history import RunInfo, RunState, root_of_runs, runs
 from kafkalog.recovery.purging import PurgeResult, purge, purgeable
@@ -46,7 +47,16 @@ def _print(*lines: str) -> None:
 def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
     print_table(
         escape_controls(root),
-        ["run", "began", "machine", "mode", "state", "files", "bytes on disk", "undo"],
+        [
+            "run",
+            "began",
+            Column("machine", drop=4),
+            Column("mode", drop=3),
+            "state",
+            Column("files", drop=2),
+            Column("on disk", Kind.BYTES, drop=1),
+            "undo",
+        ],
         [
             [
                 each.run_id,

@@ -8,8 +8,7 @@ import click
 
 from kafkalog.cli.arguments import PATHS, REPLICA
 from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
-from kafkalog.cli.output import print_table
-from kafkalog.cli.times import time_text
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.producers import PartitionProducers, read_producers
 from kafkalog.cluster.transaction_lines import producer_lines, transaction_partitions, transactional_id_line
 from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open_transactions, read_transactions
@@ -27,15 +26,23 @@ def _print(
 ) -> None:
     print_table(
         "transactional ids",
-        ["transactional id", "state", "producer", "epoch", "updated", "started", "partitions"],
+        [
+            "transactional id",
+            "state",
+            Column("producer", drop=1),
+            Column("epoch", drop=2),
+            Column("updated", Kind.TIME, drop=3),
+            Column("started", Kind.TIME, drop=4, if_any=True),
+            Column("partitions", wraps=True),
+        ],
         [
             [
                 each.transactional_id,
                 each.state,
                 each.producer_id,
                 each.producer_epoch,
-                time_text(each.last_update_timestamp),
-                time_text(each.start_timestamp) if each.start_timestamp >= 0 else "",
+                each.last_update_timestamp,
+                each.start_timestamp if each.start_timestamp >= 0 else None,
                 " ".join(transaction_partitions(each)),
             ]
             for each in ids
@@ -47,7 +54,18 @@ def _print(
     }
     print_table(
         "open transactions",
-        ["topic", "partition", "producer", "epoch", "from", "age ms", "transactional id", "is", "LSO", "LEO"],
+        [
+            "topic",
+            "partition",
+            "producer",
+            Column("epoch", drop=3),
+            "from",
+            Column("age", Kind.SPAN, drop=2),
+            Column("transactional id", drop=1),
+            Column("is", wraps=True),
+            Column("LSO", drop=4),
+            Column("LEO", drop=5),
+        ],
         [
             [
                 each.topic,

@@ -9,9 +9,9 @@ import click
 
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.settings import parse_settings
-from kafkalog.cli.times import time_text
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Remains, Undeletion, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
@@ -37,7 +37,17 @@ def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str 
         return outcome
     print_table(
         escape_controls(root),
-        ["topic", "partition", "what", "first", "last", "records", "bytes", "deleted", "in"],
+        [
+            "topic",
+            "partition",
+            Column("what", wraps=True),
+            Column("first", drop=2),
+            "last",
+            "records",
+            Column("bytes", Kind.BYTES, drop=1),
+            Column("deleted", Kind.TIME, drop=3),
+            Column("in", wraps=True),
+        ],
         [
             [
                 each.topic,
@@ -47,7 +57,7 @@ def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str 
                 each.last_offset,
                 each.records,
                 each.bytes,
-                time_text(each.deleted_ms),
+                each.deleted_ms,
                 each.run_id or each.directory,
             ]
             for each in found

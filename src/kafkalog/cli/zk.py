@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from kafkalog.cli.cluster_options import JSON_LINES, SHOW_SECRETS, finish, print_lines
-from kafkalog.cli.output import print_table, text_of
-from kafkalog.cli.times import time_text
+from kafkalog.cli.output import text_of
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
@@ -24,10 +24,18 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
     """Brokers and configurations among the nodes."""
     brokers = [each for path, node in chosen if (each := broker_registration(path, node.data)) is not None]
     if brokers:
-        columns = ["broker", "host", "port", "endpoints", "rack", "format", "registered"]
+        columns: list[str | Column] = [
+            "broker",
+            "host",
+            "port",
+            Column("endpoints", drop=1, wraps=True),
+            Column("rack", drop=3, if_any=True),
+            Column("format", drop=4),
+            Column("registered", Kind.TIME, drop=2),
+        ]
         rows = [
             [f"{each.chroot}/{each.broker}".lstrip("/"), each.host, each.port, " ".join(map(str, each.endpoints)),
-             each.rack, each.version, time_text(each.timestamp)]
+             each.rack, each.version, each.timestamp]
             for each in brokers
         ]  # fmt: skip
         print_table("brokers", columns, rows)
@@ -39,7 +47,11 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
             for each in configs
             for name, value in (each.config if show_secrets else each.hidden()).items()
         ]
-        print_table("configurations", ["chroot", "of", "name", "setting", "value"], rows)
+        print_table(
+            "configurations",
+            [Column("chroot", if_any=True), "of", "name", "setting", Column("value", wraps=True)],
+            rows,
+        )
 
 
 @click.command(name="zk")
@@ -71,13 +83,21 @@ def command(
     else:
         print_table(
             f"0x{found.zxid:x} ({found.snapshot or 'no snapshot'} and {found.transactions} transactions)",
-            ["node", "created", "modified", "at", "version", "owner", "data"],
+            [
+                "node",
+                Column("created", drop=3),
+                Column("modified", drop=2),
+                Column("at", Kind.TIME, drop=4),
+                Column("version", drop=5),
+                Column("owner", drop=1, if_any=True),
+                Column("data", wraps=True),
+            ],
             [
                 [
                     path,
                     f"0x{node.czxid:x}",
                     f"0x{node.mzxid:x}",
-                    time_text(node.mtime) if node.mtime else "",
+                    node.mtime or None,
                     node.version,
                     f"0x{node.ephemeral_owner & (1 << 64) - 1:x}" if node.ephemeral_owner else "",
                     text_of((node.data if show_secrets else shown_data(path, node.data)) or b""),
