@@ -11,7 +11,7 @@ from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
-from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.verify import verify
@@ -53,7 +53,7 @@ def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[objec
 def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
     """A table of the partitions; of many sound ones a sum in its place."""
     title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
-    found = report.partitions
+    found = sorted(report.partitions, key=lambda each: natural_order(each.path))
     sums = [sum(each.segments for each in found), sum(each.batches for each in found),
             "" if shallow else sum(each.records for each in found), sum(each.log_bytes for each in found),
             sum(each.valid_bytes for each in found)]  # fmt: skip
