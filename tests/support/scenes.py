@@ -8,21 +8,14 @@ from pathlib import Path
 
 from broker_dirs import brokers, own_copy
 from fixture_data import unpack_replicas
-from kafkalog import open_partition
 
 __all__ = ["SCENES"]
 
 _DELETED = "0123456789abcdef0123456789abcdef"
-_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
 def _last_log(partition: Path) -> Path:
     return max(partition.glob("*.log"), key=lambda path: int(path.stem))
-
-
-def _positions(log: Path) -> list[int]:
-    """Where the batches of a segment begin."""
-    return [batch.position for batch in open_partition(log.parent).batches() if batch.segment == str(log)]
 
 
 def _killed(directory: Path) -> Path:
