@@ -1,8 +1,9 @@
 """Pages of documentation, followed literally: their commands run in a shell, in order, and print what they show.
 
 A ``console`` block holds commands behind ``$`` and parts of what they print; a line ``...`` stands for what is left
-out.  A command ends with exit code 0, or with the one that a comment behind it names (``# exit code 2``).  Blocks of
-other languages are not run here.
+out.  A command ends with exit code 0, or with the one that a comment behind it names (``# exit code 2``).  ``python``
+blocks of a page share their names, as in one session; one that uses Spark stands alone.  Blocks of other languages are
+not run.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Command", "Followed", "commands_of", "follow", "scene_of"]
+__all__ = ["DOCS", "Command", "Followed", "blocks_of", "commands_of", "follow", "scene_of"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s+# exit code ([0-9]+)$")
 _SCENE = re.compile(r"<!-- scene: ([a-z-]+) -->")
 
@@ -67,32 +68,64 @@ def scene_of(page: Path) -> str:
     return found.group(1)
 
 
-def commands_of(page: Path) -> list[Command]:
-    """All commands of a page, in order."""
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    """Language and text of every block of a page, in order."""
+    return _BLOCK.findall(page.read_text())
+
+
+def _commands(text: str) -> list[Command]:
     found: list[Command] = []
-    for block in _BLOCK.findall(page.read_text()):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                code = _CODE.search(line)
-                found.append(Command(_CODE.sub("", line[2:]), int(code.group(1)) if code else 0, ()))
-            elif line.strip():
-                assert found, f"{page}: output before the first command"
-                last = found[-1]
-                found[-1] = Command(last.text, last.code, (*last.shown, line.strip()))
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            code = _CODE.search(line)
+            found.append(Command(_CODE.sub("", line[2:]), int(code.group(1)) if code else 0, ()))
+        elif line.strip():
+            assert found, f"output before the first command: {line}"
+            last = found[-1]
+            found[-1] = Command(last.text, last.code, (*last.shown, line.strip()))
     return found
 
 
-def follow(page: Path, directory: Path) -> list[Followed]:
-    """Run every command of the page in `directory`, one after another; stops at the first that differs."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+def commands_of(page: Path) -> list[Command]:
+    """All commands of a page, in order."""
+    return [command for kind, text in blocks_of(page) if kind == "console" for command in _commands(text)]
+
+
+def _environment() -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment.pop("COLUMNS", None)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return environment
+
+
+def _ran(command: Command, words: list[str], directory: Path) -> Followed:
+    finished = subprocess.run(
+        words, cwd=directory, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    return Followed(command, finished.returncode, finished.stdout)
+
+
+def follow(page: Path, directory: Path, *, with_spark: bool = True) -> list[Followed]:
+    """Do what the page says in `directory`, one thing after another; stops at the first that differs.
+
+    The names of Python blocks live on in a page by running its earlier ones again before each, silently.
+    """
     done: list[Followed] = []
-    for command in commands_of(page):
-        finished = subprocess.run(
-            ["bash", "-c", command.text], cwd=directory, env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        done.append(Followed(command, finished.returncode, finished.stdout))
-        if done[-1].complaint:
-            break
+    earlier = ""
+    for kind, text in blocks_of(page):
+        if kind == "console":
+            for command in _commands(text):
+                done.append(_ran(command, ["bash", "-c", command.text], directory))
+                if done[-1].complaint:
+                    return done
+        elif kind == "python" and (with_spark or "pyspark" not in text):
+            program = text
+            if "pyspark" not in text:
+                silent = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    exec({!r})\n"
+                program = silent.format(earlier) + text
+                earlier += text
+            done.append(_ran(Command(text, 0, ()), [sys.executable, "-W", "error", "-c", program], directory))
+            if done[-1].complaint:
+                return done
     return done

@@ -118,6 +118,16 @@ def backup(directory: Path) -> None:
         file.write(bytes([byte ^ 1]))
 
 
+def quick_start(directory: Path) -> None:
+    """A broker's directory in good order, with transactions."""
+    own_copy(brokers("4.1.1/txn")[0], directory / "data")
+
+
+def readme(directory: Path) -> None:
+    """What a killed broker and a bad disk have left."""
+    own_copy(brokers("4.1.1/torn")[0], directory / "data")
+
+
 SCENES: dict[str, Callable[[Path], None]] = {
     "power-loss": power_loss,
     "full-disk": full_disk,
@@ -129,4 +139,6 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "stray-partitions": stray_partitions,
     "dead-cluster": dead_cluster,
     "backup": backup,
+    "quick-start": quick_start,
+    "readme": readme,
 }
