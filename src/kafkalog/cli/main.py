@@ -18,6 +18,7 @@ COMMANDS = {
     "build": ("kafkalog.cli.build", "Write partition directories from Parquet, Arrow or JSON lines."),
     "compact": ("kafkalog.cli.compact", "Let the broker's log cleaner make one pass, offline."),
     "compare": ("kafkalog.cli.compare", "Put several brokers' volumes side by side: which copy is best, and why."),
+    "completion": ("kafkalog.cli.completion", "Print a script for completion in bash, zsh or fish."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
@@ -81,7 +82,7 @@ def _quiet_pipe() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code and lets no error through."""
-    if not arguments:
+    if not arguments and "_KAFKALOG_COMPLETE" not in os.environ:  # a shell asks what may come next
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
         return Outcome.USAGE
     try:
