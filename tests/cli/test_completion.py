@@ -83,7 +83,7 @@ def test_man_pages_say_what_help_says() -> None:
 def test_man_pages_are_sound() -> None:
     for path in sorted(MAN.glob("*.1")):
         finished = subprocess.run(
-            ["groff", "-man", "-Tutf8", "-ww", str(path)], capture_output=True, text=True, check=False
+            ["groff", "-Kutf8", "-man", "-Tutf8", "-ww", str(path)], capture_output=True, text=True, check=False
         )
         assert (finished.returncode, finished.stderr) == (0, ""), path.name
         assert "N\bNA\bAM\bME\bE" in finished.stdout  # in bold, as for a printer
