@@ -6,12 +6,15 @@ import os
 
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.verify import verify
@@ -77,17 +80,37 @@ def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
 
 @click.command(name="verify")
 @PATHS
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
+@selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
 @click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
-def command(paths: tuple[str, ...], as_json: bool, shallow: bool, each_of_many: bool) -> int:
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    shallow: bool,
+    each_of_many: bool,
+    server_properties: str | None,
+    as_json: bool,
+) -> int:
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
+
+    Where only some partitions are chosen, what concerns a log directory as a whole is not checked: whether a broker
+    would start on it, and which partitions are missing.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; all the rest is checked
     then.
     """
+    properties_only_for(ctx)
+    if as_json and each_of_many:
+        raise UsageError("--all is for the table; --json lists everything")
+    chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-        report = verify(*paths, deep=not shallow, on_read=progress.advance)
+        report = verify(*paths, deep=not shallow, select=chosen, on_read=progress.advance)
     if as_json:
         for directory in report.as_dicts():
             print_json(directory)
