@@ -137,7 +137,7 @@ def effective_of_broker(
 
 
 def _converted(value: str, factor: int) -> str:
-    """Into a topic's units; what is no int counts as 0 there, as in `ConfigSynonym`."""
+    """Into a topic's units; what is not an int counts as 0 there, as in `ConfigSynonym`."""
     if factor == 1:
         return value
     number = parse_java_long(value.strip(_TRIMMED), 32)

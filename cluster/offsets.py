@@ -52,7 +52,7 @@ class CommittedOffset:
     producer_id: int = NO_PRODUCER_ID
     """of the transaction that the commit is part of"""
     zxid: int | None = None
-    """where the offset stands in ZooKeeper: the transaction that wrote it"""
+    """where ZooKeeper has the offset: the transaction that wrote it"""
 
     @property
     def source(self) -> str:

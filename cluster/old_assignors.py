@@ -91,7 +91,7 @@ def old_round_robin(
 
     Up to 0.9 (`same_topics`) a group must fulfil two conditions: every consumer subscribes to the same topics, and has
     as many streams for each of them; `UsageError` says which one fails.  From 0.10 on a thread that does not consume a
-    topic is passed over.  Partitions whose hashes are equal stand in the order of topic and number here, in Kafka in
+    topic is passed over.  Partitions whose hashes are equal come in the order of topic and number here, in Kafka in
     that of its hash tables.
     """
     if same_topics:

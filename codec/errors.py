@@ -22,7 +22,7 @@ __all__ = [
 class PortableError(Exception):
     """An exception that can be pickled and copied with all it says, whatever the constructor of its class takes.
 
-    Python would call the class with the finished sentence alone; a `multiprocessing.Pool` then waits for ever.
+    Python would call the class with the finished sentence alone; a `multiprocessing.Pool` then waits forever.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ class KafkaLogError(PortableError):
 
 
 class UsageError(KafkaLogError, ValueError):
-    """The caller's mistake: an option, an argument or a path that cannot be meant."""
+    """The caller's mistake: an option, an argument or a path that makes no sense."""
 
 
 class UnknownName(UsageError):

@@ -41,7 +41,7 @@ _LEAST = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """How a log is written; sizes in bytes, `_ms` in milliseconds.  A value that cannot be meant is `UsageError`."""
+    """How a log is written; sizes in bytes, `_ms` in milliseconds.  An impossible value is `UsageError`."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     """A segment is rolled before it would become larger."""
@@ -104,7 +104,7 @@ class LogConfig:
         check_fields(self)
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
-                raise UsageError(f"{name} is {getattr(self, name)}; the least that can be meant is {least}")
+                raise UsageError(f"{name} is {getattr(self, name)}; the least possible value is {least}")
         if self.segment_bytes > 2**31 - 1 or self.segment_index_bytes > 2**31 - 1:
             raise UsageError("segment_bytes and segment_index_bytes must be below 2 GiB")
         if self.flush_messages is not None and self.flush_messages < 1:
@@ -116,7 +116,7 @@ class LogConfig:
         if self.message_timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
             raise UsageError("message_timestamp_type is CREATE_TIME or LOG_APPEND_TIME")
         if self.message_format_version is not None and _VERSION.fullmatch(self.message_format_version) is None:
-            raise UsageError(f"message_format_version {self.message_format_version!r} is no version, such as 0.10.2")
+            raise UsageError(f"message_format_version {self.message_format_version!r} is not a version, such as 0.10.2")
 
     @property
     def magic(self) -> int:

@@ -1,6 +1,6 @@
 """What a broker has deleted and not yet removed, for reading: `.deleted` segments, and directories that await removal.
 
-A consumer never sees it; who asks for it gets it apart from what lives (`LocalLog.deleteSegmentFiles`,
+A consumer never sees it; who asks for it gets it separately from live data (`LocalLog.deleteSegmentFiles`,
 `LogManager.asyncDelete`).
 """
 

@@ -197,7 +197,7 @@ class FileSource:
         """A file that is open as `held` once more, whatever became of its name.
 
         What a lease is taken of is the opening, and two descriptors of one opening would give up each other's: where
-        the system does not open it anew, nothing of it is lent.
+        the system does not open it again, nothing of it is lent.
         """
         try:
             return cls(path, held=os.open(f"/proc/self/fd/{held}", _FLAGS & ~os.O_NOFOLLOW))

@@ -174,7 +174,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Put `data` in the place of a file: at every moment, after a crash too, the old one or the new one is there."""
+    """Put `data` in place of a file: at every moment, after a crash too, the old one or the new one is there."""
     temporary = path + TEMPORARY
     write_new(temporary, data)
     rename(temporary, path)

@@ -150,7 +150,7 @@ os.register_at_fork(after_in_child=_begin_child)
 
 @contextmanager
 def withdrawn(path: str, *, directory: int | None = None) -> Iterator[None]:
-    """A block in which no part of the file is lent in this process: for who is about to cut it or write it anew.
+    """A block in which no part of the file is lent in this process: for who is about to cut it or rewrite it.
 
     Waits until what is lent has come back, milliseconds.  `directory` is a descriptor that a relative path begins at.
     A file that is not there is nobody's.  `StorageError` if a reader does not give it back.

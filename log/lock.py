@@ -47,14 +47,14 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def refuse_odd_lock(path: str) -> None:
-    """Raise `StorageError` where something other than a file is in the place of the lock of `path`."""
+    """Raise `StorageError` where something other than a file is in place of the lock of `path`."""
     file = os.path.join(path, LOCK_FILE)
     try:
         mode = os.lstat(file).st_mode
     except OSError:  # whoever opens it says so
         return
     if not stat.S_ISREG(mode):
-        detail = f"{what_it_is(mode)}, which locks nothing: remove it, and a broker makes the file anew"
+        detail = f"{what_it_is(mode)}, which locks nothing: remove it, and a broker makes a new file"
         raise NotRegularFileError(errno.EINVAL, detail, file)
 
 

@@ -42,7 +42,7 @@ def multifetch(
     """Answer fetches ((topic, partition), offset, max_bytes), each by itself, in their order.
 
     An error of one is in its answer: an unknown partition, an offset out of range unless `reset` says where to go on,
-    damage at the offset, a batch that is larger than a chunk may be.  `UsageError` for what is no fetch.
+    damage at the offset, a batch that is larger than a chunk may be.  `UsageError` for what is not a fetch.
     """
     return [_fetched(log_dir, each, reset) for each in fetches]
 
@@ -52,7 +52,7 @@ def _fetched(log_dir: LogDir, asked: object, reset: Reset | None) -> Fetched:
         case ((str(topic), int(partition)), int(offset), int(max_bytes)):
             pass
         case _:
-            raise UsageError(f"{shown(asked)} is no fetch: ((topic, partition), offset, max_bytes)")
+            raise UsageError(f"{shown(asked)} is not a fetch: ((topic, partition), offset, max_bytes)")
     if max_bytes < 1:
         return Fetched(topic, partition, ErrorCode.INVALID_FETCH_SIZE, error=f"a fetch of {max_bytes} bytes")
     if (topic, partition) not in log_dir:

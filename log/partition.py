@@ -379,7 +379,7 @@ class _Listing:
             self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
 
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
-        """What is in the place of a file: nothing is read from it, and recovery leaves such a directory alone.
+        """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
 
         A broker passes over a directory, and a link to nothing counts as nothing for it.
         """

@@ -292,7 +292,7 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
-    """Times of directories that were made anew, the deepest first."""
+    """Times of directories that were created again, the deepest first."""
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:
             continue

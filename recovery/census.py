@@ -118,7 +118,7 @@ class Census:
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """Base offset and path of the logs that hold a partition's data, by base offset.
 
-    An unfinished replacement (`.swap`) counts in the place of the segments that it replaces, unless a start throws it
+    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start throws it
     away: it does where a file is `.cleaned` still, of the same segment or one before.
     """
     swaps = []

@@ -20,7 +20,7 @@ _FIRST_BUCKETS = 16
 
 
 class CleanerCheckpoint:
-    """The file's entries, which a broker reads and writes anew with every change; `known` are the logs that there are.
+    """The file's entries, which a broker reads and rewrites with every change; `known` are the logs that there are.
 
     Rows come in the order of a Java hash map, entries of unknown logs go with the first change.
     """
@@ -55,7 +55,7 @@ class CleanerCheckpoint:
 def _read(tree: Tree) -> dict[Key, int]:
     if CLEANER_OFFSET_CHECKPOINT not in tree.files:
         if CLEANER_OFFSET_CHECKPOINT in tree.directories or CLEANER_OFFSET_CHECKPOINT in tree.links:
-            raise _refused("it is no file")
+            raise _refused("it is not a file")
         return {}
     try:
         return read_offset_checkpoint(tree.read(CLEANER_OFFSET_CHECKPOINT))

@@ -127,7 +127,7 @@ class CleanerConfig:
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
-        """From Kafka's topic or broker names; an unknown name, or a value that cannot be meant, is `UsageError`."""
+        """From Kafka's topic or broker names; an unknown name, or an impossible value, is `UsageError`."""
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}
         for name in values:

@@ -45,7 +45,7 @@ from kafkalog.recovery.workers import Workers
 __all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_directory"]
 
 MODE = "compact"
-_ADVICE = "`kafkalog recover` brings it into order"
+_ADVICE = "`kafkalog recover` repairs it"
 _GIVE_ID = "`kafkalog recover --topic-id` gives it one"
 
 
@@ -292,7 +292,7 @@ class _Pass:
         }
 
     def _refuse_damage(self) -> None:
-        """Read every batch with its checksum: what a cleaner writes anew, nobody could tell from sound bytes later."""
+        """Read every batch with its checksum: what a cleaner rewrites, nobody could tell from sound bytes later."""
         names = self._tree.all_names(self._directory)
         if any(name.endswith(SWAP) for name in names):
             raise _LeftAloneError(f"a compaction of it was interrupted; {_ADVICE}")

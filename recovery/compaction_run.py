@@ -123,7 +123,7 @@ def compact(
 
     A run that was cut short is completed first.  A partition that is damaged, or that a broker's start would change, is
     left as it is and named in the result's `done.declined`; one that a broker would give up on is left as the broker
-    leaves it, and has a `problem`.  Raises `UsageError` for a path or settings that cannot be meant, `StorageError` for
+    leaves it, and has a `problem`.  Raises `UsageError` for an impossible path or setting, `StorageError` for
     I/O, and `RecoveryRefused`, with nothing changed, where nothing can be done.
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))

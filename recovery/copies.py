@@ -218,7 +218,7 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 
 
 def _do_not_belong_together(shelf: Shelf) -> None:
-    """Volumes of several clusters, two copies on one broker, directories of a topic that was made anew."""
+    """Volumes of several clusters, two copies on one broker, directories of a topic that was created again."""
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]
     for log_dir in (*shelf.log_dirs, *standing):

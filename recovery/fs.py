@@ -351,7 +351,7 @@ class FileSystem:
         if status is None or (status.st_size, status.st_mtime_ns, status.st_ino) != expected:
             raise RecoveryRefused(
                 f"{os.path.join(self.root, path)} changed since the plan was made: something else is writing there; "
-                "stop it, and plan anew",
+                "stop it, and plan again",
                 reason="changed",
             )
 

@@ -56,7 +56,7 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
 
 
 def own_file() -> Owner:
-    """Mode and owner of a file that is written anew."""
+    """Mode and owner of a file that is rewritten."""
     return _MODE, os.geteuid(), os.getegid()
 
 

@@ -1,7 +1,7 @@
 """Taking out of a broker's way what would stop it or mislead it, before anything else is decided.
 
 Foreign directories, names no broker can parse, checkpoints it cannot read, unfinished swaps that would put damaged
-data in the place of sound data, a log start after the log's end.  Everything happens in the virtual tree; each change
+data in place of sound data, a log start after the log's end.  Everything happens in the virtual tree; each change
 has a reason for the report.
 """
 
@@ -92,7 +92,7 @@ def normalize_root(tree: Tree) -> list[Change]:
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name in tree.directories:
             tree.remove_directory(name)
-            changes.append(Change(name, "a directory in the place of a checkpoint takes the log directory offline"))
+            changes.append(Change(name, "a directory in place of a checkpoint takes the log directory offline"))
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
             changes.append(Change(name + TEMPORARY, "left of a write that was cut short; a broker overwrites it"))
@@ -100,10 +100,10 @@ def normalize_root(tree: Tree) -> list[Change]:
         offline = "takes the log directory offline soon after a broker's start"
         if name in tree.directories:
             tree.remove_directory(name)
-            changes.append(Change(name, f"a directory in the place of a checkpoint {offline}"))
+            changes.append(Change(name, f"a directory in place of a checkpoint {offline}"))
         elif name in tree.files and _readable(tree, name) is None:
             tree.delete(name)
-            changes.append(Change(name, f"a checkpoint that cannot be read {offline}; without it one begins anew"))
+            changes.append(Change(name, f"a checkpoint that cannot be read {offline}; without it one starts over"))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
 
@@ -176,14 +176,14 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
 
 
 def clear_places(tree: Tree, directory: str) -> list[Change]:
-    """Directories where a broker writes its own files: it may start beside one, and stops when it comes to it."""
+    """Directories where a broker writes its own files: it may start beside one, and stops when it reaches it."""
     changes: list[Change] = []
     for path in sorted(tree.directories):
         parent, _, name = path.partition("/")
         parsed = parse_segment_file(name) if parent == directory else None
         if parsed is not None and segment_file(parsed.base_offset, parsed.kind) == name:
             tree.remove_directory(path)
-            changes.append(Change(path, "a directory in the place of a file of a segment"))
+            changes.append(Change(path, "a directory in place of a file of a segment"))
         elif path == f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}":
             tree.remove_directory(path)
             changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
@@ -284,7 +284,7 @@ class _Partition:
         path = self.path(LEADER_EPOCH_CHECKPOINT)
         if path in self.tree.directories:
             self.tree.remove_directory(path)
-            self.changes.append(Change(path, "a directory in the place of the leader epochs"))
+            self.changes.append(Change(path, "a directory in place of the leader epochs"))
             return
         try:
             LeaderEpochFileCache(LeaderEpochCheckpointFile(self.tree.part(self.directory), self.directory))

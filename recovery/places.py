@@ -75,9 +75,7 @@ def holding(paths: Sequence[Path], select: Chosen) -> list[Path]:
     if all(keys is not None for keys in found):
         select.check(key for keys in found for key in keys or ())
     return [
-        path
-        for path, keys in zip(paths, found, strict=True)
-        if keys is None or any(select.takes(*key) for key in keys)
+        path for path, keys in zip(paths, found, strict=True) if keys is None or any(select.takes(*key) for key in keys)
     ]
 
 

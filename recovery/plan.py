@@ -238,7 +238,7 @@ def make_plan(
 
 
 def _lost_logs(found: Survey) -> list[Finding]:
-    """Links to nothing in the place of logs, which a broker takes for no log at all."""
+    """Links to nothing in place of logs, which a broker takes for no log at all."""
     detail = "a symbolic link to nothing: what the log held is not here, and no count has it in it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)

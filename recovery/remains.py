@@ -70,7 +70,7 @@ class RemainsKind(enum.StrEnum):
     STRAY = "stray partition"
     """a `-stray` directory"""
     SEGMENTS = "deleted segments"
-    """`.deleted` files in a partition that lives"""
+    """`.deleted` files in a live partition"""
     QUARANTINE = "kept by a recovery"
     """in the quarantine of a run"""
 
@@ -405,7 +405,7 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """What fits below the first segment that lives; the rest stays deleted."""
+    """What fits below the first live segment; the rest stays deleted."""
     first = first_live_base(names)
     fitting = fitting_segments(first, segments)
     if not fitting:
@@ -414,14 +414,14 @@ def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tu
 
 
 def first_live_base(names: Sequence[str]) -> int | None:
-    """Base offset of the first segment that lives, of the files of a directory; None if there is none."""
+    """Base offset of the first live segment, of the files of a directory; None if there is none."""
     parsed = [parse_segment_file(name) for name in names]
     logs = [each for each in parsed if each is not None and each.is_live_log]
     return min((each.base_offset for each in logs), default=None)
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Those that can be put back: sound, not empty, and wholly below what lives, each after the one before it."""
+    """Those that can be put back: sound, not empty, and wholly below live data, each after the one before it."""
     fitting: list[RemainsSegment] = []
     for each in segments:
         if why_not_fitting(first_live, each) is not None:

@@ -42,7 +42,7 @@ class Rules:
     cluster_metadata: bool = False
     """the metadata log of KRaft too"""
     rebuild_indexes: bool = False
-    """make every index of sound logs anew, and cut nothing"""
+    """rebuild every index of sound logs, and cut nothing"""
     topics: TopicFacts | None = None
     """what the cluster knew of the topics; None: read it from the log directories themselves"""
     _settings: dict[str, LogSettings] = field(default_factory=dict, init=False, repr=False, compare=False)

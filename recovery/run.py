@@ -478,7 +478,7 @@ def rebuild_indexes(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
-    """Make every index, snapshot and leader epoch of sound logs anew; `RecoveryRefused` if a log is damaged."""
+    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged."""
     options = RecoveryOptions(rules=Rules(config=config or {}, at=at, rebuild_indexes=True))
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 

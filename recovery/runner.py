@@ -228,7 +228,7 @@ def _refuse_changed(made: Changes, now: Survey) -> None:
     if changed is not None:
         raise RecoveryRefused(
             f"{made.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
-            "plan anew",
+            "plan again",
             reason="changed",
         )
 
@@ -269,7 +269,7 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Files that have to be made anew are this user's, and could not be given back to another one."""
+    """Files that have to be rebuilt are this user's, and could not be given back to another one."""
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():
         if step.before is not None and step.before.attributes.uid != user:

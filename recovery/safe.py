@@ -106,14 +106,14 @@ class SafeResult:
 
 
 def _severity(change: Change) -> Severity:
-    """What is in the place of a segment's log and is not one is as bad as in an inventory."""
+    """What is in place of a segment's log and is not one is as bad as in an inventory."""
     parsed = parse_segment_file(change.path.rpartition("/")[2])
     is_log = parsed is not None and change.path.endswith(f"/{segment_file(parsed.base_offset, FileKind.LOG)}")
     return Severity.ERROR if is_log else Severity.WARNING
 
 
 class _CannotSettleError(Exception):
-    """A partition that no cut brings into order; the message is the refusal."""
+    """A partition that no cut repairs; the message is the refusal."""
 
 
 class _PartitionRun:
@@ -250,7 +250,7 @@ class _PartitionRun:
         return header.next_offset if makes_sense else 0
 
     def rebuilt(self) -> BrokerResult:
-        """All indexes made anew; a log that is not sound throughout is not for this."""
+        """All indexes rebuilt; a log that is not sound throughout is not for this."""
         sound = sound_prefix(self.original, self.directory)
         if sound.cut is not None:
             raise _CannotSettleError(
@@ -629,7 +629,7 @@ def recover_safely(
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
     With their `repair_bits` single bits are turned back if proven so well, in mode `salvage` a log goes on after
-    damage, and `rebuild_indexes` makes all indexes of sound logs anew and cuts nothing.  `topic_id` tells the id of a
+    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` tells the id of a
     topic whose partitions have lost it.
     """
     result = SafeResult(tree.copy())

@@ -14,7 +14,7 @@ __all__ = ["SCRATCH", "Scratch"]
 SCRATCH = "\0scratch"
 """the origin of its slices; no file has such a name"""
 _IN_MEMORY = 64 * MIB
-"""Less than this is no file."""
+"""Less than this is not a file."""
 
 
 class Scratch:

@@ -2,7 +2,7 @@
 
 Stricter than the broker where the broker's later starts or its readers would stumble: checksum and size as there, and
 also a known magic, a last offset that is not below the base, and an end where the highest offset is the last one.  What
-merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is no reason to cut.  Nor are batches whose
+merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is not a reason to cut.  Nor are batches whose
 offsets were there before (a copy, an older piece of the log), as long as later ones go on: a reader passes over them,
 and the broker keeps them.  Where none goes on, the broker would take an older offset for the log's end and hide what
 lies above it; so the log ends after its highest offset then.  An offset that the segment's indexes cannot hold

@@ -1,9 +1,9 @@
 """The note that deleted data still is in a log directory and nothing else there holds it; `undelete` has the way.
 
 What a broker deleted goes for good soon: `.deleted` files at its next start, `-delete` directories a minute later.
-Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment
-that lives was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same topic
-id, which begins no later, was moved: their records are held or were replaced.
+Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment of
+the live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same
+topic id, which begins no later, was moved: their records are held or were replaced.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 
 def _deleted_below(tree: Tree, directory: str) -> list[str]:
-    """Deleted segments before the first one that lives."""
+    """Deleted segments before the first live one."""
     first = min((base for base, _path in _logs(tree, directory, "")), default=None)
     return [
         path

@@ -129,7 +129,7 @@ def _chosen(
 
 
 class _Assembled:
-    """The new directories before they are brought into order; every file is one of a place that is only read."""
+    """The new directories before they are repaired; every file is one of a place that is only read."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -168,7 +168,7 @@ class _Assembled:
         return self._surveys[int(number)].source(path)
 
     def tree(self) -> Tree:
-        """What is to be brought into order."""
+        """What is to be repaired."""
         tree = Tree({}, self.taken, self.origin)
         for path, (key, size) in self._logs.items():
             tree.files[path] = join([Slice(key, 0, size)])

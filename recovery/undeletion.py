@@ -159,7 +159,7 @@ def undelete(
     """Put back what was deleted of a topic, or of some of its partitions, in the log directory `path`.
 
     `-delete` and `-stray` directories get their live names, `.deleted` segments come back into their partition; what a
-    broker needs beside the logs is made anew.  `source` is the name of one such directory, where several are of one
+    broker needs beside the logs is rebuilt.  `source` is the name of one such directory, where several are of one
     partition; `as_topic` is another topic to put directories back as; `topic_id` is the id that the cluster knows the
     topic by (default: that of an empty partition which is in the place, that in the metadata log, or the own).
     With `hold`, `-delete` directories only become `-stray`, which no broker removes, so that one can be started and

@@ -98,7 +98,7 @@ class Workers:
         self._steps: list[int] = []
 
     def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
-        """Start counting anew; `sizes` are those of all files by path."""
+        """Start counting again; `sizes` are those of all files by path."""
         self._phase = phase
         self._sizes = {}
         for path, size in sizes.items():

@@ -41,7 +41,7 @@ _MARK = 32
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
-    """Append what the messages name, or with `overwrite` put it in the place of the topics that they have rows for.
+    """Append what the messages name, or with `overwrite` put it in place of the topics that they have rows for.
 
     The option `topic` names one that is replaced even if there is no row; without it an overwrite of no rows could
     replace nothing, and is refused.

@@ -45,7 +45,7 @@ class Place:
 
     path: str
     partition: Partition | None = None
-    """as it was listed when the query was planned; read anew from its path"""
+    """as it was listed when the query was planned; read again from its path"""
     log_start: int = 0
     high_watermark: int | None = None
     known: tuple[Finding, ...] = ()

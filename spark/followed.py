@@ -1,4 +1,4 @@
-"""The logs of a stream as the driver knows them: found anew at every trigger, followed from one to the next.
+"""The logs of a stream as the driver knows them: found again at every trigger, followed from one to the next.
 
 The rules for what went missing are those of `KafkaMicroBatchStream`: with `failOnDataLoss` it ends the stream, else it
 is said and the stream goes on with what there is.

@@ -30,7 +30,7 @@ class Planned:
 
     name: str
     start: int | None
-    """where its log ended; None if it was not there, or is written anew"""
+    """where its log ended; None if it was not there, or is rewritten"""
     leader_epoch: int
     replaced: str | None
     """the name that the directory of before is given, if there is one to be replaced"""

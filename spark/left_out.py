@@ -1,4 +1,4 @@
-"""What is in the place of data, and is neither a segment nor a partition: said, not passed over."""
+"""What is in place of data, and is neither a segment nor a partition: said, not passed over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """What is in the place of data, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
+    """What is in place of data, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
     unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:
         if finding.severity is not Severity.ERROR or finding.code not in unread or finding.file is None:

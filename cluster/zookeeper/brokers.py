@@ -88,7 +88,7 @@ def _whole(value: object) -> int | None:
 
 
 def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | None:
-    """The registration at `path`; None where that is no broker's node or cannot be read."""
+    """The registration at `path`; None where that is not a broker's node or cannot be read."""
     place = _BROKER.fullmatch(path)
     fields = json_object(data) if place is not None else None
     if place is None or fields is None:
@@ -117,7 +117,7 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
 
 
 def config_entity(path: str, data: bytes | None) -> ConfigEntity | None:
-    """The configuration at `path`, secrets and all; None where that is no entity's node or holds nothing to read.
+    """The configuration at `path`, secrets and all; None where that is not an entity's node or holds nothing to read.
 
     Entities of users have further ones below them: `/config/users/U/clients/C` has the name `U/clients/C`.
     """

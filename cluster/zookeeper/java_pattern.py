@@ -1,6 +1,6 @@
 """Java's regular expressions, as far as names of topics are chosen with them, in time that grows with the text only.
 
-Patterns come from other programs' data: one that takes Python's or Java's matcher for ever must not do so here.  So
+Patterns come from other programs' data: one that takes Python's or Java's matcher forever must not do so here.  So
 all ways through a pattern are followed at once.  What needs another matcher (back references, looking around,
 possessive quantifiers) is refused.  Decided by `java.util.regex.Pattern`, `String.matches`.
 """

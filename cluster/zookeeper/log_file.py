@@ -1,7 +1,7 @@
 """A file of ZooKeeper's transaction log, entry by entry (`FileTxnLog`).
 
 The checksum covers the payload only: neither length nor closing byte.  A file may end anywhere, since a server never
-appends to one that it found: torn tails stay for ever, also in the middle of the sequence of files.
+appends to one that it found: torn tails stay forever, also in the middle of the sequence of files.
 """
 
 from __future__ import annotations

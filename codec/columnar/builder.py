@@ -57,13 +57,13 @@ class RecordBatchBuilder:
                 values.append(np.array(self.value_of_batch(name)(headers)))
 
     def build(self) -> pa.RecordBatch:
-        """What was decoded, as an Arrow batch; begins anew."""
+        """What was decoded, as an Arrow batch; starts over."""
         arrays = [self._column(name, COLUMNS[name]) for name in self._schema.names]
         self.reset()
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._rows_of_batch = []
         for values in self._of_batch.values():
             values.clear()

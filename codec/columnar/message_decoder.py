@@ -47,7 +47,7 @@ class MessageDecoder:
         return self._bytes == 0
 
     def build(self) -> pa.RecordBatch:
-        """What was collected; begins anew."""
+        """What was collected; starts over."""
         self._bytes = 0
         return self._builder.build()
 

@@ -44,6 +44,6 @@ def to_int64(value: int) -> int:
 
 
 def to_microseconds(milliseconds: int) -> int | None:
-    """Microseconds of a timestamp, or None where they do not fit: no such moment can be meant."""
+    """Microseconds of a timestamp, or None where they do not fit: there is no such moment."""
     value = to_int64(milliseconds) * MICROSECONDS
     return value if _MIN <= value <= _MAX else None

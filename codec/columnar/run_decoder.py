@@ -83,12 +83,12 @@ class RunDecoder:
         return self._bytes == 0
 
     def build(self) -> pa.RecordBatch:
-        """What was collected; begins anew."""
+        """What was collected; starts over."""
         self._bytes = 0
         return self.builder.build()
 
     def drop(self) -> None:
-        """Begin anew without what was collected."""
+        """Start over without what was collected."""
         self._bytes = 0
         self.builder.reset()
 

@@ -71,7 +71,7 @@ def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execu
 def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
     """Put a batch together; length, checksum and record count follow from what it holds.
 
-    With its compressed payload kept the bytes are those that were read; without, the records are compressed anew.
+    With its compressed payload kept the bytes are those that were read; without, the records are compressed again.
     """
     header = raw.header
     payload = raw.compressed
@@ -101,7 +101,7 @@ def read_raw_message(
 
 @checked
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
-    """Put an entry together; size and checksum follow.  `keep_value` False compresses a wrapper's messages anew."""
+    """Put an entry together; size and checksum follow.  `keep_value` False compresses a wrapper's messages again."""
     value = raw.value
     if raw.inner and not keep_value:
         plain = b"".join(encode_raw_message(message) for message in raw.inner)

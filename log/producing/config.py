@@ -30,7 +30,7 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """How records wait and are written; sizes in bytes, `_ms` in ms.  What cannot be meant is `UsageError`."""
+    """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is `UsageError`."""
 
     producer_type: str = "async"
     """`sync` writes within `send`; `async` collects batches, which a thread writes."""
@@ -47,7 +47,7 @@ class ProducerConfig:
     queue_buffering_max_messages: int | None = None
     """Records that may wait to be written; the Scala producer's, whose default was 10,000."""
     queue_enqueue_timeout_ms: int = -1
-    """How long `send` waits while so many records wait: 0 drops the record at once, -1 waits for ever."""
+    """How long `send` waits while so many records wait: 0 drops the record at once, -1 waits forever."""
     compression_type: str = "none"
     """How batches are compressed."""
 
@@ -56,9 +56,9 @@ class ProducerConfig:
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise UsageError(f"{name} is {value}; the least that can be meant is {least}")
+                raise UsageError(f"{name} is {value}; the least possible value is {least}")
             if value is not None and name not in _LONG and value > _LARGEST:
-                raise UsageError(f"{name} is {value}; the most that can be meant is {_LARGEST}")
+                raise UsageError(f"{name} is {value}; the largest possible value is {_LARGEST}")
         if self.producer_type not in ("sync", "async"):
             raise UsageError(f"producer_type is sync or async, not {self.producer_type!r}")
         as_codec(self.compression_type)

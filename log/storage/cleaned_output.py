@@ -39,7 +39,7 @@ class CleanedOutput:
         self._stretch_bytes += batch.size
 
     def write(self, batch: RecordBatch) -> None:
-        """A batch that was written anew."""
+        """A batch that was rewritten."""
         self._check(batch)
         self._end_stretch()
         self._add(batch)

@@ -1,7 +1,7 @@
 """One pass of the log cleaner over one log (`Cleaner.doClean`, `LocalLog.replaceSegments`).
 
 The dirty part is read once for the latest offset of each key, then every segment up to where that map reaches is
-written anew: as `.cleaned`, which means nothing, then under `.swap`, which a start completes, while the old files go.
+rewritten: as `.cleaned`, which means nothing, then under `.swap`, which a start completes, while the old files go.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ class DirectoryDisk:
         self._changed(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put `data` in the place of a file: at every moment, after a crash too, old or new is there."""
+        """Put `data` in place of a file: at every moment, after a crash too, old or new is there."""
         fs.replace(path, data)
         self._changed(path)
 

@@ -153,7 +153,7 @@ class Disk(Protocol):
         """Make an empty file."""
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put `data` in the place of a file, written beside it and renamed."""
+        """Put `data` in place of a file, written beside it and renamed."""
 
     def overwrite(self, path: str, data: bytes) -> None:
         """Write a file from its start on, as who opens it for writing does."""

@@ -43,7 +43,7 @@ class LeaderEpochCheckpointFile:
         return self._disk.is_directory(self.path + TEMPORARY)
 
     def write(self, entries: Iterable[LeaderEpoch]) -> None:
-        """Put these in the place of all; `KafkaStorageError` where that is blocked."""
+        """Put these in place of all; `KafkaStorageError` where that is blocked."""
         if self.is_blocked:
             raise KafkaStorageError(
                 f"Error while writing to checkpoint file {self.path}: {self.path}{TEMPORARY} is a directory"

@@ -37,7 +37,7 @@ class Snapshots:
 
     @property
     def is_current(self) -> bool:
-        """Listing them anew would give the same: every name is Kafka's own, and nobody else has changed anything."""
+        """Listing them again would give the same: every name is Kafka's own, and nobody else has changed anything."""
         return self._is_plain and self._seen == self._changes()
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A batch written anew with some of its records (`MemoryRecords.buildRetainedRecordsInto`, `MemoryRecordsBuilder`).
+"""A batch rewritten with some of its records (`MemoryRecords.buildRetainedRecordsInto`, `MemoryRecordsBuilder`).
 
 What only the original knows stays: offsets, sequences, leader epoch, producer, compression.  All becomes magic 2.
 """
@@ -103,7 +103,7 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
 
 
 def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """What `MemoryRecordsBuilder` does not take, although it stands in a log."""
+    """What `MemoryRecordsBuilder` does not take, although logs hold it."""
     last = shape.base_offset - 1
     for record in kept:
         if record.offset <= last:

@@ -380,7 +380,7 @@ class LogSegment:
         _ = self.offset_index, self.time_index
 
     def append_rewritten(self, data: bytes, batches: Sequence[AnyBatch]) -> None:
-        """Append batches that a cleaner wrote anew, together `data`."""
+        """Append batches that a cleaner rewrote, together `data`."""
         position = self.log.size
         self._store.append(data)
         self.log = LogFile(self._store.source())

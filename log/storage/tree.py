@@ -206,7 +206,7 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """A symbolic link to nothing in the place of which there is a file now."""
+        """A symbolic link to nothing in place of which there is a file now."""
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
             directory, separator, name = path.partition("/")

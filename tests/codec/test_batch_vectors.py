@@ -138,7 +138,7 @@ def test_wrapper_messages(magic: int, text: str, crc: int, execution: Execution)
     assert [message.header.crc for message in raw.inner] == [
         zlib.crc32(build_messages([one], magic=magic)[16:]) for one in TWO
     ]
-    # another lz4 library may find other matches, so what is written anew is compared after decompression
+    # another lz4 library may find other matches, so what is rewritten is compared after decompression
     ours = only(build_messages(TWO, magic=magic, codec=Codec.LZ4), execution)
     assert read_raw_message(ours).inner == raw.inner
     assert ours.data[16 : 30 if magic else 22] == data[16 : 30 if magic else 22]  # magic to the null key

@@ -213,10 +213,10 @@ def test_a_compressed_batch_keeps_its_bytes_while_its_payload_is_kept(codec: int
     )
     raw = read_raw_batch(only(data))
     assert encode_raw_batch(raw) == data
-    anew = encode_raw_batch(RawBatch(raw.header, raw.records))
-    assert iter_records(only(anew)) == iter_records(only(data))
+    again = encode_raw_batch(RawBatch(raw.header, raw.records))
+    assert iter_records(only(again)) == iter_records(only(data))
     if codec == GZIP:  # another level was used
-        assert anew != data
+        assert again != data
 
 
 def test_what_a_record_does_not_show_survives() -> None:
@@ -238,8 +238,8 @@ def test_a_wrapper_can_be_compressed_anew(magic: int) -> None:
     data = build_messages([record(n) for n in range(30)], magic=magic, codec=Codec.GZIP, level=1)
     raw = read_raw_message(only(data))
     assert encode_raw_message(raw) == data
-    anew = encode_raw_message(raw, keep_value=False)
-    assert read_raw_message(only(anew)).inner == raw.inner
+    again = encode_raw_message(raw, keep_value=False)
+    assert read_raw_message(only(again)).inner == raw.inner
 
 
 def test_a_batch_that_cannot_be_read_cannot_be_taken_apart() -> None:

@@ -24,7 +24,7 @@ WHATS = ("ls", "dump", "verify", "plan", "safe", "kafka", "salvage", "contents")
 REFUSED = {"recovery points", "log starts", "meta.properties", "clean shutdown", "high watermarks", "cleaner offsets"}
 """What a broker reads when it starts."""
 _HANG_SECONDS = 300
-"""After so long a process that waits for a FIFO would wait for ever."""
+"""After so long a process that waits for a FIFO would wait forever."""
 _ZERO_DEVICE, _NULL_BLOCKS = os.makedev(1, 5), os.makedev(7, 250)
 
 
@@ -95,12 +95,12 @@ for root in sys.argv[2:]:
             assert (refused, left) == (place in REFUSED, place not in REFUSED), (root, outcome)
             assert PLACES[place] in outcome["outcome"]
         done += 1
-    measured(f"special files in the place of others, met by {what}", done)
+    measured(f"special files in place of others, met by {what}", done)
 
 
 @pytest.mark.parametrize("place", [name for name, path in PLACES.items() if "/" in path])
 def test_whoever_looks_says_the_same_of_it(place: str, tmp_path: Path) -> None:
-    """Nothing in the place of a segment's files is passed over by one command and in the way of another."""
+    """Nothing in place of a segment's files is passed over by one command and in the way of another."""
     small_log_dir(tmp_path / "data")
     path = tmp_path / "data" / PLACES[place]
     path.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def test_a_lock_that_is_no_file_says_what_to_do(tmp_path: Path) -> None:
         finished = command(*words, tmp_path / "data")
         assert finished.code == 4
         assert finished.err.endswith(".lock: a FIFO, not a file, which locks nothing: remove it, and a broker makes "
-                                     "the file anew\n")  # fmt: skip
+                                     "the file again\n")  # fmt: skip
     with pytest.raises(NotRegularFileError, match="remove it"):
         kafkalog.Log.open(tmp_path / "data" / "t-0")
 

@@ -112,7 +112,7 @@ def example(hint: Any, depth: int = 0) -> Any:
         return (origin if isinstance(origin, type) and origin in (list, set, frozenset) else list)(content)
     if origin in (dict, collections.abc.Mapping):
         return {example(arguments[0], depth + 1): example(arguments[1], depth + 1)} if depth <= _DEPTH else {}
-    if hint is HeaderTables:  # compiled headers at hand, which are read anew
+    if hint is HeaderTables:  # compiled headers at hand, which are read again
         return None
     if isinstance(hint, typing.NewType):
         return example(hint.__supertype__, depth)

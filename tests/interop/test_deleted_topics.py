@@ -91,7 +91,7 @@ def is_in_order(root: Path, *directories: str) -> bool:
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 @pytest.mark.parametrize(("version", "mode"), BROKERS)
 def test_a_topic_that_was_deleted(version: str, mode: str, how: str, broker_of: Callable[..., RealBroker]) -> None:
-    """Deleted, created again, put in the place of the empty logs: all records are there, and more can be written."""
+    """Deleted, created again, put in place of the empty logs: all records are there, and more can be written."""
     broker = broker_of(version, mode)
     root = broker.log_dir
     broker.create("orders", 2)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "forked_writer.py"
 LONGEST_SECONDS = 300
-"""A child that waits for a lock of a thread that it does not have would wait for ever."""
+"""A child that waits for a lock of a thread that it does not have would wait forever."""
 
 
 def test_no_child_changes_anything_at_any_moment(tmp_path: Path, measured: Callable[[str, int], None]) -> None:

@@ -29,7 +29,7 @@ def test_a_version_says_which_format(version: str | None, magic: int) -> None:
 
 @pytest.mark.parametrize("version", ["", "0", "x.y", "0.9.0.0.0", "0.9\n", "-1.0"])
 def test_what_is_no_version(version: str) -> None:
-    with pytest.raises(kafkalog.UsageError, match="is no version"):
+    with pytest.raises(kafkalog.UsageError, match="is not a version"):
         kafkalog.LogConfig(message_format_version=version)
 
 

@@ -108,7 +108,7 @@ def test_a_log_that_is_cut_below_its_start_begins_anew_at_it(
     assert offsets(root) == []
     assert not plan(root, full=True).changes
     assert not plan(root, mode="kafka", full=True).changes
-    compared("logs cut below their start that begin anew at it, as Kafka's", 1)
+    compared("logs cut below their start that start over at it, as Kafka's", 1)
     assert command("undo", "--yes", root).code == 2
     (root / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     theirs = plan(root, mode="kafka", full=True)

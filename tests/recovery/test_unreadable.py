@@ -300,7 +300,7 @@ SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_what_is_no_file_keeps_recovery_from_its_own_partition_only(
     what: str, name: str, root: Path, tmp_path: Path
 ) -> None:
-    """Kafka would wait for ever at a FIFO, so what it would do is not known; nothing here opens it."""
+    """Kafka would wait forever at a FIFO, so what it would do is not known; nothing here opens it."""
     make, why = SPECIAL[what]
     alone = without(root, tmp_path / "alone" / "broker")
     words = ["--full", "--at", "1767225600000"]

@@ -19,7 +19,7 @@ from trees import first_difference, stamps
 THROUGH_A_LINK = "is a symbolic link to nothing, through which a broker would write"
 DECLINED = "declined"
 # The broker writes these at its stop, whatever it found; recovery leaves them alone or not, by its own promise.
-# A broker's stop also writes through a symbolic link that is in the place of one of them.
+# A broker's stop also writes through a symbolic link that is in place of one of them.
 IGNORED = (*compare.LOG_DIR_FILES, *seam.OWN_FILES, damage.NOWHERE)
 REASONS = ("segment.index.bytes", "topic id", "symbolic link", "hard links")
 """What only the operator can decide; every sentence names one."""

@@ -177,7 +177,7 @@ class _Writer:
         return self._far
 
     def stretch(self, count: int, magics: tuple[int, ...]) -> list[Op]:
-        """What is written between two passes, by producers that begin anew: a broker may have forgotten them."""
+        """What is written between two passes, by producers that start over: a broker may have forgotten them."""
         self.script.ops = []
         self.next_producer += 10
         self.producers = [

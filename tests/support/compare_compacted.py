@@ -1,7 +1,7 @@
 """Two compacted log directories: what Kafka's cleaner left, and what ours did.
 
 Uncompressed batches have to be the same bytes, compressed ones equal but for size, checksum and the compressed bytes
-themselves.  Where sizes differ for that, the indexes are computed anew from either log, and have to be those.
+themselves.  Where sizes differ for that, the indexes are computed again from either log, and have to be those.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def value(offset: int) -> bytes:
 
 
 def main(directory: Path, seed: int) -> None:
-    """Append for ever."""
+    """Append forever."""
     rng = random.Random(seed)
     with kafkalog.Log.open(directory / "t-0", CONFIG) as log:
         while True:

@@ -85,7 +85,7 @@ def several(case_id: str, scratch: Path) -> Iterator[Run]:
 
 
 def acting(directory: Path, scratch: Path) -> Iterator[Run]:
-    """What changes a directory, on copies of it: recovered, taken back, indexes made anew, compacted, purged."""
+    """What changes a directory, on copies of it: recovered, taken back, indexes rebuilt, compacted, purged."""
     copy = own_copy(directory, scratch / "acted-on")
     yield "recover", kafkalog("recover", "--json", copy)
     yield "recover", kafkalog("recover", "--json", "--yes", "--accept-loss", copy)

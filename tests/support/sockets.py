@@ -1,4 +1,4 @@
-"""A socket in the place of a file."""
+"""A socket in place of a file."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ __all__ = ["command"]
               help="Largest batch before compression, a producer's batch.size.")  # fmt: skip
 @click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, show_default=True,
               help="Largest segment.")  # fmt: skip
-@click.option("--keep-offsets", is_flag=True, help="Keep the offsets of the records instead of counting anew.")
+@click.option(
+    "--keep-offsets", is_flag=True, help="Keep the offsets of the records instead of numbering them from the log end."
+)
 @click.option("--append", is_flag=True, help="Go on after partitions that are there already.")
 @click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
               help="Keys and values in JSON lines, as dump --encoding wrote them.")  # fmt: skip

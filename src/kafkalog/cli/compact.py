@@ -66,7 +66,7 @@ def _print_plan(made: Compaction) -> None:
                 writer.write(f"{escape_controls(each.name)}: {_without_key(each.records_without_key)}")
         others = _other_changes(made)
         if others:
-            writer.write(f"besides, {others}")
+            writer.write(f"also, {others}")
         if not rows and not made.declined:
             writer.write(
                 f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact says so of all "

@@ -1,4 +1,4 @@
-"""`kafkalog index`: check the indexes of a log directory, or make them anew."""
+"""`kafkalog index`: check the indexes of a log directory, or rebuild them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Outcome(enum.IntEnum):
     IO_ERROR = 4
     """the operating system reported an error"""
     USAGE = 64
-    """the command line, or a path on it, cannot be meant"""
+    """the command line, or a path on it, makes no sense"""
 
 
 def outcome_of(error: BaseException) -> int:
@@ -72,7 +72,7 @@ def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
 def sentence_of(error: BaseException) -> str:
     """One clear sentence; for an error of the operating system with the file it is about."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        told = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in the place of ours
+        told = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours
         return str(told or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return error.format_message()

@@ -27,7 +27,7 @@ __all__ = ["command", "make_all", "show"]
 
 
 def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[Plan | Unplanned]:
-    """Make plans, with a progress bar; what is in the way of one is no reason to leave the others out."""
+    """Make plans, with a progress bar; one that is blocked does not keep the others from being made."""
     failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
     for path in paths:
         try:

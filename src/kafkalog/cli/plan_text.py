@@ -81,7 +81,7 @@ def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
         if len(listed) < len(changing):
             made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
             others = counted(len(changing) - len(listed), "more partition")
-            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} made anew")
+            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt")
 
 
 def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:

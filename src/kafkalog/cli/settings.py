@@ -85,7 +85,7 @@ _FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata"}
 
 
 def command_words(given: Mapping[str, Any]) -> list[str]:
-    """The options that a command recommended in the place of this one repeats: all but the mode and bit repair."""
+    """The options that a command recommended in place of this one repeats: all but the mode and bit repair."""
     words: list[str] = []
     for name, option in _SINGLE.items():
         if given.get(name) is not None:

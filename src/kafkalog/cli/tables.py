@@ -179,7 +179,9 @@ def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width:
             yield from _lines(columns, right, rows, widths, kept)
             left_out = [each.name for i, each in enumerate(columns) if i not in kept]
             if left_out:
-                yield from textwrap.wrap(f"Not shown for want of width: {', '.join(left_out)}.", max(width, _NARROW))
+                yield from textwrap.wrap(
+                    f"Not shown, because the table is too wide: {', '.join(left_out)}.", max(width, _NARROW)
+                )
             return
         droppable = [i for i in kept if columns[i].drop]
         if not droppable:

@@ -68,7 +68,8 @@ class _PositionOrTime(_PositionType):
         if number is not None:
             return Position(number=number, text=text)
         if text.lstrip("+-").isdecimal():
-            self.fail(f"{text[:60]!r} is no offset and no transaction: those are 0 or more, in 63 bits", param, ctx)
+            detail = "is neither an offset nor a transaction: those are 0 or more, in 63 bits"
+            self.fail(f"{text[:60]!r} {detail}", param, ctx)
         return Position(time=Timestamp().convert(text, param, ctx), text=text)
 
 

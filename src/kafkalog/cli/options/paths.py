@@ -1,4 +1,4 @@
-"""PATH, and `--server-properties`, which can stand in its place: the broker's own file names its log directories."""
+"""PATH, and `--server-properties`, which can replace it: the broker's own file names its log directories."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
     from kafkalog.codec.errors import UsageError
 
     rest = "" if use is None else f", or its settings go with {use}"
-    raise UsageError(f"--server-properties stands in the place of PATH here{rest}: give one of them")
+    raise UsageError(f"--server-properties replaces PATH here{rest}: give one of them")
 
 
 PATHS = click.argument(

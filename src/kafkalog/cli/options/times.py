@@ -48,7 +48,7 @@ class Timestamp(_TimeType):
                 ctx,
             )
         if not -_LARGEST - 1 <= moment <= _LARGEST:
-            self.fail(f"{text!r} is no time that 64 bits of milliseconds can hold", param, ctx)
+            self.fail(f"{text!r} is not a time that 64 bits of milliseconds can hold", param, ctx)
         return moment
 
     @staticmethod

@@ -1,0 +1,77 @@
+"""Sentences that users and colleagues read are plain English: phrases that native readers stumble over stay out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("codec", "log", "recovery", "cluster", "spark", "src/kafkalog/cli", "src/pyspark_kafkalog")
+
+# Phrase -> what to write instead.
+DIALECT = {
+    r"(?<![Tt]here )(?<!where )\bis no "
+    r"(?!longer\b|more\b|other\b|less\b|way\b|need\b|point\b|room\b)[A-Za-z`]": "is not a",
+    r"\banew\b": "again, or a word with re-",
+    r"\bfor ever\b": "forever",
+    r"\bin the place of\b": "in place of",
+    r"\binto order\b": "repair",
+    r"\bexpression finds\b": "matches this regular expression",
+    r"\bstands? in (?!for\b)": "is in",
+    r"\bcan(?:not)? be meant\b": "makes no sense, or is impossible",
+    r"\b(?:what|that) lives\b": "live data",
+    r"\bis to be had\b|\bto be had for\b": "is available",
+    r"\bcomes? to it\b": "reaches it",
+    r"\bfor want of\b": "because there is no",
+    r"\bhow they are\b": "their health",
+    r"\bbesides, ": "also",
+    r"\bgoes? away from\b": "leaves",
+    r"\bhas to do with nothing\b": "is unrelated",
+}
+
+
+def sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a document; of a program those of its strings and comments."""
+    text = path.read_text()
+    if path.suffix == ".md":
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for number, line in enumerate(node.value.splitlines()):
+                yield node.lineno + number, line
+    for number, line in enumerate(text.splitlines(), 1):
+        if "  # " in line or line.lstrip().startswith("# "):
+            yield number, line.partition("# ")[2]
+
+
+def read_by_people() -> list[Path]:
+    """Documents, help texts, messages, docstrings and comments."""
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return [*documents, *(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))]
+
+
+def test_no_phrase_of_the_list_is_used() -> None:
+    paths = read_by_people()
+    assert len(paths) > 300
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match.group()!r}: write {better!r}"
+        for path in paths
+        for number, line in sentences(path)
+        for phrase, better in DIALECT.items()
+        for match in [re.search(phrase, line)]
+        if match
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(("line", "is_dialect"), [
+    ("data is no Kafka log directory", True), ("there is no topic here", False), ("it is no longer there", False),
+    ("indexes are made anew", True), ("it stands in two directories", True), ("it stands in for another", False),
+])  # fmt: skip
+def test_what_is_looked_for(line: str, *, is_dialect: bool) -> None:
+    assert any(re.search(phrase, line) for phrase in DIALECT) == is_dialect
