@@ -28,6 +28,7 @@ COMMANDS = {
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
     "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),
+    "report": ("kafkalog.cli.report.command", "Write one page about log directories, to hand on."),
     "runs": ("kafkalog.cli.runs", "Show what recoveries left, or remove it for good."),
     "staging": ("kafkalog.cli.staging", "Show or remove what killed Spark jobs left beside a log directory."),
     "transactions": ("kafkalog.cli.transactions", "Show producers, transactions, and what hangs."),
