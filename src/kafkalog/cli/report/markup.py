@@ -73,7 +73,13 @@ def table(
         ],
     )
     body = [
-        element("tr", [element("td", each, class_="n" if number in right else _class_of(each)) for number, each in enumerate(row)])
+        element(
+            "tr",
+            [
+                element("td", each, class_="n" if number in right else _class_of(each))
+                for number, each in enumerate(row)
+            ],
+        )
         for row in rows
     ]
     inner = element("table", element("caption", caption), element("thead", head), element("tbody", body))

@@ -77,12 +77,12 @@ def _article(damage: Damage, is_open: bool) -> Markup:
         element("span", str(finding.code), class_="code"),
         " ",
         element("span", where, class_="where"),
+        element("span", _sentence(finding.detail), class_="note"),
     )
     more = None
     if damage.count > 1:
         more = element("p", f"{counted(damage.count - 1, 'more finding')} of this code in this file.", class_="note")
     body = [
-        element("p", _sentence(finding.detail)),
         element("p", element("strong", "What to do: "), prose(damage.advice)),
         more,
         None if damage.around is None else _bytes(damage.around, finding.position or 0),
