@@ -11,6 +11,7 @@ from kafkalog.codec.wording import counted
 __all__ = ["inventory_section"]
 
 _MOST = 200
+_MOST_WORDS = 4
 _BROKER = {
     None: "not asked",
     "loaded": "starts on it",
@@ -93,4 +94,6 @@ def _partition(each: PartitionFacts) -> list[Content]:
 def _health(each: PartitionFacts) -> Markup:
     if not each.words:
         return element("span", "ok", class_="chip s-ok")
-    return element("span", ", ".join(each.words), class_="chip s-error")
+    chips: list[Content] = [[element("span", word, class_="chip s-error"), " "] for word in each.words[:_MOST_WORDS]]
+    more = len(each.words) - _MOST_WORDS
+    return element("span", chips, f"and {more} more" if more > 0 else "", class_="chips")

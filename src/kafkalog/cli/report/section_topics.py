@@ -31,7 +31,7 @@ def topics_section(facts: Facts) -> Section | None:
         ]
         for each in topics[:_MOST]
     ]
-    columns = ["topic", "partitions", "size", "share", "records", "records per s", "bytes per s", "time"]
+    columns = ["topic", "partitions", "size", "share", "records", "records per time", "bytes per time", "time"]
     notes = ["Bytes as they lie in the log, compressed; rates over the time of the records; copies count each."]
     if len(topics) > _MOST:
         rest = topics[_MOST:]

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 __all__ = ["Series", "Timeline"]
 
 _MOST_BUCKETS = 4096
-"""Buckets that are kept; when there are more their width is doubled."""
+"""Buckets that are kept; when there are more they become wider."""
 _SHOWN = 120
-_FIRST_WIDTH_MS = 1000
+_DAY = 86_400_000
+_WIDTHS = [1, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000,
+           21_600_000, 43_200_000, *(_DAY * factor * 10**power for power in range(13) for factor in (1, 5))]  # fmt: skip
+"""What a bucket can span, in ms; each is a multiple of the one before."""
 _NEARLY_ALL = 0.999
 """Of the bytes: what lies far outside of the time of these is told in words, so that one wrong clock hides nothing."""
 _MOST_TOPICS = 1000
@@ -42,7 +45,8 @@ class Series:
 class Timeline:
     """Told of batches one after the other."""
 
-    width: int = _FIRST_WIDTH_MS
+    width: int = _WIDTHS[0]
+    """of a bucket, ms"""
     untimed: int = 0
     _buckets: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
@@ -67,13 +71,14 @@ class Timeline:
             self._widen()
 
     def _widen(self) -> None:
+        before, self.width = self.width, _WIDTHS[_WIDTHS.index(self.width) + 1]
+        times = self.width // before
         wider: dict[int, dict[str, tuple[int, int]]] = {}
         for number, topics in self._buckets.items():
-            target = wider.setdefault(number // 2, {})
+            target = wider.setdefault(number // times, {})
             for topic, (records, size) in topics.items():
-                before = target.get(topic, (0, 0))
-                target[topic] = (before[0] + records, before[1] + size)
-        self.width *= 2
+                had = target.get(topic, (0, 0))
+                target[topic] = (had[0] + records, had[1] + size)
         self._buckets = wider
         self._entries = sum(len(each) for each in wider.values())
 
@@ -82,8 +87,10 @@ class Timeline:
         if not self._buckets:
             return None
         first, last = self._window()
-        per = -(-(last - first + 1) // _SHOWN)
-        count = -(-(last - first + 1) // per)
+        widths = (each // self.width for each in _WIDTHS if each >= self.width)
+        per = next(each for each in widths if last // each - first // each < _SHOWN)
+        start = first // per
+        count = last // per - start + 1
         topics: dict[str, list[tuple[int, int]]] = {}
         outside = 0
         for number, of_bucket in self._buckets.items():
@@ -92,10 +99,10 @@ class Timeline:
                     outside += records
                     continue
                 row = topics.setdefault(topic, [(0, 0)] * count)
-                at = (number - first) // per
+                at = number // per - start
                 row[at] = (row[at][0] + records, row[at][1] + size)
         ordered = sorted(topics.items(), key=lambda item: (-sum(size for _records, size in item[1]), item[0]))
-        return Series(first * self.width, per * self.width, dict(ordered), outside, self.untimed)
+        return Series(start * per * self.width, per * self.width, dict(ordered), outside, self.untimed)
 
     def _window(self) -> tuple[int, int]:
         """First and last bucket of the shortest of two: all, or nearly all where that is far shorter."""

@@ -8,6 +8,7 @@ __all__ = ["duration_text", "offsets_text", "percent_text", "rate_text", "second
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
+_LEAST_RATE = 0.1
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
@@ -45,13 +46,14 @@ def duration_text(milliseconds: int) -> str:
 
 
 def rate_text(amount: int, first: int | None, last: int | None, *, of_bytes: bool = False) -> str:
-    """Per second over a span of ms; nothing where that is shorter than a second."""
+    """Per second, hour or day over a span of ms; nothing where that is shorter than a second."""
     if first is None or last is None or last - first < 1000:
         return ""
-    value = amount * 1000 / (last - first)
-    if of_bytes:
-        return f"{size_text(value)}/s"
-    return f"{value:,.1f}/s"
+    unit, value = "s", amount * 1000 / (last - first)
+    for longer, times in (("h", 3600), ("d", 24)):
+        if value < _LEAST_RATE:
+            unit, value = longer, value * times
+    return f"{size_text(value)}/{unit}" if of_bytes else f"{value:,.1f}/{unit}"
 
 
 def offsets_text(first: int | None, last: int | None) -> str:
