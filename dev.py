@@ -40,6 +40,7 @@ TYPED_PROGRAMS = (
 _REFRESH_SECONDS = 1.0
 _PLAIN_REFRESH_SECONDS = 20.0
 _NOTHING_COLLECTED = 5
+_COMPARED = (".py", ".json", ".html", ".css", ".js")
 
 
 class DevError(Exception):
@@ -234,7 +235,7 @@ def package_sources(root: Path) -> dict[str, Path]:
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
     folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
     for name, folder in folders:
-        for path in (*folder.rglob("*.py"), *folder.rglob("schemas/*")):
+        for path in (*folder.rglob("*.py"), *folder.rglob("schemas/*"), *folder.rglob("page/*")):
             sources[f"{name}/{path.relative_to(folder).as_posix()}"] = path
     return sources
 
@@ -243,7 +244,7 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
     """Return what is wrong with a wheel: a source file missing or different, or anything else at its top."""
     with zipfile.ZipFile(archive) as stored:
         names = set(stored.namelist())
-        contents = {name: stored.read(name) for name in names if name.endswith((".py", ".json"))}
+        contents = {name: stored.read(name) for name in names if name.endswith(_COMPARED)}
     problems = _source_problems("the wheel", contents, names, root, prefix="")
     tops = {name.partition("/")[0] for name in names}
     wanted = {name.partition("/")[0] for name in package_sources(root)}

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 import click
 
 from kafkalog.cli.arguments import PATHS
-from kafkalog.cli.chosen import chosen_options
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import escape_controls
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.report.asked import Asked, Watch
@@ -16,7 +16,6 @@ from kafkalog.cli.report.making import make_report
 from kafkalog.cli.report.placing import STANDARD_OUTPUT, check_place, place
 from kafkalog.cli.settings import command_words, job_count, parse_settings, server_properties
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.workers import ProgressState
 
 __all__ = ["command"]
@@ -52,7 +51,7 @@ class _Bars(Watch):
     help="A page, or text for a channel [md if FILE ends in .md, else html].",
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
-@chosen_options
+@selection_options
 @click.option(
     "--config",
     "config",
@@ -107,7 +106,7 @@ def command(
         "excluded": excluded,
     }
     asked = Asked(
-        chosen=Chosen.of(topics, numbers, excluded),
+        chosen=chosen_of(topics, numbers, excluded),
         config={**settings, **parse_settings(config)},
         at=at,
         deep=not shallow,

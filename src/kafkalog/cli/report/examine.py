@@ -41,9 +41,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> Facts:
     """Read everything at `paths`, change nothing.  Raises `UsageError` for paths that hold nothing of Kafka's."""
     volumes = [path for path in paths if not _is_zookeeper(path)]
     inventory = open_all(*(volumes or paths), tolerant=True, limits=asked.limits)
-    placed = [each for each in _placed(inventory) if _is_chosen(each[1], asked)]
-    if asked.chosen != ALL and not placed:
-        raise UsageError(f"no partition that was asked for is in {', '.join(paths)}")
+    placed = list(_chosen(inventory, asked))
     size = sum(partition.size for _directory, partition in placed)
     whole = asked.chosen == ALL
     to_verify = volumes if whole else [partition.path for _directory, partition in placed]
@@ -91,11 +89,14 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
         yield partition.path, partition
 
 
-def _is_chosen(partition: Partition, asked: Asked) -> bool:
-    if asked.chosen == ALL:
-        return True
-    name = partition.name
-    return name is not None and asked.chosen.takes(name.topic, name.partition)
+def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
+    """Those that are asked for; `UnknownName` where one that is named is not there."""
+    found = list(_placed(inventory))
+    named = (each.name for _where, each in found if each.name is not None)
+    asked.chosen.check((name.topic, name.partition) for name in named)
+    for where, each in found:
+        if asked.chosen.takes(each.topic, each.partition):
+            yield where, each
 
 
 def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:

@@ -110,12 +110,12 @@ def _ways(planned: Planned) -> Iterator[str]:
     yield f"### What to do: {_code(planned.root)}"
     yield ""
     if plan is None:
-        yield f"No plan could be made: {_text(planned.problem or '')}."
+        yield f"No plan could be made: {_text(_cut(planned.problem or ''))}."
         return
     yield f"{_text(forecast_text(plan.broker))}."
     if plan.refusal is not None:
         yield ""
-        yield f"Recovery declines: {_text(plan.refusal)}."
+        yield f"Recovery declines: {_text(_cut(plan.refusal))}."
     ways = plan.choice.ways
     if any(may_lose(each.measured) for each in ways):
         best = plan.choice.recommended

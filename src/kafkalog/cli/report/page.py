@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import pkgutil
 from functools import cache
-from importlib.resources import files
 from string import Template
 
 from kafkalog.cli.report.facts import Facts
@@ -30,7 +30,10 @@ _TITLE = "Kafka log report"
 
 @cache
 def _part(name: str) -> str:
-    return files("kafkalog.cli.report").joinpath("page", name).read_text(encoding="utf-8")
+    data = pkgutil.get_data("kafkalog.cli.report", f"page/{name}")
+    if data is None:
+        raise UsageError(f"this installation of kafkalog lacks page/{name}")
+    return data.decode("utf-8")
 
 
 @cache

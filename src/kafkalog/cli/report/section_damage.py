@@ -9,7 +9,7 @@ from kafkalog.cli.report.annotated import AnnotatedBytes
 from kafkalog.cli.report.facts import Damage, Facts
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
-from kafkalog.cli.report.wording import seconds_text
+from kafkalog.cli.report.wording import seconds_text, shortened
 from kafkalog.codec.wording import counted
 
 __all__ = ["damage_section", "hex_text"]
@@ -91,6 +91,7 @@ def _article(damage: Damage, is_open: bool) -> Markup:
 
 
 def _sentence(text: str) -> str:
+    text = shortened(text)
     return f"{text[:1].upper()}{text[1:]}." if text and not text.endswith(".") else text
 
 

@@ -10,15 +10,15 @@ from kafkalog.cli.report.facts import Facts, PartitionFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.stretches import Kind, SegmentMap, Stretch
-from kafkalog.cli.report.wording import size_text
+from kafkalog.cli.report.wording import shortened, size_text
 from kafkalog.codec.wording import counted
 
-__all__ = ["map_data", "map_section"]
+__all__ = ["PATTERNS", "map_data", "map_section"]
 
 _WIDTH = 1000
 _VISIBLE = 5
 """Of 1000, the width of the smallest damage that is drawn: what is there is seen."""
-_PATTERNS = {
+PATTERNS = {
     Kind.SOUND: "",
     Kind.AFTER: "M0 8L8 0M-2 2L2 -2M6 10L10 6",
     Kind.ZEROS: "M1.5 2h2M5.5 6h2",
@@ -82,7 +82,7 @@ def _defs() -> Markup:
             height=8,
             patternUnits="userSpaceOnUse",
         )
-        for kind, lines in _PATTERNS.items()
+        for kind, lines in PATTERNS.items()
     ]
     return element("svg", element("defs", *patterns), class_="defs", width=0, height=0, aria_hidden="true")
 
@@ -241,7 +241,7 @@ def map_data(facts: Facts) -> dict[str, object]:
                 each.records,
                 _number(each.first_offset),
                 _number(each.last_offset),
-                details.setdefault(each.detail, len(details)),
+                details.setdefault(shortened(each.detail, 300), len(details)),
                 each.places,
             ]
             for each in made.stretches

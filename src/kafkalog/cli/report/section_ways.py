@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kafkalog.cli.report.facts import Facts, Planned
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
+from kafkalog.cli.report.wording import shortened
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.plan import BrokerForecast, Plan
@@ -32,11 +33,11 @@ def _planned(planned: Planned, several: bool) -> Markup:
     parts: list[Content] = [element("h3", code(planned.root))] if several else []
     plan = planned.plan
     if plan is None:
-        parts.append(element("p", f"No plan could be made: {planned.problem}."))
+        parts.append(element("p", f"No plan could be made: {shortened(planned.problem or '')}."))
         return element("div", *parts, class_="way")
     parts.append(element("p", f"{forecast_text(plan.broker)}."))
     if plan.refusal is not None:
-        parts.append(element("p", f"Recovery declines: {plan.refusal}.", class_="warn"))
+        parts.append(element("p", f"Recovery declines: {shortened(plan.refusal)}.", class_="warn"))
     ways = plan.choice.ways
     best = plan.choice.recommended
     if any(may_lose(each.measured) for each in ways):
@@ -60,7 +61,7 @@ def _planned(planned: Planned, several: bool) -> Markup:
         parts.append(element("p", "There is nothing to do."))
     parts.append(_recommendation(planned, plan, best))
     for name, why in list(plan.declined.items())[:_MOST_PARTITIONS]:
-        parts.append(element("p", code(name), f" would be left as it is: {why}."))
+        parts.append(element("p", code(name), f" would be left as it is: {shortened(why)}."))
     if plan.deleted is not None:
         parts.append(element("p", prose(f"{plan.deleted}.")))
     return element("div", *parts, class_="way")
@@ -150,8 +151,8 @@ def forecast_text(forecast: BrokerForecast) -> str:
             losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
             return f"Kafka would start on it, {how}{losing}"
         case None:
-            return f"What Kafka would do is not known: {forecast.message}"
+            return shortened(f"What Kafka would do is not known: {forecast.message}")
         case "start_fails":
-            return f"Kafka would not start on it: {forecast.exception}: {forecast.message}"
+            return shortened(f"Kafka would not start on it: {forecast.exception}: {forecast.message}")
         case _:
-            return f"Kafka would take it offline: {forecast.exception}: {forecast.message}"
+            return shortened(f"Kafka would take it offline: {forecast.exception}: {forecast.message}")

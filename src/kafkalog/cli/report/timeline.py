@@ -11,8 +11,9 @@ _MOST_BUCKETS = 4096
 """Buckets that are kept; when there are more they become wider."""
 _SHOWN = 120
 _DAY = 86_400_000
-_WIDTHS = [1, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000,
-           21_600_000, 43_200_000, *(_DAY * factor * 10**power for power in range(13) for factor in (1, 5))]  # fmt: skip
+_WIDTHS = [1, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000,
+           10_800_000, 21_600_000, 43_200_000,
+           *(_DAY * factor * 10**power for power in range(13) for factor in (1, 5))]  # fmt: skip
 """What a bucket can span, in ms; each is a multiple of the one before."""
 _NEARLY_ALL = 0.999
 """Of the bytes: what lies far outside of the time of these is told in words, so that one wrong clock hides nothing."""

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from kafkalog.cli.times import time_text
 
-__all__ = ["duration_text", "offsets_text", "percent_text", "rate_text", "seconds_text", "size_text", "span_text"]
+__all__ = [
+    "duration_text",
+    "offsets_text",
+    "percent_text",
+    "rate_text",
+    "seconds_text",
+    "shortened",
+    "size_text",
+    "span_text",
+]
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _LEAST_RATE = 0.1
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def shortened(text: str, most: int = 600) -> str:
+    """Text from data, which may be of any length."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
 
 
 def size_text(size: int | float) -> str:
