@@ -27,6 +27,7 @@ CACHE = ROOT / ".cache"
 REQUIREMENTS = ROOT / "requirements"
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ROOMS = ("codec", "log", "recovery", "cluster", "spark")
 
 # Beside the package itself, what mypy reads: the tests, and the programs that are not part of the package.  Of several
@@ -53,7 +54,7 @@ class DevError(Exception):
 def setup() -> None:
     """Make .venv from the pinned, hash-checked requirements; instant when nothing changed"""
     _ensure_venv()
-    for sentence in missing_tools(os.environ):
+    for sentence in missing_tools(os.environ) + missing_browser(os.environ):
         print(f"setup: {sentence}")
 
 
@@ -70,7 +71,7 @@ def test() -> None:
     """Set up, then lint, types and every test that is neither sweep nor interop; goes on without Java"""
     setup()
     _run_all({"lint": _lint, "types": _types, "pytest": _pytest})
-    for sentence in missing_tools(os.environ):
+    for sentence in missing_tools(os.environ) + missing_browser(os.environ):
         print(f"not checked: {sentence}")
 
 
@@ -93,9 +94,11 @@ def sweep() -> None:
 
 
 def interop() -> None:
-    """Run the tests against real Kafka; needs a JDK and Maven"""
+    """Run the tests against real Kafka, and of pages in Chromium if it is there; needs a JDK and Maven"""
     _ensure_venv()
     _run_all({"interop": _interop})
+    for sentence in missing_browser(os.environ):
+        print(f"not checked: {sentence}")
 
 
 def bench() -> None:
@@ -112,9 +115,10 @@ def wheel() -> None:
 
 
 def ci() -> None:
-    """Run wheel, a bounded sweep and interop (.ci/run calls test first); fails when a JDK or Maven is missing"""
+    """Run wheel, a bounded sweep and interop (.ci/run calls test first); fails without a JDK, Maven or Chromium"""
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
+    os.environ["KAFKALOG_BROWSER"] = "required"  # a browser that is missing is a failure here, not a reason to skip
     os.environ.setdefault("KAFKALOG_INTEROP_CASES", "400")
     _run_all({"wheel": _wheel, "sweep": _sweep, "interop": _interop})
 
@@ -433,6 +437,13 @@ def missing_tools(variables: Mapping[str, str]) -> list[str]:
     if shutil.which("mvn", path=variables.get("PATH", "")) is None:
         sentences.append("Maven (mvn) is missing from PATH: real Kafka is not run")
     return sentences
+
+
+def missing_browser(variables: Mapping[str, str]) -> list[str]:
+    """Return the sentence that says what is not run without a browser; nothing where there is one."""
+    if any(shutil.which(name, path=variables.get("PATH", "")) for name in BROWSERS):
+        return []
+    return ["Chromium is missing from PATH: the page of `kafkalog report` is not tried in a browser"]
 
 
 # --- running programs -----------------------------------------------------------------------------------------------

@@ -109,6 +109,8 @@ class Examined:
     clean_not_drawn: int
     damaged_not_drawn: int
     damaged_segments: int
+    """in which something is not sound; what comes after damage alone does not count"""
+    damaged_partitions: int
     segments: int
     size: int
     records: int

@@ -147,6 +147,11 @@ class SegmentMap:
         """Nothing but sound batches that a consumer gets to."""
         return all(each.kind is Kind.SOUND for each in self.stretches)
 
+    @property
+    def is_damaged(self) -> bool:
+        """Something in it is not sound; what merely comes after damage is."""
+        return any(each.kind not in (Kind.SOUND, Kind.AFTER) for each in self.stretches)
+
     def at_most(self, count: int) -> SegmentMap:
         """The same in so many stretches at most: neighbors are put together."""
         return replace(self, stretches=tuple(_at_most(list(self.stretches), count)))

@@ -60,9 +60,8 @@ def _sentence(facts: Facts, code: Outcome) -> str:
     hurt = len(examined.partitions) - examined.clean_partitions
     if examined.damaged_segments:
         segments = counted(examined.damaged_segments, "segment")
-        parts.append(
-            f"{segments} in {hurt} of {partitions} {_are(examined.damaged_segments)} not sound from end to end"
-        )
+        where = f"{examined.damaged_partitions} of {partitions}"
+        parts.append(f"{segments} in {where} {_are(examined.damaged_segments)} not sound from end to end")
     elif facts.findings:
         where = f"{hurt} of {partitions}" if hurt else "the files beside the partitions"
         parts.append(f"{counted(len(facts.findings), 'finding')} in {where}, and every batch of the logs is sound")

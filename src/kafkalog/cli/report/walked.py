@@ -57,19 +57,19 @@ class _Gallery:
         self._damaged: list[tuple[PartitionFacts, SegmentMap]] = []
         self._beside: list[tuple[PartitionFacts, SegmentMap]] = []
         self._clean: list[tuple[PartitionFacts, SegmentMap]] = []
-        self.segments = self.damaged = 0
+        self.segments = self.not_sound = 0
 
-    def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], damaged: int) -> None:
-        """All of a partition's that may be drawn; `damaged` of all are."""
-        self.damaged += damaged
+    def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
+        """All of a partition's that may be drawn; `not_sound` of all are so."""
+        self.not_sound += not_sound
         self.segments += partition.segments
         for each in maps:
             if not each.is_sound:
                 if len(self._damaged) < _DRAWN_DAMAGED:
                     self._damaged.append((partition, each))
-            elif damaged and len(self._beside) < _DRAWN_CLEAN:
+            elif not_sound and len(self._beside) < _DRAWN_CLEAN:
                 self._beside.append((partition, each))
-            elif not damaged and len(self._clean) < _DRAWN_CLEAN:
+            elif not not_sound and len(self._clean) < _DRAWN_CLEAN:
                 self._clean.append((partition, each))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
@@ -96,18 +96,20 @@ def walk_over(
     """
     timeline, gallery = Timeline(), _Gallery()
     told: list[PartitionFacts] = []
+    damaged_segments = damaged_partitions = 0
     for directory, partition in partitions:
         topic = partition.topic or partition.path
         walk = _PartitionWalk(topic, timeline)
         kept: list[SegmentMap] = []
-        damaged, worst = 0, {}
+        not_sound, damaged, worst = 0, 0, {}
         for whole in segment_maps(partition.segments, findings, walk, limits=limits, on_bytes=on_bytes):
             made = whole.at_most(_FINE_CLEAN) if whole.is_sound else whole
             if not made.is_sound:
-                damaged += 1
+                not_sound += 1
+                damaged += made.is_damaged
                 for stretch in made.stretches:
                     worst[stretch.kind] = True
-            if len(kept) < _DRAWN_CLEAN or (not made.is_sound and damaged <= _DRAWN_DAMAGED):
+            if len(kept) < _DRAWN_CLEAN or (not made.is_sound and not_sound <= _DRAWN_DAMAGED):
                 kept.append(made)
         serious = [each for each in of_partition.get(partition.path, ()) if each.severity is not Severity.INFO]
         serious.sort(key=lambda each: each.severity is not Severity.ERROR)
@@ -132,16 +134,19 @@ def walk_over(
             or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
         )
         told.append(facts)
-        gallery.add(facts, kept, damaged)
+        gallery.add(facts, kept, not_sound)
+        damaged_segments += damaged
+        damaged_partitions += damaged > 0
     drawn = gallery.drawn()
     drawn_damaged = sum(not each.is_sound for _partition, each in drawn)
     return Examined(
         tuple(told),
         _topics(told),
         drawn,
-        gallery.segments - gallery.damaged - (len(drawn) - drawn_damaged),
-        gallery.damaged - drawn_damaged,
-        gallery.damaged,
+        gallery.segments - gallery.not_sound - (len(drawn) - drawn_damaged),
+        gallery.not_sound - drawn_damaged,
+        damaged_segments,
+        damaged_partitions,
         gallery.segments,
         sum(each.size for each in told),
         sum(each.records for each in told),

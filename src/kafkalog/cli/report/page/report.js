@@ -190,6 +190,7 @@ const open = (index, focus) => {
   at = Math.min(Math.max(index, 0), segments.length - 1);
   bars.get(at)?.setAttribute("aria-current", "true");
   const segment = segments[at];
+  chosen = -1;
   byId("view-title").textContent = segment.name + ", segment " + segment.base;
   byId("view-file").textContent = segment.file;
   show(0, segment.size || 1);
