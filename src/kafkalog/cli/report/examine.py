@@ -29,9 +29,9 @@ from kafkalog.recovery.standing import standing
 from kafkalog.recovery.verify import verify
 from kafkalog.recovery.verify_report import VerifyReport
 
-__all__ = ["examine"]
+__all__ = ["MOST_DAMAGES", "examine"]
 
-_DAMAGES = 200
+MOST_DAMAGES = 200
 """Findings that are shown one by one."""
 _OF_ONE_KIND = 5
 """Findings of the same code in the same file that are shown one by one."""
@@ -132,7 +132,7 @@ def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
     for each in findings:
         key = each.code, each.file
         shown[key] = shown.get(key, 0) + 1
-        if shown[key] > _OF_ONE_KIND or told >= _DAMAGES:
+        if shown[key] > _OF_ONE_KIND or told >= MOST_DAMAGES:
             continue
         told += 1
         stands_for = counts[key] - _OF_ONE_KIND + 1 if shown[key] == _OF_ONE_KIND else 1

@@ -8,9 +8,9 @@ from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import offsets_text, size_text, span_text
 from kafkalog.codec.wording import counted
 
-__all__ = ["inventory_section"]
+__all__ = ["MOST", "inventory_section"]
 
-_MOST = 200
+MOST = 200
 _MOST_WORDS = 4
 _BROKER = {
     None: "not asked",
@@ -32,7 +32,7 @@ def inventory_section(facts: Facts) -> Section:
         content += [
             element("p", code(each.path), ": ", prose(note), ".") for each in facts.directories for note in each.notes
         ]
-    shown = sorted(partitions, key=lambda each: (not each.words, -each.size, each.path))[:_MOST]
+    shown = sorted(partitions, key=lambda each: (not each.words, -each.size, each.path))[:MOST]
     shown.sort(key=lambda each: (each.directory, each.topic, each.number if each.number is not None else -1, each.path))
     columns = [
         "partition",

@@ -8,9 +8,9 @@ from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import percent_text, rate_text, size_text, span_text
 from kafkalog.codec.wording import counted
 
-__all__ = ["topics_section"]
+__all__ = ["MOST", "topics_section"]
 
-_MOST = 100
+MOST = 100
 
 
 def topics_section(facts: Facts) -> Section | None:
@@ -29,12 +29,12 @@ def topics_section(facts: Facts) -> Section | None:
             rate_text(each.size, each.first_timestamp, each.last_timestamp, of_bytes=True),
             span_text(each.first_timestamp, each.last_timestamp),
         ]
-        for each in topics[:_MOST]
+        for each in topics[:MOST]
     ]
     columns = ["topic", "partitions", "size", "share", "records", "records per time", "bytes per time", "time"]
     notes = ["Bytes as they lie in the log, compressed; rates over the time of the records; copies count each."]
-    if len(topics) > _MOST:
-        rest = topics[_MOST:]
+    if len(topics) > MOST:
+        rest = topics[MOST:]
         notes.append(
             f"{len(rest):,} smaller topics, {size_text(sum(each.size for each in rest))} together, are left out."
         )
@@ -44,5 +44,5 @@ def topics_section(facts: Facts) -> Section | None:
         counted(len(topics), "topic"),
         table("Topics by size", columns, rows, numeric=range(1, 7)),
         element("p", " ".join(notes), class_="note"),
-        is_open=len(topics) <= _MOST // 5,
+        is_open=len(topics) <= MOST // 5,
     )

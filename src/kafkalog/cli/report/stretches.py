@@ -152,6 +152,11 @@ class SegmentMap:
         """Something in it is not sound; what merely comes after damage is."""
         return any(each.kind not in (Kind.SOUND, Kind.AFTER) for each in self.stretches)
 
+    @property
+    def worst(self) -> Kind:
+        """The worst kind of all its stretches."""
+        return max((each.kind for each in self.stretches), key=lambda kind: kind.rank, default=Kind.SOUND)
+
     def at_most(self, count: int) -> SegmentMap:
         """The same in so many stretches at most: neighbors are put together."""
         return replace(self, stretches=tuple(_at_most(list(self.stretches), count)))

@@ -13,12 +13,12 @@ from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import codec_label
 from kafkalog.log.partition import Partition
 
-__all__ = ["walk_over"]
+__all__ = ["MOST_CLEAN", "MOST_DAMAGED", "walk_over"]
 
-_DRAWN_DAMAGED = 120
+MOST_DAMAGED = 120
 _FINE_CLEAN = 60
 """Stretches in which a segment is drawn where all is well, at most."""
-_DRAWN_CLEAN = 240
+MOST_CLEAN = 240
 """Segments in which all is well that are drawn too, of partitions with damage first."""
 
 
@@ -51,10 +51,10 @@ class _PartitionWalk:
 
 
 class _Gallery:
-    """The maps that are drawn; of the others only how many there are."""
+    """The maps that are drawn, the worst first; of the others only how many there are."""
 
     def __init__(self) -> None:
-        self._damaged: list[tuple[PartitionFacts, SegmentMap]] = []
+        self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
         self._beside: list[tuple[PartitionFacts, SegmentMap]] = []
         self._clean: list[tuple[PartitionFacts, SegmentMap]] = []
         self.segments = self.not_sound = 0
@@ -65,18 +65,22 @@ class _Gallery:
         self.segments += partition.segments
         for each in maps:
             if not each.is_sound:
-                if len(self._damaged) < _DRAWN_DAMAGED:
-                    self._damaged.append((partition, each))
-            elif not_sound and len(self._beside) < _DRAWN_CLEAN:
+                alike = self._by_rank.setdefault(each.worst.rank, [])
+                if len(alike) < MOST_DAMAGED:
+                    alike.append((partition, each))
+            elif not_sound and len(self._beside) < MOST_CLEAN:
                 self._beside.append((partition, each))
-            elif not not_sound and len(self._clean) < _DRAWN_CLEAN:
+            elif not not_sound and len(self._clean) < MOST_CLEAN:
                 self._clean.append((partition, each))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
         """Damaged ones, and the sound ones that there is room for; in the order of partitions and segments."""
-        room = max(_DRAWN_CLEAN - len(self._beside), 0)
-        found = [*self._damaged, *self._beside, *self._clean[:room]]
-        hurt = {partition.path for partition, _map in self._damaged}
+        worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
+        damaged = worst_first[:MOST_DAMAGED]
+        hurt = {partition.path for partition, _map in damaged}
+        beside = [each for each in self._beside if each[0].path in hurt]
+        room = max(MOST_CLEAN - len(beside), 0)
+        found = [*damaged, *beside, *self._clean[:room]]
         return tuple(
             sorted(found, key=lambda each: (each[0].path not in hurt, each[0].path, each[1].segment.base_offset))
         )
@@ -109,7 +113,7 @@ def walk_over(
                 damaged += made.is_damaged
                 for stretch in made.stretches:
                     worst[stretch.kind] = True
-            if len(kept) < _DRAWN_CLEAN or (not made.is_sound and not_sound <= _DRAWN_DAMAGED):
+            if len(kept) < MOST_CLEAN or (not made.is_sound and not_sound <= MOST_DAMAGED):
                 kept.append(made)
         serious = [each for each in of_partition.get(partition.path, ()) if each.severity is not Severity.INFO]
         serious.sort(key=lambda each: each.severity is not Severity.ERROR)
