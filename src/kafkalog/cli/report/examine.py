@@ -207,10 +207,27 @@ def _planned(
                 except (RecoveryRefused, StorageError, UsageError) as error:
                     problem = problem or str(error)
                     continue
-                yield Planned(path, made, None, _command(made, asked))
+                yield _said(path, made, asked)
                 break
             else:
-                yield Planned(path, None, problem)
+                yield Planned(path, problem=problem)
+
+
+def _said(path: str, made: Plan, asked: Asked) -> Planned:
+    """What is shown of a plan, which itself holds all of a directory's files and is not kept."""
+    return Planned(
+        path,
+        forecast=made.broker,
+        refusal=made.refusal,
+        files=len(made.actions),
+        is_worth_a_look=made.is_worth_a_look,
+        ways=tuple(made.choice.ways),
+        best=made.choice.recommended,
+        by_partition=made.choice.by_partition,
+        declined=made.declined,
+        deleted=made.deleted,
+        command=_command(made, asked),
+    )
 
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:

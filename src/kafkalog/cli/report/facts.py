@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cli.report.annotated import AnnotatedBytes
@@ -11,7 +11,8 @@ from kafkalog.cli.report.timeline import Series
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.recovery.comparison import Comparison
 from kafkalog.recovery.history import RunInfo
-from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.plan import BrokerForecast
+from kafkalog.recovery.ways import Measured, Way
 
 __all__ = ["Damage", "Directory", "Examined", "Facts", "PartitionFacts", "Planned", "TopicFacts"]
 
@@ -91,11 +92,31 @@ class Planned:
     """What `plan` says of one log directory."""
 
     root: str
-    plan: Plan | None
-    problem: str | None
+    forecast: BrokerForecast | None = None
+    """None where there is no plan"""
+    problem: str | None = None
     """why there is none"""
+    refusal: str | None = None
+    files: int = 0
+    """that would change"""
+    is_worth_a_look: bool = True
+    ways: Sequence[Way] = ()
+    best: Way | None = None
+    by_partition: Mapping[str, Sequence[Way]] = field(default_factory=dict)
+    declined: Mapping[str, str] = field(default_factory=dict)
+    deleted: str | None = None
     command: str | None = None
     """the command line of the way that loses least"""
+
+    @property
+    def is_choice(self) -> bool:
+        """Something is lost, or may be, with one of the ways."""
+        return any(_may_lose(each.measured) for each in self.ways)
+
+
+def _may_lose(found: Measured) -> bool:
+    lost = found.records_lost or found.records_hidden or found.markers_damaged or found.damage_left or found.epoch_falls
+    return bool(lost or found.records_lost is None or not found.is_exact)
 
 
 @dataclass(frozen=True, slots=True)

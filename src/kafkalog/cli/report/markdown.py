@@ -9,7 +9,7 @@ from kafkalog.cli.output import escape_controls
 from kafkalog.cli.report.facts import Facts, Planned
 from kafkalog.cli.report.section_comparison import standing_of
 from kafkalog.cli.report.section_runs import undo_line
-from kafkalog.cli.report.section_ways import forecast_text, kept_text, label_of, lost_text, may_lose
+from kafkalog.cli.report.section_ways import forecast_text, kept_text, label_of, lost_text
 from kafkalog.cli.report.verdict import verdict_of
 from kafkalog.cli.report.wording import seconds_text, size_text
 from kafkalog.codec.wording import counted
@@ -101,29 +101,27 @@ def _damage(facts: Facts) -> Iterator[str]:
 
 
 def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
-    return [each for each in planned if each.plan is None or each.plan.is_worth_a_look]
+    return [each for each in planned if each.is_worth_a_look]
 
 
 def _ways(planned: Planned) -> Iterator[str]:
-    plan = planned.plan
+    forecast = planned.forecast
     yield ""
     yield f"### What to do: {_code(planned.root)}"
     yield ""
-    if plan is None:
+    if forecast is None:
         yield f"No plan could be made: {_text(_cut(planned.problem or ''))}."
         return
-    yield f"{_text(forecast_text(plan.broker))}."
-    if plan.refusal is not None:
+    yield f"{_text(forecast_text(forecast))}."
+    if planned.refusal is not None:
         yield ""
-        yield f"Recovery declines: {_text(_cut(plan.refusal))}."
-    ways = plan.choice.ways
-    if any(may_lose(each.measured) for each in ways):
-        best = plan.choice.recommended
+        yield f"Recovery declines: {_text(_cut(planned.refusal))}."
+    if planned.is_choice:
         yield ""
         yield "| way | keeps | loses | offsets lost | needs |"
         yield "|---|---:|---:|---|---|"
-        for way in ways:
-            name = f"**{label_of(way)}** (recommended)" if way is best else label_of(way)
+        for way in planned.ways:
+            name = f"**{label_of(way)}** (recommended)" if way is planned.best else label_of(way)
             lost = "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none"
             needs = _code(" ".join(way.needs)) if way.needs else "nothing"
             name = name.replace("_", "\\_")

@@ -87,8 +87,10 @@ def table(
 
 
 def _class_of(content: Content) -> str | None:
-    """Long text keeps its column from becoming narrow."""
-    return "long" if isinstance(content, str) and not isinstance(content, Markup) and len(content) > _LONG else None
+    """Long text keeps its column from becoming narrow, and short text stays on its line."""
+    if not isinstance(content, str) or isinstance(content, Markup):
+        return None
+    return "long" if len(content) > _LONG else "short"
 
 
 def data_block(name: str, value: object) -> Markup:

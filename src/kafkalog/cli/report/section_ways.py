@@ -10,10 +10,10 @@ from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import shortened
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
-from kafkalog.recovery.plan import BrokerForecast, Plan
+from kafkalog.recovery.plan import BrokerForecast
 from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName
 
-__all__ = ["forecast_text", "kept_text", "label_of", "lost_text", "may_lose", "ways_section"]
+__all__ = ["forecast_text", "kept_text", "label_of", "lost_text", "ways_section"]
 
 _MOST_PARTITIONS = 20
 _UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. Stop the broker first."
@@ -23,7 +23,7 @@ def ways_section(facts: Facts) -> Section | None:
     """None where no plan could be asked for: segments that were pointed at themselves."""
     if not facts.planned:
         return None
-    changing = sum(each.plan is not None and each.plan.is_worth_a_look for each in facts.planned)
+    changing = sum(each.is_worth_a_look for each in facts.planned)
     note = f"for {counted(changing, 'log directory')}".replace("directorys", "directories") if changing else "nothing"
     content = [_planned(each, len(facts.planned) > 1) for each in facts.planned]
     return section("ways", "What to do", note, *content)
@@ -31,53 +31,49 @@ def ways_section(facts: Facts) -> Section | None:
 
 def _planned(planned: Planned, several: bool) -> Markup:
     parts: list[Content] = [element("h3", code(planned.root))] if several else []
-    plan = planned.plan
-    if plan is None:
+    forecast = planned.forecast
+    if forecast is None:
         parts.append(element("p", f"No plan could be made: {shortened(planned.problem or '')}."))
         return element("div", *parts, class_="way")
-    parts.append(element("p", f"{forecast_text(plan.broker)}."))
-    if plan.refusal is not None:
-        parts.append(element("p", f"Recovery declines: {shortened(plan.refusal)}.", class_="warn"))
-    ways = plan.choice.ways
-    best = plan.choice.recommended
-    if any(may_lose(each.measured) for each in ways):
-        parts.append(_table("The ways there are", ways, best))
-        hurt = list(plan.choice.by_partition.items())
+    parts.append(element("p", f"{forecast_text(forecast)}."))
+    if planned.refusal is not None:
+        parts.append(element("p", f"Recovery declines: {shortened(planned.refusal)}.", class_="warn"))
+    if planned.is_choice:
+        parts.append(_table("The ways there are", planned.ways, planned.best))
+        hurt = list(planned.by_partition.items())
         inner: list[Content] = [_table(name, each, None) for name, each in hurt[:_MOST_PARTITIONS]]
         if len(hurt) > _MOST_PARTITIONS:
             inner.append(element("p", f"{len(hurt) - _MOST_PARTITIONS:,} more partitions are in the sum only."))
         if len(hurt) > 1:
             words = f"The same for each of {len(hurt):,} partitions"
             parts.append(element("details", element("summary", words), element("div", *inner, class_="body")))
-    elif plan.changes:
-        parts.append(
-            element(
-                "p",
-                f"Nothing is lost either way: {counted(len(plan.actions), 'file')} would be put in "
-                "order, as a broker that starts would do too.",
-            )
-        )
+    elif planned.files:
+        words = f"Nothing is lost either way: {counted(planned.files, 'file')} would be put in order, as a broker does."
+        parts.append(element("p", words))
     else:
         parts.append(element("p", "There is nothing to do."))
-    parts.append(_recommendation(planned, plan, best))
-    for name, why in list(plan.declined.items())[:_MOST_PARTITIONS]:
+    parts.append(_recommendation(planned))
+    declined = list(planned.declined.items())
+    for name, why in declined[:_MOST_PARTITIONS]:
         parts.append(element("p", code(name), f" would be left as it is: {shortened(why)}."))
-    if plan.deleted is not None:
-        parts.append(element("p", prose(f"{plan.deleted}.")))
+    if len(declined) > _MOST_PARTITIONS:
+        parts.append(element("p", f"{len(declined) - _MOST_PARTITIONS:,} more would be left as they are."))
+    if planned.deleted is not None:
+        parts.append(element("p", prose(f"{planned.deleted}.")))
     return element("div", *parts, class_="way")
 
 
-def _recommendation(planned: Planned, plan: Plan, best: Way | None) -> Markup | None:
+def _recommendation(planned: Planned) -> Markup | None:
     if planned.command is None:
         return None
-    loses = any(may_lose(each.measured) for each in plan.choice.ways)
     line = element(
         "div",
         element("pre", code(planned.command), tabindex=0),
         element("button", "Copy", type="button", class_="copy"),
         class_="command",
     )
-    if best is None or not loses:
+    best = planned.best
+    if best is None or not planned.is_choice:
         return element("div", element("p", "To do so without a broker:", class_="note"), line, class_="tidy")
     return element(
         "div",
@@ -96,6 +92,7 @@ def _sum(best: Way) -> str:
 
 
 def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
+    has_damage = any(way.measured.damage_left for way in ways)
     rows: list[list[Content]] = [
         [
             element("strong", label_of(way), " (recommended)") if way is best else label_of(way),
@@ -105,14 +102,14 @@ def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
             way.measured.sound_lost,
             "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none",
             "unknown" if way.measured.bytes_cut is None else way.measured.bytes_cut,
-            way.measured.damage_left,
             {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
+            *([way.measured.damage_left] if has_damage else []),
         ]
         for way in ways
     ]
     columns = ["way", "needs", "records kept", "lost", "of these readable now", "offsets lost", "bytes cut",
-               "damage left", "below high watermark"]  # fmt: skip
-    return table(caption, columns, rows, numeric=[2, 3, 4, 6, 7])
+               "below high watermark", *(["damage left"] if has_damage else [])]  # fmt: skip
+    return table(caption, columns, rows, numeric=[2, 3, 4, 6, 8])
 
 
 def label_of(way: Way) -> str:
@@ -134,12 +131,6 @@ def lost_text(found: Measured) -> str:
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     return f"{found.records_lost:,}" if found.is_exact else f"about {found.records_lost:,}"
-
-
-def may_lose(found: Measured) -> bool:
-    """There is something to choose."""
-    lost = found.records_lost or found.records_hidden or found.markers_damaged or found.damage_left or found.epoch_falls
-    return bool(lost or found.records_lost is None or not found.is_exact)
 
 
 def forecast_text(forecast: BrokerForecast) -> str:

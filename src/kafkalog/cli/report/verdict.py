@@ -91,9 +91,9 @@ def _are(count: int) -> str:
 
 def _start(facts: Facts) -> str:
     """What a broker would make of it."""
-    refused = [each.root for each in facts.planned if each.plan is not None and _is_refused(each.plan.broker.outcome)]
+    refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
     lost = sum(
-        sum((each.plan.broker.valid_records_lost or {}).values()) for each in facts.planned if each.plan is not None
+        sum((each.forecast.valid_records_lost or {}).values()) for each in facts.planned if each.forecast is not None
     )
     if refused:
         return f"Kafka would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
