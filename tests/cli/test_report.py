@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -406,6 +409,27 @@ def test_a_place_has_to_be_named(torn: Path) -> None:
     finished = kafkalog("report", torn)
     assert finished.code == 64
     assert "'-o'" in finished.err
+
+
+def test_it_needs_nothing_but_the_core(torn: Path) -> None:
+    """No numpy, and no compiled kernels: also where there is enough to read for them to be worth it."""
+    log = max((torn / "t-0").glob("*.log"))
+    log.write_bytes(b"".join(simple(50, int(log.stem) + 50 * number) for number in range(8000)))
+    assert log.stat().st_size > 9 << 20
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(['numpy', 'numba', 'pyarrow', 'pyspark']));"
+        "from kafkalog.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program, "report", str(torn), "-o", "-", "--shallow"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(library.__file__).parents[1])}, check=False,
+    )  # fmt: skip
+    assert finished.stderr == ""
+    page = parsed(finished.stdout)
+    with_kernels = page_of(torn, "--shallow")
+    for caption in ("Partitions", "Topics by size", "Appends"):
+        assert table_named(page, caption).rows() == table_named(with_kernels, caption).rows()
+    assert data_of(page) == data_of(with_kernels)
 
 
 # --- for a channel --------------------------------------------------------------------------------------------------

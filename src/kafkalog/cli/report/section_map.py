@@ -16,6 +16,7 @@ from kafkalog.codec.wording import counted
 __all__ = ["PATTERNS", "map_data", "map_section"]
 
 _WIDTH = 1000
+_FEW = 6
 _VISIBLE = 5
 """Of 1000, the width of the smallest damage that is drawn: what is there is seen."""
 PATTERNS = {
@@ -37,10 +38,12 @@ def map_section(facts: Facts) -> Section | None:
         return None
     damaged = facts.examined.damaged_segments
     note = f"{counted(damaged, 'segment')} not sound" if damaged else "every segment is sound"
-    groups: list[Content] = []
+    hurt: list[Content] = []
+    sound: list[Content] = []
     number = 0
     for path, several in groupby(maps, key=lambda each: each[0].path):
         found = list(several)
+        groups = sound if all(each.is_sound for _partition, each in found) else hurt
         groups.append(_partition(path, found, number))
         number += len(found)
     return section(
@@ -55,9 +58,17 @@ def map_section(facts: Facts) -> Section | None:
         _defs(),
         _legend(),
         _view() if maps else None,
-        element("div", *groups, class_="partitions"),
+        element("div", *hurt, *_together(sound), class_="partitions"),
         _left_out(facts),
     )
+
+
+def _together(sound: list[Content]) -> list[Content]:
+    """Partitions in which all that is drawn is sound: behind one line where there are many."""
+    if len(sound) <= _FEW:
+        return sound
+    words = f"{len(sound):,} partitions in which every segment that is drawn is sound"
+    return [element("details", element("summary", words), element("div", *sound, class_="body partitions"))]
 
 
 def _left_out(facts: Facts) -> Markup | None:
