@@ -114,17 +114,23 @@ def wheel() -> None:
     _run_all({"wheel": _wheel})
 
 
+def bundle() -> None:
+    """Pack the command into one file for this platform and Python, and run that alone"""
+    _ensure_venv()
+    _run_all({"bundle": _bundle})
+
+
 def ci() -> None:
-    """Run wheel, a bounded sweep and interop (.ci/run calls test first); fails without a JDK, Maven or Chromium"""
+    """Run wheel, bundle, a bounded sweep and interop (.ci/run calls test first); needs a JDK, Maven and Chromium"""
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
     os.environ["KAFKALOG_BROWSER"] = "required"  # a browser that is missing is a failure here, not a reason to skip
     os.environ.setdefault("KAFKALOG_INTEROP_CASES", "400")
-    _run_all({"wheel": _wheel, "sweep": _sweep, "interop": _interop})
+    _run_all({"wheel": _wheel, "bundle": _bundle, "sweep": _sweep, "interop": _interop})
 
 
 COMMANDS: dict[str, Callable[[], None]] = {
-    command.__name__: command for command in (setup, demo, test, lint, types, sweep, interop, bench, wheel, ci)
+    command.__name__: command for command in (setup, demo, test, lint, types, sweep, interop, bench, wheel, bundle, ci)
 }
 
 
@@ -218,19 +224,33 @@ def _run_all(steps: Mapping[str, Callable[[], None]]) -> None:
 def _wheel() -> None:
     dist = ROOT / "dist"
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
-        built = Path(temporary) / "dist"
-        build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
-        _step("building sdist and wheel", build)
-        (sdist,) = built.glob("*.tar.gz")
-        (archive,) = built.glob("*.whl")
-        problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
-        if problems:
-            raise DevError("; ".join(problems))
+        sdist, archive = _built(Path(temporary))
         _try_alone(archive, Path(temporary))
         dist.mkdir(exist_ok=True)
         for path in (sdist, archive):
             shutil.copy(path, dist / path.name)
             print(f"dist/{path.name}: {path.stat().st_size} bytes")
+
+
+def _built(temporary: Path) -> tuple[Path, Path]:
+    """Build a source distribution and a wheel, and check what they hold."""
+    built = temporary / "dist"
+    build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
+    _step("building sdist and wheel", build)
+    (sdist,) = built.glob("*.tar.gz")
+    (archive,) = built.glob("*.whl")
+    problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
+    if problems:
+        raise DevError("; ".join(problems))
+    return sdist, archive
+
+
+def _pinned(archive: Path, temporary: Path) -> list[str]:
+    """Return the arguments of pip that install a wheel and its own dependencies, all of them pinned and hashed."""
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    wanted = temporary / "alone.txt"
+    wanted.write_text(f"kafkalog @ {archive.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
+    return ["--require-hashes", "--constraint", str(REQUIREMENTS / "dev.txt"), "--requirement", str(wanted)]
 
 
 def package_sources(root: Path) -> dict[str, Path]:
@@ -287,18 +307,57 @@ def _try_alone(archive: Path, temporary: Path) -> None:
     environment = temporary / "alone"
     elsewhere = temporary / "elsewhere"
     elsewhere.mkdir()
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    wanted = temporary / "alone.txt"
-    wanted.write_text(f"kafkalog @ {archive.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
     _step("making an environment outside the checkout", [_python(), "-m", "venv", "--without-pip", str(environment)])
-    _step("installing the wheel alone", [
-        _python(), "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--require-hashes",
-        "--constraint", str(REQUIREMENTS / "dev.txt"), "--requirement", str(wanted),
-    ])  # fmt: skip
+    pip = [_python(), "-m", "pip", "--python", str(environment / "bin" / "python")]
+    _step("installing the wheel alone", [*pip, "install", *_pinned(archive, temporary)])
     where = "import kafkalog, sys; sys.exit(not kafkalog.__file__.startswith(sys.prefix))"
     command = str(environment / "bin" / "kafkalog")
     for arguments in ([str(environment / "bin" / "python"), "-c", where], [command, "--version"], [command, "--help"]):
         _step(f"running {Path(arguments[0]).name} {arguments[1]}", arguments, folder=elsewhere)
+
+
+# --- one file -------------------------------------------------------------------------------------------------------
+
+_PREAMBLE = """import sys, sysconfig
+found = (sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())
+if found != {wanted!r}:
+    sys.exit("kafkalog: this file is for {name}; this is {{}} {{}}.{{}} on {{}}".format(*found))
+"""
+
+
+def _bundle() -> None:
+    """Pack the command and what it needs into one file, and try it where there is nothing else."""
+    show = "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())"
+    implementation, major, minor, platform = _output([_python(), "-c", show]).split()
+    with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
+        _, archive = _built(Path(temporary))
+        site = Path(temporary) / "site"
+        install = [_python(), "-m", "pip", "install", "--target", str(site), *_pinned(archive, Path(temporary))]
+        _step("installing the wheel and what it needs", install)
+        preamble = Path(temporary) / "preamble.py"
+        wanted = (implementation, int(major), int(minor), platform)
+        name = f"{implementation} {major}.{minor} on {platform}"
+        preamble.write_text(_PREAMBLE.format(wanted=wanted, name=name), encoding="utf-8")
+        version = archive.name.split("-")[1]
+        made = Path(temporary) / f"kafkalog-{version}-{implementation}-{major}.{minor}-{platform}.pyz"
+        _step("packing one file", [
+            _tool("shiv"), "--site-packages", str(site), "--entry-point", "kafkalog.__main__:main", "--reproducible",
+            "--compressed", "--python", f"/usr/bin/env python{major}.{minor}", "--preamble", str(preamble),
+            "--output-file", str(made),
+        ])  # fmt: skip
+        _step("trying it alone", [_python(), str(ROOT / "tests" / "support" / "try_bundle.py"), str(made)])
+        dist = ROOT / "dist"
+        dist.mkdir(exist_ok=True)
+        shutil.copy(made, dist / made.name)
+        print(f"dist/{made.name}: {made.stat().st_size} bytes")
+
+
+def _output(command: Sequence[str]) -> str:
+    """Run a program and return what it prints."""
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    if answer.returncode != 0:
+        raise DevError(f"{command[0]} ended with {answer.returncode}: {answer.stderr.strip()}")
+    return answer.stdout
 
 
 # --- the environment ------------------------------------------------------------------------------------------------

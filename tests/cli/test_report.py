@@ -23,11 +23,11 @@ from fixture_data import recovery_cases, unpack_replicas
 from kafkalog.cli.output import escape_controls
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, MESSAGE_V0
+from odd_names import hostile_directory
 from page import Node, data_of, parsed, table_named
 from trees import stamps
 
 DAMAGED = sorted({case.family for case in recovery_cases()})
-HOSTILE = "a</script><img src=x onerror=alert(1)>`|@all"
 
 
 def page_of(*arguments: object, code: int | None = None) -> Node:
@@ -101,15 +101,6 @@ def test_the_index_names_every_section_and_every_id_is_there_once(flipped: Path)
 
 
 # --- escapes --------------------------------------------------------------------------------------------------------
-
-
-def hostile_directory(tmp_path: Path) -> Path:
-    root = tmp_path / "logs\u202egnp.<b>\x1b[31m"
-    partition = root / f"{HOSTILE.replace('/', '')}-0"
-    partition.mkdir(parents=True)
-    (partition / f"{0:020d}.log").write_bytes(simple(3, 0) + b"</script><script>alert(1)</script>" + simple(3, 3))
-    (partition / "<i>\u2028`|.txt").write_bytes(b"")
-    return root
 
 
 def test_nothing_from_data_becomes_markup(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from broker_dirs import unpacked
 from browser import SHIFT, Browser, Page, chromium
 from command import kafkalog
 from fixture_data import recovery_cases, unpack_replicas
+from odd_names import TOPIC, hostile_directory
 
 pytestmark = pytest.mark.interop
 
@@ -63,6 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "clean": [unpacked("4.1.1/txn")],
         "torn": [unpacked("4.3.0/torn")],
         "recovered": [recovered],
+        "hostile": [hostile_directory(root)],
     }
     found = {}
     for name, paths in examined.items():
@@ -71,7 +73,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-NAMES = pytest.mark.parametrize("name", ["damaged", "volumes", "clean", "torn", "recovered"])
+NAMES = pytest.mark.parametrize("name", ["damaged", "volumes", "clean", "torn", "recovered", "hostile"])
 
 
 def overflow(page: Page) -> list[str]:
@@ -145,6 +147,13 @@ def test_tab_reaches_every_control_in_order(browser: Opened, pages: dict[str, Pa
         page.press("Tab")
         reached.append(page.value("wanted.indexOf(document.activeElement)"))
     assert reached == list(range(total))
+
+
+def test_odd_names_are_shown_and_do_nothing(browser: Opened, pages: dict[str, Path]) -> None:
+    page = browser.open(pages["hostile"])
+    assert page.value("document.querySelectorAll('img, b.x, main script').length") == 0
+    assert TOPIC in page.value("document.getElementById('view-title').textContent")
+    assert page.value("document.querySelectorAll('script').length") == 2
 
 
 def test_what_has_the_focus_is_seen(browser: Opened, pages: dict[str, Path]) -> None:
