@@ -27,6 +27,7 @@ __all__ = [
     "LOG_START_OFFSET_CHECKPOINT",
     "META_PROPERTIES",
     "PARTITION_METADATA",
+    "QUARANTINE_POINTER",
     "QUORUM_STATE",
     "READ_BY_A_BROKER",
     "RECOVERY_POINT_CHECKPOINT",
@@ -63,6 +64,8 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
+QUARANTINE_POINTER = ".kafkalog-quarantine"
+"""where a log directory says that what recoveries removed from it is kept in another place than beside it"""
 QUORUM_STATE = "quorum-state"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"

@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
+    QUARANTINE_POINTER,
     READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
@@ -71,7 +72,7 @@ OFFSET_CHECKPOINTS = (
     REPLICATION_OFFSET_CHECKPOINT,
     CLEANER_OFFSET_CHECKPOINT,
 )
-_TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
+_TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, QUARANTINE_POINTER, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
 
 Offsets = Mapping[tuple[str, int], int]
 _T = TypeVar("_T")
@@ -270,7 +271,7 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
         inside = [entry.name for entry in _directories(text) if _is_log_dir_inside(entry.path)]
         if inside:
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is none itself")
-        raise UsageError(f"{text} holds no Kafka log directory, no partition and no segment")
+        raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
     reader = _Reader(text, limits, tolerant)
     recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
     meta = reader.small(

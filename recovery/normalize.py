@@ -14,6 +14,7 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANED,
+    CLEANER_OFFSET_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
     DELETED,
     INDEX_KINDS,
@@ -95,6 +96,14 @@ def normalize_root(tree: Tree) -> list[Change]:
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
             changes.append(Change(name + TEMPORARY, "left of a write that was cut short; a broker overwrites it"))
+    for name in (REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):  # ReplicaManager's, LogCleanerManager's
+        offline = "takes the log directory offline soon after a broker's start"
+        if name in tree.directories:
+            tree.remove_directory(name)
+            changes.append(Change(name, f"a directory in the place of a checkpoint {offline}"))
+        elif name in tree.files and _readable(tree, name) is None:
+            tree.delete(name)
+            changes.append(Change(name, f"a checkpoint that cannot be read {offline}; without it one begins anew"))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
 

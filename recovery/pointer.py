@@ -13,11 +13,12 @@ import secrets
 from dataclasses import dataclass
 
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.codec.names import QUARANTINE_POINTER
 from kafkalog.log.files import MissingFileError, read_small
 
 __all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "new_owner", "read_pointer"]
 
-POINTER = ".kafkalog-quarantine"
+POINTER = QUARANTINE_POINTER
 POINTER_BEFORE = POINTER + ".new"
 """what it is called until it is whole"""
 _MOST_BYTES = 1 << 16

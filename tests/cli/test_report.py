@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -190,19 +189,20 @@ def test_the_command_in_the_report_recovers_and_the_next_report_says_how_to_undo
 
 @pytest.mark.parametrize("case", ["4.1.1/txn", "3.9.1-zk/groups", "0.8.2.2/codecs", "2.8.2/zkhist", "4.3.0/torn"])
 def test_the_inventory_is_that_of_ls(case: str) -> None:
-    listed = json.loads(kafkalog("ls", "--json", unpacked(case)).out)
+    directories = objects("ls", unpacked(case))
+    listed = [partition for directory in directories for partition in directory["partitions"]]
     page = page_of(unpacked(case))
     rows = table_named(page, "Partitions").rows()
     wanted = {
         (str(each["path"]), each["topic"] + f"-{each['partition']}", str(each["log_start_offset"]))
-        for each in listed["partitions"]
+        for each in listed
     }
     assert {(f"{row[11]}/{row[0]}", row[0], row[5]) for row in rows if row[1] == "live"} == {
         each for each in wanted if each[0].endswith(each[1])
     }
-    counts = {f"{each['topic']}-{each['partition']}": str(len(each["segments"])) for each in listed["partitions"]}
+    counts = {f"{each['topic']}-{each['partition']}": str(len(each["segments"])) for each in listed}
     assert {row[0]: row[3] for row in rows} == counts
-    assert len(table_named(page, "Log directories").rows()) == len(listed["log_dirs"])
+    assert len(table_named(page, "Log directories").rows()) == len(directories)
 
 
 def test_copies_on_three_brokers_are_compared(tmp_path: Path) -> None:

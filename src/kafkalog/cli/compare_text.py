@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import Column, print_table
 from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
 
 __all__ = ["print_comparison"]
@@ -14,7 +15,17 @@ def print_comparison(found: Comparison) -> None:
     """Everything but the findings, which are for standard error."""
     print_table(
         "copies",
-        ["partition", "copy", "start", "end", "high watermark", "epoch", "records", "damage", "standing"],
+        [
+            "partition",
+            Column("copy", wraps=True),
+            Column("start", drop=3),
+            "end",
+            Column("high watermark", drop=4),
+            Column("epoch", drop=5),
+            Column("records", drop=2),
+            Column("damage", wraps=True, if_any=True, alarms=True),
+            Column("standing", wraps=True),
+        ],
         [
             [
                 f"{each.topic}-{each.partition}",

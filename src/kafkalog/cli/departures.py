@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkalog.cli.cluster_options import print_lines
-from kafkalog.cli.output import print_table
+from kafkalog.cli.lines import print_lines
+from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.departures import Departure
 from kafkalog.cluster.metadata_image import PartitionImage
 from kafkalog.cluster.metadata_json import partition_json
@@ -61,17 +61,17 @@ def print_departures(found: Iterable[AnyDeparture], *, as_json: bool) -> None:
         print_lines(map(_line, found))
         return
     rows = list(map(_row, found))
-    columns = [
+    columns: list[str | Column] = [
         "without",
         "topic",
         "partition",
-        "outcome",
-        "leader",
-        "ISR",
+        Column("outcome", wraps=True),
+        Column("leader", drop=2),
+        Column("ISR", drop=3),
         "new leader",
         "new ISR",
-        "ELR",
-        "last known",
+        Column("ELR", drop=4, if_any=True),
+        Column("last known", drop=5, if_any=True),
     ]
     width = max(map(len, rows), default=len(columns))
     print_table("if these brokers left, one after another", columns[:width], rows)

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import click
 
-from kafkalog.cli.arguments import PATHS, REPLICA, Timestamp
+from kafkalog.cli.options.common import REPLICA
+from kafkalog.cli.options.paths import PATHS
+from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, WritesBehind, escape_controls, report_findings
 from kafkalog.cli.progress import ByteProgress

@@ -16,26 +16,30 @@ __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
     "build": ("kafkalog.cli.build", "Write partition directories from Parquet, Arrow or JSON lines."),
-    "compact": ("kafkalog.cli.compact", "Let the broker's log cleaner make one pass, offline."),
-    "compare": ("kafkalog.cli.compare", "Put several brokers' volumes side by side: which copy is best, and why."),
+    "compact": ("kafkalog.cli.compact", "Compact topics as the broker's log cleaner would, without the broker."),
+    "compare": ("kafkalog.cli.compare", "Compare several brokers' volumes: which copy is the best, and why."),
+    "completion": ("kafkalog.cli.completion", "Print a script for completion in bash, zsh or fish."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
-    "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),
+    "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and their causes."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
-    "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
-    "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
-    "merge": ("kafkalog.cli.merge", "Make one healthy log, or log directory, of several copies."),
+    "index": ("kafkalog.cli.index", "Check indexes, or rebuild them."),
+    "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, with their health."),
+    "merge": ("kafkalog.cli.merge", "Merge several copies into one healthy log or log directory."),
     "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
-    "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker would."),
-    "recover": ("kafkalog.cli.recover", "Bring a log directory into order after a crash."),
+    "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker itself would do."),
+    "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
     "report": ("kafkalog.cli.report.command", "Write one page about log directories, to hand on."),
-    "runs": ("kafkalog.cli.runs", "Show what recoveries left, or remove it for good."),
-    "staging": ("kafkalog.cli.staging", "Show or remove what killed Spark jobs left beside a log directory."),
-    "transactions": ("kafkalog.cli.transactions", "Show producers, transactions, and what hangs."),
-    "undelete": ("kafkalog.cli.undelete", "Show what was deleted and is still there, or put it back."),
-    "undo": ("kafkalog.cli.undo", "Take a recovery back, byte for byte."),
-    "verify": ("kafkalog.cli.verify", "Check everything, change nothing."),
-    "zk": ("kafkalog.cli.zk", "Show the znode tree of a ZooKeeper server at any transaction."),
+    "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or delete it for good."),
+    "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
+    "transactions": (
+        "kafkalog.cli.transactions",
+        "Show producers and transactions, and abort commands for those that hang.",
+    ),
+    "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on the disk, or restore it."),
+    "undo": ("kafkalog.cli.undo", "Undo a recovery, byte for byte."),
+    "verify": ("kafkalog.cli.verify", "Check everything; change nothing."),
+    "zk": ("kafkalog.cli.zk", "Show a ZooKeeper server's tree of nodes as of any transaction."),
 }
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 
@@ -82,7 +86,7 @@ def _quiet_pipe() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code and lets no error through."""
-    if not arguments:
+    if not arguments and "_KAFKALOG_COMPLETE" not in os.environ:  # a shell asks what may come next
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
         return Outcome.USAGE
     try:

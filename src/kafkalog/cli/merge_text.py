@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.merge_result import CopyShare, MergedDirectory, MergeResult
 
@@ -17,7 +18,7 @@ def print_partition(result: MergeResult) -> None:
     """The ranges of one partition, and what there is to say of it."""
     print_table(
         f"merged into {escape_controls(result.target or '')}",
-        ["first offset", "last offset", "from"],
+        ["first offset", "last offset", Column("from", wraps=True)],
         [[each.first_offset, each.last_offset, each.source] for each in result.ranges],
     )
     with LineWriter() as writer:
@@ -31,7 +32,15 @@ def print_directory(merged: MergedDirectory) -> None:
     """A line for each partition, and what there is to say of them."""
     print_table(
         f"merged into {escape_controls(merged.target)}",
-        ["partition", "start", "end", "records", "copies", "offsets missing", "from"],
+        [
+            "partition",
+            Column("start", drop=2),
+            "end",
+            "records",
+            Column("copies", drop=1),
+            "offsets missing",
+            Column("from", wraps=True),
+        ],
         [
             [
                 f"{each.topic}-{each.partition}",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.cli.output import print_table
-from kafkalog.cli.times import time_text
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.old_assignors import Owners
 from kafkalog.cluster.old_group_lines import as_derived, as_group, by_thread
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread
@@ -31,12 +30,20 @@ def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: s
         registered = {each.consumer_id: each for each in group.consumers}
         for thread, names in (by_thread(group.owners) or {}).items():
             consumer = registered.get(consumer_of_thread(thread))
-            about = (
-                [consumer.pattern, time_text(consumer.timestamp)] if consumer is not None else ["not registered", ""]
-            )
+            about = [consumer.pattern, consumer.timestamp] if consumer is not None else ["not registered", None]
             rows.append([group.group, thread, *about, " ".join(names or [])])
     if rows:
-        print_table("owners in ZooKeeper", ["group", "thread", "subscribed by", "since", "owns"], rows)
+        print_table(
+            "owners in ZooKeeper",
+            [
+                "group",
+                Column("thread", wraps=True),
+                Column("subscribed by", drop=2),
+                Column("since", Kind.TIME, drop=1),
+                Column("owns", wraps=True),
+            ],
+            rows,
+        )
     whatifs: list[tuple[str, str, Owners | None]] = []
     if without is not None:
         leaving = [each for each in groups if without in {one.consumer_id for one in each.consumers}]
@@ -45,4 +52,8 @@ def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: s
         whatifs += [(f"with {joining}", each.group, each.joined_by(joining)) for each in groups if each.consumers]
     for title, name, owners in whatifs:
         threads = (by_thread(owners) or {}).items()
-        print_table(title, ["group", "thread", "assignment"], [[name, each, " ".join(n or [])] for each, n in threads])
+        print_table(
+            title,
+            ["group", "thread", Column("assignment", wraps=True)],
+            [[name, each, " ".join(n or [])] for each, n in threads],
+        )

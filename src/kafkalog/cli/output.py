@@ -1,4 +1,4 @@
-"""Writing to standard output: lines in blocks, JSON, and tables that fit a terminal or a pipe.
+"""Writing to standard output: lines in blocks, and JSON.
 
 What comes from data may hold control characters that would steer a terminal; here they become visible escapes.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from shutil import get_terminal_size
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -24,7 +23,6 @@ __all__ = [
     "behind_text",
     "escape_controls",
     "print_json",
-    "print_table",
     "report_findings",
     "text_of",
 ]
@@ -134,44 +132,6 @@ def print_json(value: object) -> None:
     """One JSON object on one line."""
     with LineWriter() as writer:
         writer.write(json.dumps(value))
-
-
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table: drawn by rich on a terminal that is wide enough, else plain aligned columns; numbers to the right."""
-    cells = [["" if cell is None else cell for cell in row] for row in rows]
-    right = [bool(cells) and all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
-    texts = [[escape_controls(str(cell)) for cell in row] for row in cells]
-    widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(columns)]
-    if sys.stdout.isatty() and sum(widths) + 3 * len(widths) + 1 <= get_terminal_size().columns:
-        _rich_table(title, columns, texts, right)
-        return
-    with LineWriter() as writer:
-        writer.write(title)
-        for row in [list(columns), *texts]:
-            padded = [
-                cell.rjust(width) if numeric else cell.ljust(width)
-                for cell, width, numeric in zip(row, widths, right, strict=True)
-            ]
-            writer.write("  ".join(padded).rstrip())
-
-
-def _numeric(cell: object) -> bool:
-    return isinstance(cell, int | float) or cell == ""
-
-
-def _rich_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(header_style="bold")
-    for name, numeric in zip(columns, right, strict=True):
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console()
-    console.print(Text(title), soft_wrap=True)  # a title that is wider than the table stays on its line
-    console.print(table)
 
 
 def behind_text(batches: int, records: int) -> str:

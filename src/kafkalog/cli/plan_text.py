@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
 
@@ -39,16 +41,19 @@ def _below(partition: PartitionPlan) -> str:
     )
 
 
-def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
-    """The forecast, a table of the partitions that change, a sum, and the ways there are.
-
-    `given` are options that every recommended command repeats.
-    """
-    full = "--full" in given or plan.mode not in (Mode.SAFE, Mode.STRICT)
-    changing = [partition for partition in plan.partitions if partition.changes]
+def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
     print_table(
-        f"plan for {escape_controls(plan.root)} in mode {plan.mode}",
-        ["partition directory", "end", "kept", "cut", "offsets lost", "quarantined", "rebuilt", "renamed to"],
+        title,
+        [
+            "partition directory",
+            "end",
+            Column("kept", Kind.BYTES, drop=3),
+            Column("cut", Kind.BYTES),
+            Column("offsets lost", wraps=True),
+            Column("quarantined", drop=1),
+            Column("rebuilt", drop=2),
+            Column("renamed to", if_any=True),
+        ],
         [
             [
                 partition.name,
@@ -60,9 +65,33 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
                 len(partition.rebuilt),
                 partition.renamed_to,
             ]
-            for partition in changing
+            for partition in partitions
         ],
     )
+
+
+def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
+    """A table; of many partitions only those of which something is removed, and a sum of the others."""
+    listed = changing if len(changing) <= MANY else [each for each in changing if each.cut_bytes or each.quarantined]
+    if listed:
+        _print_partitions(title, listed)
+    with LineWriter() as writer:
+        if not listed:
+            writer.write(f"{title}: no log is cut" if changing else f"{title}: no partition changes")
+        if len(listed) < len(changing):
+            made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
+            others = counted(len(changing) - len(listed), "more partition")
+            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} made anew")
+
+
+def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
+    """The forecast, a table of the partitions that change, a sum, and the ways there are.
+
+    `given` are options that every recommended command repeats.
+    """
+    full = "--full" in given or plan.mode not in (Mode.SAFE, Mode.STRICT)
+    changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
+    _print_changing(f"plan for {escape_controls(plan.root)} in mode {plan.mode}", changing)
     with LineWriter() as writer:
         for partition in changing:
             if partition.is_cut_below_high_watermark:
@@ -94,6 +123,6 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             cut = sum(partition.cut_bytes for partition in changing)
             writer.write(
                 f"{len(plan.actions)} files change in {len(changing)} of {len(plan.partitions)} partitions; "
-                f"{cut} bytes of log go to quarantine"
+                f"{size_text(cut)} of log go to quarantine"
             )
     print_ways(plan, given)

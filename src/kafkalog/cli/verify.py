@@ -2,55 +2,119 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
-from kafkalog.cli.output import behind_text, print_json, print_table, report_findings
+from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
+from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.verify import verify
+from kafkalog.recovery.verify_report import PartitionReport, VerifyReport
 
 __all__ = ["command"]
 
-_COLUMNS = (
-    "partition directory", "segments", "batches", "records", "bytes", "valid", "after damage", "end", "findings",
-)  # fmt: skip
+_COLUMNS: list[str | Column] = [
+    "partition directory",
+    Column("segments", drop=4),
+    Column("batches", drop=3),
+    Column("records", drop=2),
+    Column("bytes", Kind.BYTES, drop=1),
+    Column("valid", Kind.BYTES, drop=5),
+    Column("after damage", wraps=True, if_any=True, alarms=True),
+    "end",
+    Column("findings", wraps=True, alarms=True),
+]
+
+
+def _hurt(partition: PartitionReport) -> list[str]:
+    return sorted({str(found.code) for found in partition.findings if found.severity != Severity.INFO})
+
+
+def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[object]:
+    return [
+        partition.path.removeprefix(below),
+        partition.segments,
+        partition.batches,
+        "" if shallow else partition.records,
+        partition.log_bytes,
+        partition.valid_bytes,
+        behind_text(partition.sound_batches_behind_damage, partition.sound_records_behind_damage),
+        partition.log_end_offset,
+        ", ".join(_hurt(partition)) or "ok",
+    ]
+
+
+def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
+    """A table of the partitions; of many sound ones a sum in its place."""
+    title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
+    found = sorted(report.partitions, key=lambda each: natural_order(each.path))
+    sums = [sum(each.segments for each in found), sum(each.batches for each in found),
+            "" if shallow else sum(each.records for each in found), sum(each.log_bytes for each in found),
+            sum(each.valid_bytes for each in found)]  # fmt: skip
+    hurt = [each for each in found if _hurt(each)]
+    places = {os.path.dirname(each.path) for each in found}
+    below = os.path.join(*places, "") if len(places) == 1 else ""
+    if len(found) <= MANY or each_of_many:
+        totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
+        print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
+        return
+    segments, batches, records, size, _ = sums
+    of_records = "" if shallow else f", {records} records"
+    with LineWriter() as writer:
+        writer.write(title)
+        writer.write(f"{len(found)} partitions: {segments} segments, {batches} batches{of_records}, "
+                     f"{size_text(int(str(size)))}")  # fmt: skip
+        writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
+    if hurt:
+        print_table("with findings", _COLUMNS, [_row(each, shallow=shallow, below=below) for each in hurt])
 
 
 @click.command(name="verify")
 @PATHS
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
+@selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
-def command(paths: tuple[str, ...], as_json: bool, shallow: bool) -> int:
+@click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    shallow: bool,
+    each_of_many: bool,
+    server_properties: str | None,
+    as_json: bool,
+) -> int:
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
+
+    Where only some partitions are chosen, what concerns a log directory as a whole is not checked: whether a broker
+    would start on it, and which partitions are missing.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; all the rest is checked
     then.
     """
+    properties_only_for(ctx)
+    if as_json and each_of_many:
+        raise UsageError("--all is for the table; --json lists everything")
+    chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-        report = verify(*paths, deep=not shallow, on_read=progress.advance)
+        report = verify(*paths, deep=not shallow, select=chosen, on_read=progress.advance)
     if as_json:
         for directory in report.as_dicts():
             print_json(directory)
     else:
-        print_table(
-            f"{'clean' if report.is_clean else 'not clean'}: {', '.join(report.paths)}",
-            [*_COLUMNS],
-            [
-                [
-                    each.path,
-                    each.segments,
-                    each.batches,
-                    "" if shallow else each.records,
-                    each.log_bytes,
-                    each.valid_bytes,
-                    behind_text(each.sound_batches_behind_damage, each.sound_records_behind_damage),
-                    each.log_end_offset,
-                    ", ".join(sorted({str(found.code) for found in each.findings if found.severity != "info"})),
-                ]
-                for each in report.partitions
-            ],
-        )
+        _print(report, shallow=shallow, each_of_many=each_of_many)
     report_findings(report.findings)
     return outcome_of_findings(report.findings)

@@ -6,7 +6,8 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from kafkalog.cli.output import LineWriter, escape_controls, print_table
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
@@ -124,8 +125,17 @@ def _table(title: str, ways: Sequence[Way]) -> None:
     has_damage = any(way.measured.damage_left for way in ways)
     print_table(
         title,
-        ["way", "records kept", "records lost", "still readable", "bytes cut", "offsets lost",
-         *(["damage left"] if has_damage else []), "below high watermark", "needs"],
+        [
+            Column("way", wraps=True),
+            Column("records kept", wraps=True),
+            "records lost",
+            Column("still readable", drop=1),
+            Column("bytes cut", Kind.BYTES, drop=2),
+            Column("offsets lost", drop=4, wraps=True),
+            *(["damage left"] if has_damage else []),
+            Column("below high watermark", drop=3),
+            Column("needs", wraps=True),
+        ],
         [
             [
                 _label(way),
@@ -140,7 +150,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
             ]
             for way in ways
         ],
-    )  # fmt: skip
+    )
 
 
 def _label(way: Way) -> str:

@@ -7,14 +7,16 @@ from contextlib import AbstractContextManager, contextmanager
 
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.options.common import CONFIG, JOBS, job_count
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import escape_controls
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.report.asked import Asked, Watch
 from kafkalog.cli.report.making import make_report
 from kafkalog.cli.report.placing import STANDARD_OUTPUT, check_place, place
-from kafkalog.cli.settings import command_words, job_count, parse_settings, server_properties
+from kafkalog.cli.settings import command_words, parse_settings
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.workers import ProgressState
 
@@ -52,24 +54,10 @@ class _Bars(Watch):
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
 @selection_options
-@click.option(
-    "--config",
-    "config",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A setting under Kafka's name, topic's or broker's; may be repeated.",
-)
-@click.option(
-    "--server-properties",
-    "server_properties_file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="The broker's own settings; --config wins.",
-)
-@click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms.")
-@click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions planned for at a time [one for each CPU]."
-)
+@CONFIG
+@SERVER_PROPERTIES
+@AT
+@JOBS
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
 @click.option("--no-bytes", is_flag=True, help="Leave out the bytes around damage, which may show parts of records.")
 def command(
@@ -81,7 +69,7 @@ def command(
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
     config: tuple[str, ...],
-    server_properties_file: str | None,
+    server_properties: str | None,
     at: int | None,
     jobs: int | None,
     shallow: bool,
@@ -96,10 +84,10 @@ def command(
     Exit code 0 if nothing was found, 1 if something was, 4 if something could not be read.
     """
     check_place(output, paths, overwrite=overwrite)
-    settings = LogSettings.from_server_properties(server_properties(server_properties_file))
+    settings = LogSettings.from_server_properties(settings_in(server_properties))
     given = {
         "at": at,
-        "server_properties": server_properties_file,
+        "server_properties": server_properties,
         "config": config,
         "topics": topics,
         "numbers": numbers,

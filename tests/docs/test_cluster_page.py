@@ -14,7 +14,7 @@ from fixture_data import broker_case
 from kafkalog.cli.main import COMMANDS
 from trees import stamps
 
-TEXT = (Path(__file__).resolve().parents[1] / "docs" / "cluster.md").read_text()
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "cluster.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 LINES = [line for kind, text in BLOCKS if kind == "console" for line in text.splitlines()]
 MAY_BE_SHORT = ("--pending", "metadata data --json")  # nothing waits there; one object

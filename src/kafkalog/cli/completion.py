@@ -1,0 +1,34 @@
+"""`kafkalog completion`: what makes a shell complete commands, options and paths."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from kafkalog.cli.output import LineWriter
+
+__all__ = ["COMPLETE_VARIABLE", "command"]
+
+COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
+"""what click reads when a shell asks"""
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(name="completion")
+@click.argument("shell", type=click.Choice(_SHELLS))
+def command(shell: str) -> int:
+    """Print a script that makes a shell complete kafkalog's commands, options and paths.
+
+    For bash: kafkalog completion bash > ~/.local/share/bash-completion/completions/kafkalog
+
+    For zsh: kafkalog completion zsh > "${fpath[1]}/_kafkalog"
+
+    For fish: kafkalog completion fish > ~/.config/fish/completions/kafkalog.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - click has these three
+    from kafkalog.cli.main import cli
+
+    with LineWriter() as writer:
+        writer.write(kind(cli, {}, "kafkalog", COMPLETE_VARIABLE).source().strip("\n"))
+    return 0

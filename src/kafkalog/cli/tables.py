@@ -1,0 +1,296 @@
+"""Tables for people: one style on a terminal, in a pipe and in a file.
+
+Plain aligned columns, numbers to the right, a bold head on a terminal.  Where the width does not suffice, text that may
+wrap wraps, then the columns that matter least are left out and named, and where that is not enough records stand one
+below the other.  A number is never cut.  The library that draws our progress bars takes 1.6 ms for a row, which is
+16 s for 10,000 partitions, so lines are made here.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from shutil import get_terminal_size
+
+import click
+
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.times import moment_text, span_text
+
+__all__ = ["MANY", "Column", "Kind", "natural_order", "print_table", "size_text"]
+
+MANY = 200
+"""More partitions than these are told in a paragraph, and only those that are not sound are listed."""
+_GAP = 2
+_EXACT_BYTES = 10 * 1024
+_WRAPPED = 20
+_NARROW = 12
+"""Text is not wrapped to less: of a column that may wrap early, and of any other."""
+_WORD = 32
+"""Words up to this length are not broken while a column may wrap early."""
+
+Cells = list[list[str]]
+
+
+class Kind(enum.Enum):
+    """How the values of a column become text."""
+
+    AUTOMATIC = enum.auto()
+    """as they are; to the right where all are numbers"""
+    BYTES = enum.auto()
+    """a size in bytes, shown in a unit that suits it"""
+    TIME = enum.auto()
+    """milliseconds since 1970, shown to the second in UTC"""
+    SPAN = enum.auto()
+    """a length of time in milliseconds, shown in a unit that suits it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a table has to know about a column."""
+
+    name: str
+    kind: Kind = Kind.AUTOMATIC
+    drop: int = 0
+    """0: always shown; else the column with the highest number goes first where the width does not suffice"""
+    wraps: bool = False
+    """its text may be wrapped before any column is left out"""
+    if_any: bool = False
+    """shown only if any of its cells holds something"""
+    alarms: bool = False
+    """what it says, unless that is "ok" or nothing, is red on a terminal"""
+
+
+def size_text(size: int) -> str:
+    """A size for people: exact below 10 KiB, else three digits and a unit."""
+    if abs(size) < _EXACT_BYTES:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        value /= 1024
+        if abs(value) < 999.5 or unit == "PiB":
+            break
+    digits = max(0, 3 - len(str(int(abs(value)))))
+    return f"{value:.{digits}f} {unit}"
+
+
+def natural_order(text: str) -> list[tuple[int, int, str]]:
+    """A sort key that puts orders-9 before orders-10."""
+    parts = re.split("([0-9]+)", text)
+    return [(0, int(part), "") if part.isascii() and part.isdigit() else (1, 0, part) for part in parts if part]
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str | Column],
+    rows: Iterable[Sequence[object]],
+    totals: Sequence[object] | None = None,
+) -> None:
+    """A table with its title; `totals` is a last row, shown where there are several others.
+
+    A table without rows is one line that says so.
+    """
+    wanted = [Column(each) if isinstance(each, str) else each for each in columns]
+    values = [list(row) for row in rows]
+    with LineWriter() as writer:
+        if _is_another():
+            writer.write("")
+        if not values:
+            writer.write(f"{title}: none")
+            return
+        right = [
+            each.kind in (Kind.BYTES, Kind.SPAN) or all(_numeric(row[i]) for row in values)
+            for i, each in enumerate(wanted)
+        ]
+        if totals is not None and len(values) > 1:
+            values.append(list(totals))
+        cells = [[_text(cell, column.kind) for cell, column in zip(row, wanted, strict=True)] for row in values]
+        shown = [i for i, each in enumerate(wanted) if not each.if_any or any(row[i] for row in cells)]
+        wanted, right = [wanted[i] for i in shown], [right[i] for i in shown]
+        cells = [[row[i] for i in shown] for row in cells]
+        writer.write(title)
+        for line in _drawn(wanted, right, cells, _width()):
+            writer.write(line)
+
+
+def _is_another() -> bool:
+    """Whether this command has printed a table before; a blank line sets them apart."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return False
+    before: bool = context.meta.get(__name__, False)
+    context.meta[__name__] = True
+    return before
+
+
+def _width() -> int | None:
+    """Of the terminal, or what COLUMNS says; None where nothing limits a line."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return get_terminal_size().columns
+    return None
+
+
+def _text(value: object, kind: Kind) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if kind is Kind.BYTES:
+            return size_text(value)
+        if kind is Kind.TIME:
+            return moment_text(value)
+        if kind is Kind.SPAN:
+            return span_text(value)
+    return escape_controls(str(value))
+
+
+def _numeric(cell: object) -> bool:
+    return cell is None or cell == "" or isinstance(cell, int | float)
+
+
+def _cells_wide(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # only where it makes a difference
+
+    return cell_len(text)
+
+
+def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width: int | None) -> Iterable[str]:
+    natural = [max(_cells_wide(row[i]) for row in rows) for i in range(len(columns))]
+    heads = [_cells_wide(each.name) for each in columns]
+    full = [max(pair) for pair in zip(natural, heads, strict=True)]
+    kept = list(range(len(columns)))
+    if width is None or _taken(full, kept) <= width:
+        yield from _lines(columns, right, rows, full, kept)
+        return
+    words = [
+        _longest_word((row[i] for row in rows), _WORD) if each.wraps and natural[i] > _WRAPPED else 0
+        for i, each in enumerate(columns)
+    ]
+    while True:
+        widths = _fitted(columns, natural, words, right, kept, width)
+        if widths is not None:
+            yield from _lines(columns, right, rows, widths, kept)
+            left_out = [each.name for i, each in enumerate(columns) if i not in kept]
+            if left_out:
+                yield from textwrap.wrap(f"Not shown for want of width: {', '.join(left_out)}.", max(width, _NARROW))
+            return
+        droppable = [i for i in kept if columns[i].drop]
+        if not droppable:
+            break
+        kept.remove(max(droppable, key=lambda i: (columns[i].drop, i)))
+    yield from _below_each_other(columns, rows, width)
+
+
+def _longest_word(texts: Iterable[str], limit: int | None = None) -> int:
+    """Of words that are not longer than the limit."""
+    wide = (_cells_wide(word) for text in texts for word in text.split(" "))
+    return max((each for each in wide if limit is None or each <= limit), default=0)
+
+
+def _taken(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[i] for i in kept) + _GAP * (len(kept) - 1)
+
+
+def _fitted(
+    columns: Sequence[Column],
+    natural: Sequence[int],
+    words: Sequence[int],
+    right: Sequence[bool],
+    kept: Sequence[int],
+    width: int,
+) -> list[int] | None:
+    """Widths that fit, heads on several lines and text wrapped as far as is allowed; None if there are none.
+
+    `words` are the longest that must not be broken.
+    """
+    heads = [_longest_word([each.name]) for each in columns]
+    widths = [max(pair) for pair in zip(natural, heads, strict=True)]
+    last_resort = not any(columns[i].drop for i in kept)
+    for may_wrap, floor in ((True, _WRAPPED), (False, _NARROW)):
+        for i in sorted(kept, key=lambda i: -widths[i]):
+            over = _taken(widths, kept) - width
+            if over <= 0:
+                break
+            if not right[i] and (columns[i].wraps or (not may_wrap and last_resort)):
+                least = max(floor, heads[i], words[i] if may_wrap else 0)
+                widths[i] = max(widths[i] - over, min(widths[i], least))
+    over = _taken(widths, kept) - width
+    if over > 0:
+        return None
+    for i in kept:  # what is left over lets heads stand on one line
+        more = min(-over, max(0, _cells_wide(columns[i].name) - widths[i]))
+        widths[i], over = widths[i] + more, over + more
+    return widths
+
+
+def _lines(
+    columns: Sequence[Column], right: Sequence[bool], rows: Cells, widths: Sequence[int], kept: Sequence[int]
+) -> Iterable[str]:
+    heads = [_wrapped(columns[i].name, widths[i]) for i in kept]
+    height = max(map(len, heads))
+    heads = [[""] * (height - len(each)) + each for each in heads]
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for row in range(height):
+        line = _joined([each[row] for each in heads], right, widths, kept)
+        yield f"\x1b[1m{line}\x1b[0m" if color else line
+    for cells in rows:
+        parts = [_wrapped(cells[i], widths[i]) for i in kept]
+        for row in range(max(map(len, parts))):
+            texts = [each[row] if row < len(each) else "" for each in parts]
+            marked = [color and columns[i].alarms and cells[i] not in ("", "ok") for i in kept]
+            yield _joined(texts, right, widths, kept, marked)
+
+
+def _joined(
+    texts: Sequence[str],
+    right: Sequence[bool],
+    widths: Sequence[int],
+    kept: Sequence[int],
+    marked: Sequence[bool] = (),
+) -> str:
+    cells = []
+    for place, (text, i) in enumerate(zip(texts, kept, strict=True)):
+        blank = " " * (widths[i] - _cells_wide(text))
+        shown = f"\x1b[31m{text}\x1b[0m" if marked and marked[place] and text else text
+        cells.append(blank + shown if right[i] else shown + blank)
+    return (" " * _GAP).join(cells).rstrip()
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    if _cells_wide(text) <= width:
+        return [text]
+    lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    return [part for line in lines for part in _folded(line, width)]
+
+
+def _folded(text: str, width: int) -> Iterable[str]:
+    """A line whose characters may be two columns wide, in parts that fit."""
+    while _cells_wide(text) > width:
+        end = width
+        while end > 1 and _cells_wide(text[:end]) > width:
+            end -= 1
+        yield text[:end]
+        text = text[end:]
+    yield text
+
+
+def _below_each_other(columns: Sequence[Column], rows: Cells, width: int) -> Iterable[str]:
+    """Each record as lines of a name and a value, with nothing left out and a blank line between two."""
+    names = max(_cells_wide(each.name) for each in columns)
+    for number, row in enumerate(rows):
+        if number:
+            yield ""
+        for column, cell in zip(columns, row, strict=True):
+            if not cell:
+                continue
+            room = max(width - names - _GAP, _NARROW)
+            first, *more = _wrapped(cell, room)
+            yield f"{column.name.ljust(names)}{' ' * _GAP}{first}".rstrip()
+            yield from (" " * (names + _GAP) + each for each in more)

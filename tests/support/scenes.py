@@ -1,0 +1,144 @@
+"""What the pages of the runbook start from: directories as an operator finds them, made from recorded ones."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from broker_dirs import brokers, own_copy
+from fixture_data import unpack_replicas
+
+__all__ = ["SCENES"]
+
+_DELETED = "0123456789abcdef0123456789abcdef"
+
+
+def _last_log(partition: Path) -> Path:
+    return max(partition.glob("*.log"), key=lambda path: int(path.stem))
+
+
+def _killed(directory: Path) -> Path:
+    return own_copy(brokers("4.1.1/crash")[0], directory / "data")
+
+
+def _stopped(directory: Path) -> Path:
+    return own_copy(brokers("4.1.1/segments")[0], directory / "data")
+
+
+def power_loss(directory: Path) -> None:
+    """The last batch of one log is cut short, another ends in zeros, and an epoch checkpoint is empty."""
+    data = _killed(directory)
+    torn = _last_log(data / "metrics-22-0")
+    with torn.open("r+b") as file:
+        file.truncate(torn.stat().st_size - 100)
+    with _last_log(data / "parcels-40-3").open("ab") as file:
+        file.write(bytes(4096))
+    (data / "parcels-40-5" / "leader-epoch-checkpoint").write_bytes(b"")
+
+
+def full_disk(directory: Path) -> None:
+    """A write that did not fit, and nothing left for the checkpoint that was being replaced."""
+    data = _killed(directory)
+    torn = _last_log(data / "metrics-21-0")
+    with torn.open("r+b") as file:
+        file.truncate(torn.stat().st_size - 30)
+    (data / "replication-offset-checkpoint.tmp").write_bytes(b"0\n1")
+    (directory / "other-disk").mkdir()
+
+
+def failing_disk(directory: Path) -> None:
+    """A copy of the disk in which a sector that could not be read is zeros."""
+    data = _killed(directory)
+    log = _last_log(data / "metrics-22-0")
+    with log.open("r+b") as file:
+        file.seek(4096)
+        file.write(bytes(512))
+    data.rename(directory / "copy")
+
+
+def lost_index(directory: Path) -> None:
+    """One index is gone, another is not of this log."""
+    data = _stopped(directory)
+    partition = min(path for path in data.glob("[a-z]*-0") if len(list(path.glob("*.log"))) > 2)
+    first, second, *_ = sorted(partition.glob("*.index"))
+    first.unlink()
+    second.write_bytes(bytes(range(16)) * 4)
+
+
+def flipped_bit(directory: Path) -> None:
+    """One bit of a batch in the middle of the newest segment of a log."""
+    data = _killed(directory)
+    log = _last_log(data / "metrics-22-0")
+    with log.open("r+b") as file:
+        file.seek(5000)
+        byte = file.read(1)[0]
+        file.seek(5000)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def wiped_checkpoint(directory: Path) -> None:
+    """Checkpoints that a crash left empty or full of zeros."""
+    data = _killed(directory)
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"")
+    (data / "replication-offset-checkpoint").write_bytes(bytes(64))
+    (data / "parcels-40-0" / "leader-epoch-checkpoint").write_bytes(bytes(12))
+
+
+def deleted_topic(directory: Path) -> None:
+    """Somebody has deleted a topic; the broker was stopped within the minute."""
+    data = _stopped(directory)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    for partition in data.glob("sessions-20-*"):
+        partition.rename(data / f"{partition.name}.{_DELETED}-delete")
+
+
+def stray_partitions(directory: Path) -> None:
+    """The broker was started once with the wrong metadata, and took its partitions for strays."""
+    data = _stopped(directory)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    for partition in data.glob("sessions-20-*"):
+        partition.rename(data / f"{partition.name}.{_DELETED}-stray")
+
+
+def dead_cluster(directory: Path) -> None:
+    """The volumes of three brokers that went apart before they died."""
+    unpack_replicas(directory)
+
+
+def backup(directory: Path) -> None:
+    """A volume and the backup of it, which has lost a bit."""
+    data = _stopped(directory)
+    copy = own_copy(data, directory / "backup")
+    log = max(copy.glob("*/*.log"), key=lambda path: path.stat().st_size)
+    with log.open("r+b") as file:
+        file.seek(log.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(log.stat().st_size // 2)
+        file.write(bytes([byte ^ 1]))
+
+
+def quick_start(directory: Path) -> None:
+    """A broker's directory in good order, with transactions."""
+    own_copy(brokers("4.1.1/txn")[0], directory / "data")
+
+
+def readme(directory: Path) -> None:
+    """What a killed broker and a bad disk have left."""
+    own_copy(brokers("4.1.1/torn")[0], directory / "data")
+
+
+SCENES: dict[str, Callable[[Path], None]] = {
+    "power-loss": power_loss,
+    "full-disk": full_disk,
+    "failing-disk": failing_disk,
+    "lost-index": lost_index,
+    "flipped-bit": flipped_bit,
+    "wiped-checkpoint": wiped_checkpoint,
+    "deleted-topic": deleted_topic,
+    "stray-partitions": stray_partitions,
+    "dead-cluster": dead_cluster,
+    "backup": backup,
+    "quick-start": quick_start,
+    "readme": readme,
+}
