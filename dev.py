@@ -27,6 +27,7 @@ CACHE = ROOT / ".cache"
 REQUIREMENTS = ROOT / "requirements"
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ROOMS = ("codec", "log", "recovery", "cluster", "spark")
 
 # Beside the package itself, what mypy reads: the tests, and the programs that are not part of the package.  Of several
@@ -40,6 +41,7 @@ TYPED_PROGRAMS = (
 _REFRESH_SECONDS = 1.0
 _PLAIN_REFRESH_SECONDS = 20.0
 _NOTHING_COLLECTED = 5
+_COMPARED = (".py", ".json", ".html", ".css", ".js")
 
 
 class DevError(Exception):
@@ -52,7 +54,7 @@ class DevError(Exception):
 def setup() -> None:
     """Make .venv from the pinned, hash-checked requirements; instant when nothing changed"""
     _ensure_venv()
-    for sentence in missing_tools(os.environ):
+    for sentence in missing_tools(os.environ) + missing_browser(os.environ):
         print(f"setup: {sentence}")
 
 
@@ -69,7 +71,7 @@ def test() -> None:
     """Set up, then lint, types and every test that is neither sweep nor interop; goes on without Java"""
     setup()
     _run_all({"lint": _lint, "types": _types, "pytest": _pytest})
-    for sentence in missing_tools(os.environ):
+    for sentence in missing_tools(os.environ) + missing_browser(os.environ):
         print(f"not checked: {sentence}")
 
 
@@ -92,9 +94,11 @@ def sweep() -> None:
 
 
 def interop() -> None:
-    """Run the tests against real Kafka; needs a JDK and Maven"""
+    """Run the tests against real Kafka, and of pages in Chromium if it is there; needs a JDK and Maven"""
     _ensure_venv()
     _run_all({"interop": _interop})
+    for sentence in missing_browser(os.environ):
+        print(f"not checked: {sentence}")
 
 
 def bench() -> None:
@@ -110,16 +114,23 @@ def wheel() -> None:
     _run_all({"wheel": _wheel})
 
 
+def bundle() -> None:
+    """Pack the command into one file for this platform and Python, and run that alone"""
+    _ensure_venv()
+    _run_all({"bundle": _bundle})
+
+
 def ci() -> None:
-    """Run wheel, a bounded sweep and interop (.ci/run calls test first); fails when a JDK or Maven is missing"""
+    """Run wheel, bundle, a bounded sweep and interop (.ci/run calls test first); needs a JDK, Maven and Chromium"""
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
+    os.environ["KAFKALOG_BROWSER"] = "required"  # a browser that is missing is a failure here, not a reason to skip
     os.environ.setdefault("KAFKALOG_INTEROP_CASES", "400")
-    _run_all({"wheel": _wheel, "sweep": _sweep, "interop": _interop})
+    _run_all({"wheel": _wheel, "bundle": _bundle, "sweep": _sweep, "interop": _interop})
 
 
 COMMANDS: dict[str, Callable[[], None]] = {
-    command.__name__: command for command in (setup, demo, test, lint, types, sweep, interop, bench, wheel, ci)
+    command.__name__: command for command in (setup, demo, test, lint, types, sweep, interop, bench, wheel, bundle, ci)
 }
 
 
@@ -213,19 +224,33 @@ def _run_all(steps: Mapping[str, Callable[[], None]]) -> None:
 def _wheel() -> None:
     dist = ROOT / "dist"
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
-        built = Path(temporary) / "dist"
-        build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
-        _step("building sdist and wheel", build)
-        (sdist,) = built.glob("*.tar.gz")
-        (archive,) = built.glob("*.whl")
-        problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
-        if problems:
-            raise DevError("; ".join(problems))
+        sdist, archive = _built(Path(temporary))
         _try_alone(archive, Path(temporary))
         dist.mkdir(exist_ok=True)
         for path in (sdist, archive):
             shutil.copy(path, dist / path.name)
             print(f"dist/{path.name}: {path.stat().st_size} bytes")
+
+
+def _built(temporary: Path) -> tuple[Path, Path]:
+    """Build a source distribution and a wheel, and check what they hold."""
+    built = temporary / "dist"
+    build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
+    _step("building sdist and wheel", build)
+    (sdist,) = built.glob("*.tar.gz")
+    (archive,) = built.glob("*.whl")
+    problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
+    if problems:
+        raise DevError("; ".join(problems))
+    return sdist, archive
+
+
+def _pinned(archive: Path, temporary: Path) -> list[str]:
+    """Return the arguments of pip that install a wheel and its own dependencies, all of them pinned and hashed."""
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    wanted = temporary / "alone.txt"
+    wanted.write_text(f"kafkalog @ {archive.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
+    return ["--require-hashes", "--constraint", str(REQUIREMENTS / "dev.txt"), "--requirement", str(wanted)]
 
 
 def package_sources(root: Path) -> dict[str, Path]:
@@ -234,7 +259,7 @@ def package_sources(root: Path) -> dict[str, Path]:
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
     folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
     for name, folder in folders:
-        for path in (*folder.rglob("*.py"), *folder.rglob("schemas/*")):
+        for path in (*folder.rglob("*.py"), *folder.rglob("schemas/*"), *folder.rglob("page/*")):
             sources[f"{name}/{path.relative_to(folder).as_posix()}"] = path
     return sources
 
@@ -243,7 +268,7 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
     """Return what is wrong with a wheel: a source file missing or different, or anything else at its top."""
     with zipfile.ZipFile(archive) as stored:
         names = set(stored.namelist())
-        contents = {name: stored.read(name) for name in names if name.endswith((".py", ".json"))}
+        contents = {name: stored.read(name) for name in names if name.endswith(_COMPARED)}
     problems = _source_problems("the wheel", contents, names, root, prefix="")
     tops = {name.partition("/")[0] for name in names}
     wanted = {name.partition("/")[0] for name in package_sources(root)}
@@ -282,18 +307,57 @@ def _try_alone(archive: Path, temporary: Path) -> None:
     environment = temporary / "alone"
     elsewhere = temporary / "elsewhere"
     elsewhere.mkdir()
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    wanted = temporary / "alone.txt"
-    wanted.write_text(f"kafkalog @ {archive.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
     _step("making an environment outside the checkout", [_python(), "-m", "venv", "--without-pip", str(environment)])
-    _step("installing the wheel alone", [
-        _python(), "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--require-hashes",
-        "--constraint", str(REQUIREMENTS / "dev.txt"), "--requirement", str(wanted),
-    ])  # fmt: skip
+    pip = [_python(), "-m", "pip", "--python", str(environment / "bin" / "python")]
+    _step("installing the wheel alone", [*pip, "install", *_pinned(archive, temporary)])
     where = "import kafkalog, sys; sys.exit(not kafkalog.__file__.startswith(sys.prefix))"
     command = str(environment / "bin" / "kafkalog")
     for arguments in ([str(environment / "bin" / "python"), "-c", where], [command, "--version"], [command, "--help"]):
         _step(f"running {Path(arguments[0]).name} {arguments[1]}", arguments, folder=elsewhere)
+
+
+# --- one file -------------------------------------------------------------------------------------------------------
+
+_PREAMBLE = """import sys, sysconfig
+found = (sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())
+if found != {wanted!r}:
+    sys.exit("kafkalog: this file is for {name}; this is {{}} {{}}.{{}} on {{}}".format(*found))
+"""
+
+
+def _bundle() -> None:
+    """Pack the command and what it needs into one file, and try it where there is nothing else."""
+    show = "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())"
+    implementation, major, minor, platform = _output([_python(), "-c", show]).split()
+    with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
+        _, archive = _built(Path(temporary))
+        site = Path(temporary) / "site"
+        install = [_python(), "-m", "pip", "install", "--target", str(site), *_pinned(archive, Path(temporary))]
+        _step("installing the wheel and what it needs", install)
+        preamble = Path(temporary) / "preamble.py"
+        wanted = (implementation, int(major), int(minor), platform)
+        name = f"{implementation} {major}.{minor} on {platform}"
+        preamble.write_text(_PREAMBLE.format(wanted=wanted, name=name), encoding="utf-8")
+        version = archive.name.split("-")[1]
+        made = Path(temporary) / f"kafkalog-{version}-{implementation}-{major}.{minor}-{platform}.pyz"
+        _step("packing one file", [
+            _tool("shiv"), "--site-packages", str(site), "--entry-point", "kafkalog.__main__:main", "--reproducible",
+            "--compressed", "--python", f"/usr/bin/env python{major}.{minor}", "--preamble", str(preamble),
+            "--output-file", str(made),
+        ])  # fmt: skip
+        _step("trying it alone", [_python(), str(ROOT / "tests" / "support" / "try_bundle.py"), str(made)])
+        dist = ROOT / "dist"
+        dist.mkdir(exist_ok=True)
+        shutil.copy(made, dist / made.name)
+        print(f"dist/{made.name}: {made.stat().st_size} bytes")
+
+
+def _output(command: Sequence[str]) -> str:
+    """Run a program and return what it prints."""
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    if answer.returncode != 0:
+        raise DevError(f"{command[0]} ended with {answer.returncode}: {answer.stderr.strip()}")
+    return answer.stdout
 
 
 # --- the environment ------------------------------------------------------------------------------------------------
@@ -432,6 +496,13 @@ def missing_tools(variables: Mapping[str, str]) -> list[str]:
     if shutil.which("mvn", path=variables.get("PATH", "")) is None:
         sentences.append("Maven (mvn) is missing from PATH: real Kafka is not run")
     return sentences
+
+
+def missing_browser(variables: Mapping[str, str]) -> list[str]:
+    """Return the sentence that says what is not run without a browser; nothing where there is one."""
+    if any(shutil.which(name, path=variables.get("PATH", "")) for name in BROWSERS):
+        return []
+    return ["Chromium is missing from PATH: the page of `kafkalog report` is not tried in a browser"]
 
 
 # --- running programs -----------------------------------------------------------------------------------------------

@@ -18,7 +18,10 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 def register(spark: "SparkSession") -> None:
     """Make the format `kafkalog` known to a session (needed where kafkalog was shipped as a file, not installed)."""
-    from kafkalog.spark.source import KafkaLogSource
+    from kafkalog.codec.arguments import needed
+
+    with needed("the data source", "spark"):
+        from kafkalog.spark.source import KafkaLogSource
 
     spark.dataSource.register(KafkaLogSource)
 
@@ -26,7 +29,10 @@ def register(spark: "SparkSession") -> None:
 def __getattr__(name: str) -> Any:
     """The jobs over many directories, when they are asked for: every Python process of Spark imports this module."""
     if name in ("recover_many", "verify_many"):
-        from kafkalog.spark import fleet
+        from kafkalog.codec.arguments import needed
+
+        with needed(name, "spark"):
+            from kafkalog.spark import fleet
 
         return getattr(fleet, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

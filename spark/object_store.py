@@ -128,7 +128,8 @@ class _Store:
             import fsspec
         except ImportError:
             known = ", ".join(f"{each}:" for each in _KINDS)
-            raise UsageError(f"kafkalog reads {known}; {self._scheme}: needs the package fsspec") from None
+            needs = f"{self._scheme}: needs the package fsspec: install kafkalog[cloud] (pip install 'kafkalog[cloud]')"
+            raise UsageError(f"kafkalog reads {known}; {needs}") from None
         import pyarrow.fs
 
         given = {name.replace(".", "_"): value for name, value in self._values.items()}

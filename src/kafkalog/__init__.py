@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kafkalog.cli.report.making import Report, report
     from kafkalog.cluster.commit_offsets import GroupOffsets, OffsetAndMetadata, commit_offsets
     from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
@@ -153,6 +154,7 @@ _HOMES = {
     "RecoveryResult": "kafkalog.recovery.run",
     "Remains": "kafkalog.recovery.remains",
     "RemainsKind": "kafkalog.recovery.remains",
+    "Report": "kafkalog.cli.report.making",
     "RunInfo": "kafkalog.recovery.history",
     "RunState": "kafkalog.recovery.history",
     "TakenOut": "kafkalog.recovery.taking_out",
@@ -172,6 +174,7 @@ _HOMES = {
     "open_partition": "kafkalog.log.partition",
     "open_segment": "kafkalog.log.partition",
     "deleted": "kafkalog.recovery.remains",
+    "report": "kafkalog.cli.report.making",
     "plan": "kafkalog.recovery.run",
     "plan_compaction": "kafkalog.recovery.compaction_run",
     "plan_undelete": "kafkalog.recovery.undeletion",
@@ -244,6 +247,7 @@ __all__ = [
     "RecoveryResult",
     "Remains",
     "RemainsKind",
+    "Report",
     "RunInfo",
     "RunState",
     "ScanResult",
@@ -285,6 +289,7 @@ __all__ = [
     "plan_undelete",
     "purge",
     "recover",
+    "report",
     "runs",
     "scan",
     "undelete",

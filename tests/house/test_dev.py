@@ -76,6 +76,14 @@ def test_without_java_and_maven_two_sentences_say_what_is_not_run(tmp_path: Path
     ]
 
 
+def test_without_a_browser_a_sentence_says_what_is_not_tried(tmp_path: Path) -> None:
+    assert dev.missing_browser({"PATH": str(tmp_path)}) == [
+        "Chromium is missing from PATH: the page of `kafkalog report` is not tried in a browser"
+    ]
+    program(tmp_path, "chromium", "exit 0")
+    assert dev.missing_browser({"PATH": str(tmp_path)}) == []
+
+
 def test_an_older_java_is_named(tmp_path: Path) -> None:
     java(tmp_path, "11.0.2")
     program(tmp_path, "mvn", "exit 0")
@@ -187,7 +195,7 @@ def test_help_shows_one_line_for_each_command(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[0] for line in lines] == list(dev.COMMANDS)
     assert list(dev.COMMANDS) == [
-        "setup", "demo", "test", "lint", "types", "sweep", "interop", "bench", "wheel", "ci",
+        "setup", "demo", "test", "lint", "types", "sweep", "interop", "bench", "wheel", "bundle", "ci",
     ]  # fmt: skip
     assert all(len(line) <= 120 for line in lines)
 
@@ -234,6 +242,13 @@ def test_ci_run_is_executable_and_safe() -> None:
     assert script.stat().st_mode & 0o111
     assert "set -euo pipefail" in script.read_text(encoding="utf-8")
     subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_an_installation_holds_what_a_page_is_made_of() -> None:
+    names = {name for name in dev.package_sources(ROOT) if "/page/" in name}
+    there = {path.name for path in (ROOT / "src" / "kafkalog" / "cli" / "report" / "page").iterdir()}
+    assert names == {f"kafkalog/cli/report/page/{name}" for name in there}
+    assert len(names) == 4
 
 
 # --- what a distribution must hold ------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ COMMANDS = {
     "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker itself would do."),
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
+    "report": ("kafkalog.cli.report.command", "Write one page about log directories, to hand on."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or delete it for good."),
     "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
     "transactions": (

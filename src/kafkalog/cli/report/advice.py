@@ -1,0 +1,134 @@
+"""What to do about a finding, in a sentence or two."""
+
+from __future__ import annotations
+
+from kafkalog.codec.findings import FindingCode
+
+__all__ = ["advice_for"]
+
+_TAIL = (
+    "What an append that was cut short leaves behind. A broker cuts it when it starts after a crash, and so does "
+    "`kafkalog recover`. Kafka does not flush before it answers, so records that are cut may have been acknowledged: "
+    "the other replicas have them then."
+)
+_DAMAGE = (
+    "A consumer stops here, and a broker that recovers the log cuts here and deletes every later segment. Compare the "
+    "ways below before a broker starts on it: another copy, `--mode salvage` or `--repair-bits` may keep what comes "
+    "after."
+)
+_HEADER = (
+    "The checksum is right, so these bytes are as they were written, or were changed together with the checksum. Do "
+    "not cut on this alone: `kafkalog dump --all --batches` shows the batch."
+)
+_PLACE = (
+    "The batch is whole, but it does not continue the log. Base offset and leader epoch lie outside the checksum, so a "
+    "flipped bit can do this: `kafkalog recover --repair-bits structure` tries to prove that. Copied or exchanged "
+    "files do it too."
+)
+_RECORDS = (
+    "The checksum of the batch is right and its records cannot be decoded: most likely its producer wrote it so. A "
+    "broker does not look; a consumer fails at this offset and has to seek past it."
+)
+_INDEX = (
+    "Indexes are derived from the log and hold no data of their own: `kafkalog index rebuild` or the recovery below "
+    "makes them anew, and a broker does so too."
+)
+_CHECKPOINT = (
+    "The file is written anew by a broker that starts, where it can start; the recovery below repairs it without one. "
+    "Do not delete log-start-offset-checkpoint by hand: deleted records would come back."
+)
+_CLUSTER = "See the page about clusters in the documentation: what the cluster knew contradicts itself here."
+
+_ADVICE = {
+    FindingCode.TORN_TAIL: _TAIL,
+    FindingCode.ZERO_TAIL: _TAIL,
+    FindingCode.BATCH_SIZE_INVALID: _DAMAGE,
+    FindingCode.CRC_MISMATCH: _DAMAGE,
+    FindingCode.LIMIT_EXCEEDED: (
+        "The batch is larger than what is read at a time. If such batches are real, raise the limit in Python "
+        "(`Limits(batch_bytes=…)`); else it is a damaged size field."
+    ),
+    FindingCode.MAGIC_UNKNOWN: _HEADER,
+    FindingCode.CODEC_UNKNOWN: _HEADER,
+    FindingCode.RECORDS_COUNT_INVALID: _HEADER,
+    FindingCode.LAST_OFFSET_DELTA_INVALID: _HEADER,
+    FindingCode.OFFSET_BELOW_SEGMENT: _PLACE,
+    FindingCode.OFFSET_ABOVE_SEGMENT: _PLACE,
+    FindingCode.OFFSET_NOT_INCREASING: _PLACE,
+    FindingCode.SEGMENT_OVERLAP: _PLACE,
+    FindingCode.LEADER_EPOCH_DECREASES: _PLACE,
+    FindingCode.LEADER_EPOCH_MISMATCH: _PLACE,
+    FindingCode.OFFSET_GAP: (
+        "Bytes before the next segment are no batch: the finding about those bytes says what to do. Where nothing else "
+        "was found, records are missing: look for another copy."
+    ),
+    FindingCode.SEGMENT_MISSING: (
+        "Look for the file in lost+found, a snapshot, a `.deleted` name (`kafkalog undelete`) or another broker's "
+        "volume; no recovery can make it anew."
+    ),
+    FindingCode.MAX_TIMESTAMP_MISMATCH: (
+        "Lookups by time and retention go by the header; the records themselves are whole. Usually a producer's fault."
+    ),
+    FindingCode.INDEX_MISSING: _INDEX,
+    FindingCode.INDEX_SIZE_INVALID: _INDEX,
+    FindingCode.INDEX_NOT_INCREASING: _INDEX,
+    FindingCode.INDEX_ENTRY_MISMATCH: _INDEX,
+    FindingCode.INDEX_PREALLOCATED: "Room that a running broker reserves; one that stops in order gives it back.",
+    FindingCode.TXN_INDEX_MISMATCH: (
+        "Consumers with isolation level read_committed may see aborted records, or miss committed ones. The recovery "
+        "below makes the index anew."
+    ),
+    FindingCode.SNAPSHOT_INVALID: "A broker takes an older one and reads the log from there; recovery does so too.",
+    FindingCode.CHECKPOINT_INVALID: _CHECKPOINT,
+    FindingCode.PARTITION_METADATA_INVALID: (
+        "A broker with KRaft takes the directory offline, or the partition as a stray one. The recovery below writes "
+        "it where the topic id is known; `--topic-id` gives one."
+    ),
+    FindingCode.META_PROPERTIES_INVALID: (
+        "A broker does not start without it. Copy cluster.id and node.id from another volume of the same broker."
+    ),
+    FindingCode.FOREIGN_FILE: "No Kafka version writes it. Find out who put it there before you move it away.",
+    FindingCode.FOREIGN_DIRECTORY: "It stops a broker from starting: move it out of the log directory.",
+    FindingCode.TEMPORARY_FILE: "A broker that starts finishes or removes it; `kafkalog undelete` shows what is in it.",
+    FindingCode.PARTITION_MISSING: (
+        "It was deleted or moved since, or it is lost. Compare with other volumes and with the cluster's metadata."
+    ),
+    FindingCode.DUPLICATE_PARTITION: (
+        "Copies on several brokers are normal. In two volumes of one broker they stop it from starting: "
+        "`kafkalog compare` tells which to keep."
+    ),
+    FindingCode.IDENTITY_MISMATCH: "Volumes of several brokers or clusters are mixed up: mount each where it belongs.",
+    FindingCode.NOT_REPLICAS: "These are not copies of one log: do not merge them.",
+    FindingCode.OFFSETS_BELOW_LOG_START: "Records that were deleted; a broker removes their segments in time.",
+    FindingCode.LOG_END_BELOW_LOG_START: (
+        "A broker deletes the whole log when it starts. Keep a copy first; the log start offset, or the end of the "
+        "log, is wrong."
+    ),
+    FindingCode.LOG_END_BELOW_HIGH_WATERMARK: (
+        "Committed records are missing at the end: let a replica that has them lead first, and compare the volumes."
+    ),
+    FindingCode.UNREADABLE: (
+        "The operating system does not give it out: look into the kernel's log for errors of the disk, make an image "
+        "(ddrescue) before anything else, and examine that."
+    ),
+    FindingCode.BROKER_REFUSES: "The broker would not serve this directory as it is; the ways below say what would.",
+}
+
+_OF_RECORDS = frozenset(
+    {
+        FindingCode.DECOMPRESSION_FAILED,
+        FindingCode.RECORD_TRUNCATED,
+        FindingCode.RECORD_LENGTH_MISMATCH,
+        FindingCode.VARINT_TOO_LONG,
+        FindingCode.HEADER_COUNT_INVALID,
+        FindingCode.HEADER_KEY_INVALID,
+        FindingCode.RECORDS_TRAILING_BYTES,
+        FindingCode.CONTROL_RECORD_INVALID,
+        FindingCode.MESSAGE_INVALID,
+    }
+)
+
+
+def advice_for(code: FindingCode) -> str:
+    """What to do about findings of this code."""
+    return _RECORDS if code in _OF_RECORDS else _ADVICE.get(code, _CLUSTER)

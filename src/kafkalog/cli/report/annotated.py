@@ -1,0 +1,93 @@
+"""The bytes around a finding, with the names that the declaration of the layout gives them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from kafkalog.codec.derive import FixedLayout
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.framing import MAGIC_POSITION
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
+from kafkalog.codec.names import FileKind
+from kafkalog.log.files import FileSource
+
+__all__ = ["AnnotatedBytes", "FieldBytes", "bytes_around"]
+
+_BEFORE = 16
+_AFTER = 32
+
+_INDEXES = {
+    FileKind.OFFSET_INDEX.value: OFFSET_ENTRY,
+    FileKind.TIME_INDEX.value: TIME_ENTRY,
+    FileKind.TRANSACTION_INDEX.value: ABORTED_TRANSACTION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBytes:
+    """One field of a layout: where it lies in the file, its bytes, and what it says."""
+
+    position: int
+    data: bytes
+    name: str
+    value: int | None
+    """None where the file ends inside of it"""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedBytes:
+    """What stands at a position of a file; `layout` is what is read there."""
+
+    layout: str
+    before: bytes
+    fields: tuple[FieldBytes, ...]
+    after: bytes
+    after_position: int
+
+
+def bytes_around(finding: Finding) -> AnnotatedBytes | None:
+    """Of the file that a finding names; None where it names no position, or the file cannot be read any more."""
+    path, position = finding.file, finding.position
+    if path is None or position is None:
+        return None
+    begin = max(position - _BEFORE, 0)
+    largest = max(BATCH.size, MESSAGE_V1.size, *(each.size for each in _INDEXES.values()))
+    try:
+        with FileSource(path) as source:
+            data = source.read(begin, position - begin + largest + _AFTER)
+    except StorageError:
+        return None
+    before, here = data[: position - begin], data[position - begin :]
+    if not here:
+        return None
+    name, layout = _layout(path, here)
+    fields = tuple(_fields(layout, here, position))
+    end = min(layout.size, len(here))
+    return AnnotatedBytes(name, before, fields, here[end : end + _AFTER], position + end)
+
+
+def _layout(path: str, here: bytes) -> tuple[str, FixedLayout]:
+    for suffix, layout in _INDEXES.items():
+        if path.endswith(suffix):
+            return f"an entry of a {suffix} file", layout
+    magic = here[MAGIC_POSITION] if len(here) > MAGIC_POSITION else None
+    if magic == 0:
+        return "a message of format v0", MESSAGE_V0
+    if magic == 1:
+        return "a message of format v1", MESSAGE_V1
+    return "a batch of format v2", BATCH
+
+
+def _fields(layout: FixedLayout, here: bytes, position: int) -> list[FieldBytes]:
+    found = []
+    for each in layout.fields:
+        data = here[each.position : each.position + each.size]
+        if not data:
+            break
+        value = struct.unpack(">" + each.format, data)[0] if len(data) == each.size else None
+        found.append(FieldBytes(position + each.position, data, each.name, value, each.doc))
+    return found

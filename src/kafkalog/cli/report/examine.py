@@ -1,0 +1,259 @@
+"""Everything that a report says, gathered by those who know: verify, plan, compare, runs, and one walk of its own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkalog import __version__
+from kafkalog.cli.report.advice import advice_for
+from kafkalog.cli.report.annotated import bytes_around
+from kafkalog.cli.report.asked import Asked, Watch
+from kafkalog.cli.report.facts import Damage, Directory, Facts, Planned
+from kafkalog.cli.report.walked import walk_over
+from kafkalog.cli.ways_text import command_for
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.log.inventory import Inventory, open_all
+from kafkalog.log.partition import Partition
+from kafkalog.recovery.chosen import ALL
+from kafkalog.recovery.compare import compare
+from kafkalog.recovery.comparison import Comparison
+from kafkalog.recovery.history import RunInfo, runs
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+from kafkalog.recovery.standing import standing
+from kafkalog.recovery.verify import verify
+from kafkalog.recovery.verify_report import VerifyReport
+
+__all__ = ["MOST_DAMAGES", "examine"]
+
+MOST_DAMAGES = 200
+"""Findings that are shown one by one."""
+_OF_ONE_KIND = 5
+"""Findings of the same code in the same file that are shown one by one."""
+
+
+def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> Facts:
+    """Read everything at `paths`, change nothing.  Raises `UsageError` for paths that hold nothing of Kafka's."""
+    volumes = [path for path in paths if not _is_zookeeper(path)]
+    inventory = open_all(*(volumes or paths), tolerant=True, limits=asked.limits)
+    placed = list(_chosen(inventory, asked))
+    size = sum(partition.size for _directory, partition in placed)
+    whole = asked.chosen == ALL
+    to_verify = volumes if whole else [partition.path for _directory, partition in placed]
+    with watch.reading("verifying", size) as advance:
+        verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance)
+    by_file = _by_file(verified.findings)
+    of_partition = {each.path: each.findings for each in verified.partitions}
+    ends = {each.path: each.log_end_offset for each in verified.partitions}
+    with watch.reading("drawing", size) as advance:
+        examined = walk_over(placed, by_file, of_partition, ends, asked.limits, advance)
+    comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
+    planned = tuple(_planned(inventory, placed, asked, watch))
+    serious = [each for each in verified.findings if each.severity is not Severity.INFO]
+    serious.sort(key=_by_weight)
+    return Facts(
+        tuple(paths),
+        __version__,
+        time.time_ns() // 1_000_000,
+        asked.words,
+        tuple(_directories(inventory, verified, _sizes(placed))),
+        examined,
+        serious,
+        tuple(_damages(serious, asked.with_bytes)),
+        len(verified.findings) - len(serious),
+        planned,
+        comparison,
+        comparison_problem,
+        tuple((log_dir.path, found) for log_dir in inventory.log_dirs if (found := _runs(log_dir.path))),
+        asked.deep,
+        tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
+    )
+
+
+def _is_zookeeper(path: str) -> bool:
+    """ZooKeeper's data directory, which tells `compare` the ISRs and is no log directory."""
+    return os.path.isdir(os.path.join(path, "version-2")) and not os.path.lexists(os.path.join(path, "meta.properties"))
+
+
+def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
+    """Every partition with the log directory that it is in."""
+    for log_dir in inventory.log_dirs:
+        for partition in log_dir.partitions:
+            yield log_dir.path, partition
+    for partition in inventory.standalone:
+        yield partition.path, partition
+
+
+def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
+    """Those that are asked for; `UnknownName` where one that is named is not there."""
+    found = list(_placed(inventory))
+    named = (each.name for _where, each in found if each.name is not None)
+    asked.chosen.check((name.topic, name.partition) for name in named)
+    for where, each in found:
+        if asked.chosen.takes(each.topic, each.partition):
+            yield where, each
+
+
+def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
+    """Log directory -> (partitions, bytes of their logs)."""
+    found: dict[str, tuple[int, int]] = {}
+    for directory, partition in placed:
+        count, size = found.get(directory, (0, 0))
+        found[directory] = (count + 1, size + partition.size)
+    return found
+
+
+def _by_weight(finding: Finding) -> tuple[bool, bool, str, int]:
+    """Errors first, and of them those with a place: what follows from them has none."""
+    is_placed = finding.position is not None
+    return finding.severity is not Severity.ERROR, not is_placed, finding.file or "", finding.position or 0
+
+
+def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for each in findings:
+        if each.file is not None:
+            found.setdefault(each.file, []).append(each)
+    return found
+
+
+def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
+    """The first of each kind in each file; the last of them stands for the others."""
+    counts: dict[tuple[FindingCode, str | None], int] = {}
+    for each in findings:
+        counts[each.code, each.file] = counts.get((each.code, each.file), 0) + 1
+    shown: dict[tuple[FindingCode, str | None], int] = {}
+    told = 0
+    for each in findings:
+        key = each.code, each.file
+        shown[key] = shown.get(key, 0) + 1
+        if shown[key] > _OF_ONE_KIND or told >= MOST_DAMAGES:
+            continue
+        told += 1
+        stands_for = counts[key] - _OF_ONE_KIND + 1 if shown[key] == _OF_ONE_KIND else 1
+        yield Damage(each, advice_for(each.code), bytes_around(each) if with_bytes else None, max(stands_for, 1))
+
+
+def _directories(
+    inventory: Inventory, verified: VerifyReport, sizes: Mapping[str, tuple[int, int]]
+) -> Iterator[Directory]:
+    brokers = {each.path: each.broker for each in verified.directories}
+    for log_dir in inventory.log_dirs:
+        meta, start = log_dir.meta_properties, brokers.get(log_dir.path)
+        count, size = sizes.get(log_dir.path, (0, 0))
+        yield Directory(
+            log_dir.path,
+            None if meta is None else meta.cluster_id,
+            None if meta is None else meta.node_id,
+            log_dir.clean_shutdown is not None,
+            count,
+            size,
+            None if start is None else start.outcome,
+            tuple(standing(log_dir.path).sentences()),
+        )
+
+
+def _runs(root: str) -> tuple[RunInfo, ...]:
+    try:
+        return runs(root)
+    except (RecoveryRefused, StorageError, UsageError):
+        return ()  # `standing` says why they cannot be told
+
+
+def _compared(
+    paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
+) -> tuple[Comparison | None, str | None]:
+    """The copies of partitions side by side; nothing where no partition is in two places."""
+    if not inventory.duplicates():
+        return None, None
+    chosen = asked.chosen
+    try:
+        with watch.reading("comparing", size) as advance:
+            return compare(
+                *paths,
+                topics=sorted(chosen.topics),
+                partitions=sorted(chosen.partitions),
+                exclude=sorted(chosen.excluded),
+                limits=asked.limits,
+                on_read=advance,
+            ), None
+    except (StorageError, UsageError) as error:
+        return None, str(error)
+
+
+def _planned(
+    inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
+) -> Iterator[Planned]:
+    """A plan for each log directory, and for partition directories that were pointed at themselves."""
+    wanted = {directory for directory, _partition in placed}
+    roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
+    alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
+    possible = [path for path in (*roots, *alone) if _has_root(path)]
+    rules = Rules(config=asked.config, at=asked.at, topics=known_topics(possible)) if possible else Rules()
+    holders = _holders(inventory)
+    with watch.planning() as update:
+        for path in (*roots, *alone):
+            copies = tuple(other for other in roots if other != path and holders.get(path, set()) & holders[other])
+            problem: str | None = None
+            for with_copies in dict.fromkeys((copies, ())):
+                options = RecoveryOptions(rules=rules, select=asked.chosen, copies=with_copies)
+                try:
+                    made = plan_one(path, options, jobs=asked.jobs, on_progress=update)
+                except (RecoveryRefused, StorageError, UsageError) as error:
+                    problem = problem or str(error)
+                    continue
+                yield _said(path, made, asked)
+                break
+            else:
+                yield Planned(path, problem=problem)
+
+
+def _said(path: str, made: Plan, asked: Asked) -> Planned:
+    """What is shown of a plan, which itself holds all of a directory's files and is not kept."""
+    return Planned(
+        path,
+        forecast=made.broker,
+        refusal=made.refusal,
+        files=len(made.actions),
+        is_worth_a_look=made.is_worth_a_look,
+        ways=tuple(made.choice.ways),
+        best=made.choice.recommended,
+        by_partition=made.choice.by_partition,
+        declined=made.declined,
+        deleted=made.deleted,
+        command=_command(made, asked),
+    )
+
+
+def _holders(inventory: Inventory) -> dict[str, set[object]]:
+    """Log directory -> the partitions that are live in it and elsewhere too."""
+    several = {partition.path: name for name, found in inventory.duplicates().items() for partition in found}
+    return {
+        log_dir.path: {several[each.path] for each in log_dir.partitions if each.path in several}
+        for log_dir in inventory.log_dirs
+    }
+
+
+def _has_root(path: str) -> bool:
+    try:
+        log_directory_of(path)
+    except (RecoveryRefused, StorageError, UsageError):
+        return False
+    return True
+
+
+def _command(made: Plan, asked: Asked) -> str | None:
+    """The command line of the way that loses least, or of the plan itself where there is nothing to choose."""
+    if made.refusal is not None:
+        return None
+    best = made.choice.recommended
+    if best is not None and (made.changes or best.measured.bytes_cut or best.measured.damage_left):
+        return command_for(best, made, asked.words)
+    if made.changes:
+        return " ".join(["kafkalog recover", *map(shlex.quote, (made.root, *asked.words)), "--yes"])
+    return None

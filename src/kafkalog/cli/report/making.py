@@ -1,0 +1,77 @@
+"""`kafkalog.report`: everything that is known of log directories, as a page or as text for a channel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cli.report.asked import Asked, Watch
+from kafkalog.cli.report.examine import examine
+from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.markdown import markdown_of
+from kafkalog.cli.report.page import page_of
+from kafkalog.cli.report.verdict import Verdict, verdict_of
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.recovery.chosen import Chosen
+
+__all__ = ["Report", "make_report", "report"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found, ready to be written down."""
+
+    facts: Facts = field(repr=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The sentence, and the exit code of the command."""
+        return verdict_of(self.facts)
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """More than information, as `verify` finds them; errors first."""
+        return self.facts.findings
+
+    def html(self) -> str:
+        """One page, a file by itself of a few MB at most; it asks nobody for anything."""
+        return page_of(self.facts)
+
+    def markdown(self) -> str:
+        """About 60 lines for a channel: verdict, damage, ways, commands."""
+        return markdown_of(self.facts)
+
+
+@checked
+def report(
+    *paths: PathLike,
+    deep: bool = True,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    exclude: Sequence[str] = (),
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    show_bytes: bool = True,
+    jobs: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """Examine log directories, partition directories or segments, and change nothing.
+
+    `deep` decodes every record, `topics`, `partitions` and `exclude` choose as in `compare`, `config` and `at` are
+    those of `plan`, and `show_bytes` shows the bytes around damage, which may be parts of records.  Of a page so much
+    is shown that it stays at a few MB; it says what it leaves out.  Raises `UsageError` for paths that hold nothing of
+    Kafka's; what cannot be read is part of the report.
+    """
+    chosen = Chosen.of(topics, partitions, exclude)
+    asked = Asked(chosen=chosen, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)
+    return make_report([os.fspath(path) for path in paths], asked, Watch())
+
+
+def make_report(paths: Sequence[str], asked: Asked, watch: Watch) -> Report:
+    """As `report`, with everything that is asked for in one object; `watch` is told how far it is."""
+    return Report(examine(paths, asked, watch))

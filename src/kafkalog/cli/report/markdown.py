@@ -1,0 +1,169 @@
+"""The report for a channel: verdict, damage, ways and commands in about 60 lines, details folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kafkalog.cli.output import escape_controls
+from kafkalog.cli.report.facts import Facts, Planned
+from kafkalog.cli.report.section_comparison import standing_of
+from kafkalog.cli.report.section_runs import undo_line
+from kafkalog.cli.report.section_ways import forecast_text, kept_text, label_of, lost_text
+from kafkalog.cli.report.verdict import verdict_of
+from kafkalog.cli.report.wording import seconds_text, size_text
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.choice import ranges_text
+
+__all__ = ["markdown_of"]
+
+_FINDINGS = 12
+_DIRECTORIES = 3
+_COPIES = 8
+_RUNS = 3
+_FOLDED = 10
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
+_CELL = 200
+
+
+def _text(text: str) -> str:
+    """Data as text in which nothing is a mark, a mention or the end of a cell."""
+    return _MARKS.sub(r"\\\1", escape_controls(text)).replace("@", "@\u200b")
+
+
+def _code(text: str) -> str:
+    """Data as code; in a table too."""
+    plain = escape_controls(text)
+    longest = max((len(each) for each in re.findall("`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{space}{plain}{space}{fence}".replace("|", "\\|")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
+
+
+def markdown_of(facts: Facts) -> str:
+    """All of it, with a newline at the end."""
+    return "\n".join(_lines(facts)) + "\n"
+
+
+def _lines(facts: Facts) -> Iterator[str]:
+    verdict, examined = verdict_of(facts), facts.examined
+    yield f"## Kafka log report: {_text(verdict.word)}"
+    yield ""
+    yield f"**{_text(verdict.sentence)}** Exit code {int(verdict.code)}: {verdict.meaning}."
+    yield ""
+    paths = ", ".join(_code(path) for path in facts.paths[:_FOLDED])
+    more = f" and {len(facts.paths) - _FOLDED} more" if len(facts.paths) > _FOLDED else ""
+    yield (
+        f"{paths}{more}: {counted(len(examined.partitions), 'partition')}, {counted(examined.segments, 'segment')}, "
+        f"{size_text(examined.size)}, {counted(examined.records, 'record')}; {seconds_text(facts.made_at)}, kafkalog "
+        f"{facts.version}."
+    )
+    yield from _damage(facts)
+    for planned in _worth_it(facts.planned)[:_DIRECTORIES]:
+        yield from _ways(planned)
+    left = len(_worth_it(facts.planned)) - _DIRECTORIES
+    if left > 0:
+        yield ""
+        yield f"{counted(left, 'more log directory').replace('directorys', 'directories')} left out here."
+    yield from _copies(facts)
+    yield from _runs(facts)
+
+
+def _damage(facts: Facts) -> Iterator[str]:
+    if not facts.findings:
+        return
+    yield ""
+    yield "### Damage"
+    yield ""
+    yield "| severity | code | place | what |"
+    yield "|---|---|---|---|"
+    for damage in facts.damages[:_FINDINGS]:
+        found = damage.finding
+        place = "" if found.file is None else _code(found.file)
+        at = "" if found.position is None else f" byte {found.position}"
+        yield f"| {found.severity} | `{found.code}` | {place}{at} | {_text(_cut(found.detail))} |"
+    left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
+    if left > 0:
+        yield ""
+        yield f"{counted(left, 'more finding')}: `kafkalog verify` lists all."
+    advice = list(dict.fromkeys((damage.finding.code, damage.advice) for damage in facts.damages))
+    yield ""
+    yield "<details><summary>What to do about each</summary>"
+    yield ""
+    for code, words in advice[:_FOLDED]:
+        yield f"- `{code}`: {words}"
+    yield ""
+    yield "</details>"
+
+
+def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
+    return [each for each in planned if each.is_worth_a_look]
+
+
+def _ways(planned: Planned) -> Iterator[str]:
+    forecast = planned.forecast
+    yield ""
+    yield f"### What to do: {_code(planned.root)}"
+    yield ""
+    if forecast is None:
+        yield f"No plan could be made: {_text(_cut(planned.problem or ''))}."
+        return
+    yield f"{_text(forecast_text(forecast))}."
+    if planned.refusal is not None:
+        yield ""
+        yield f"Recovery declines: {_text(_cut(planned.refusal))}."
+    if planned.is_choice:
+        yield ""
+        yield "| way | keeps | loses | offsets lost | needs |"
+        yield "|---|---:|---:|---|---|"
+        for way in planned.ways:
+            name = f"**{label_of(way)}** (recommended)" if way is planned.best else label_of(way)
+            lost = "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none"
+            needs = _code(" ".join(way.needs)) if way.needs else "nothing"
+            name = name.replace("_", "\\_")
+            yield (
+                f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
+            )
+    if planned.command is not None:
+        yield ""
+        yield "```console"
+        yield f"$ {escape_controls(planned.command)}"
+        yield "```"
+
+
+def _copies(facts: Facts) -> Iterator[str]:
+    found = facts.comparison
+    if found is None:
+        return
+    differing = [each for each in found.partitions if len(each.copies) > 1 and not each.is_clean]
+    yield ""
+    yield f"### Copies: {len(differing):,} of {counted(len(found.partitions), 'partition')} not equal and whole"
+    if not differing:
+        return
+    yield ""
+    yield "<details><summary>Which</summary>"
+    yield ""
+    for each in differing[:_COPIES]:
+        told = "; ".join(f"{each.label(copy)}: {standing_of(each, copy)}" for copy in each.copies)
+        yield f"- {_code(f'{each.topic}-{each.partition}')}: {_text(told)}"
+    if len(differing) > _COPIES:
+        yield f"- and {len(differing) - _COPIES:,} more: `kafkalog compare` lists all"
+    yield ""
+    yield "</details>"
+
+
+def _runs(facts: Facts) -> Iterator[str]:
+    runs = [(root, run) for root, found in facts.runs for run in found]
+    if not runs:
+        return
+    yield ""
+    yield f"### Earlier recoveries: {counted(len(runs), 'run')}"
+    yield ""
+    for root, run in runs[-_RUNS:]:
+        undo = undo_line(root, run)
+        how = _code(undo) if undo is not None else _text(run.why_not or "it cannot be undone")
+        yield f"- {run.run_id} ({run.state}): {how}"

@@ -1,0 +1,25 @@
+"""What this page does not say."""
+
+from __future__ import annotations
+
+from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.markup import element, prose
+from kafkalog.cli.report.section import Section, section
+
+__all__ = ["left_out_section"]
+
+
+def left_out_section(facts: Facts) -> Section:
+    """How far the page can be believed."""
+    lines = [
+        "Everything was read and nothing was changed. What a running broker writes meanwhile may look torn.",
+        "Checksums prove that bytes are as they were written; they do not prove who wrote them.",
+        "Base offsets, lengths and leader epochs lie outside of checksums: they are compared with each other.",
+        "Bytes around damage may show parts of records; `--no-bytes` leaves them out.",
+    ]
+    if not facts.deep:
+        lines.append("Records were not decoded (`--shallow`): what is wrong inside of batches is not known.")
+    lines += [f"Could not be examined: {each}." for each in facts.unread]
+    return section(
+        "limits", "How to read this", "", element("ul", [element("li", prose(each)) for each in lines]), is_open=False
+    )

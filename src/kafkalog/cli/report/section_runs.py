@@ -1,0 +1,52 @@
+"""What recoveries did before, with the line that takes each back."""
+
+from __future__ import annotations
+
+import shlex
+
+from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.markup import Content, code, element, prose, table
+from kafkalog.cli.report.section import Section, section
+from kafkalog.cli.report.wording import size_text
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.history import RunInfo
+
+__all__ = ["runs_section", "undo_line"]
+
+_MOST = 50
+
+
+def undo_line(root: str, run: RunInfo) -> str | None:
+    """The command that takes a run back; None where that cannot be."""
+    return f"kafkalog undo {shlex.quote(root)} --run {shlex.quote(run.run_id)}" if run.undoable else None
+
+
+def runs_section(facts: Facts) -> Section | None:
+    """None where no recovery has left anything."""
+    if not facts.runs:
+        return None
+    content: list[Content] = []
+    total = 0
+    for root, found in facts.runs:
+        total += len(found)
+        rows: list[list[Content]] = []
+        for each in found[-_MOST:]:
+            undo = undo_line(root, each)
+            steps = ", ".join(f"{kind} {count}" for kind, count in each.steps.items())
+            rows.append(
+                [
+                    code(each.run_id),
+                    each.began.partition(".")[0].replace("T", " "),
+                    each.mode,
+                    str(each.state),
+                    steps,
+                    size_text(each.allocated_bytes),
+                    code(undo) if undo else each.why_not,
+                ]
+            )
+        columns = ["run", "began (UTC)", "mode", "state", "steps", "kept on disk", "to take it back"]
+        content.append(table(f"Recoveries of {root}", columns, rows))
+        if len(found) > _MOST:
+            words = f"{len(found) - _MOST:,} earlier runs are left out; `kafkalog runs` lists all."
+            content.append(element("p", prose(words)))
+    return section("runs", "Earlier recoveries", counted(total, "run"), *content)

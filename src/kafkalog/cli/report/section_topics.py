@@ -1,0 +1,48 @@
+"""Size and rate by topic."""
+
+from __future__ import annotations
+
+from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.markup import Content, code, element, table
+from kafkalog.cli.report.section import Section, section
+from kafkalog.cli.report.wording import percent_text, rate_text, size_text, span_text
+from kafkalog.codec.wording import counted
+
+__all__ = ["MOST", "topics_section"]
+
+MOST = 100
+
+
+def topics_section(facts: Facts) -> Section | None:
+    """None where there is no topic."""
+    topics = facts.examined.topics
+    if not topics:
+        return None
+    rows: list[list[Content]] = [
+        [
+            code(each.name),
+            each.partitions,
+            size_text(each.size),
+            percent_text(each.size, facts.examined.size),
+            each.records,
+            rate_text(each.records, each.first_timestamp, each.last_timestamp),
+            rate_text(each.size, each.first_timestamp, each.last_timestamp, of_bytes=True),
+            span_text(each.first_timestamp, each.last_timestamp),
+        ]
+        for each in topics[:MOST]
+    ]
+    columns = ["topic", "partitions", "size", "share", "records", "records per time", "bytes per time", "time"]
+    notes = ["Bytes as they lie in the log, compressed; rates over the time of the records; copies count each."]
+    if len(topics) > MOST:
+        rest = topics[MOST:]
+        notes.append(
+            f"{len(rest):,} smaller topics, {size_text(sum(each.size for each in rest))} together, are left out."
+        )
+    return section(
+        "topics",
+        "Topics: size and rate",
+        counted(len(topics), "topic"),
+        table("Topics by size", columns, rows, numeric=range(1, 7)),
+        element("p", " ".join(notes), class_="note"),
+        is_open=len(topics) <= MOST // 5,
+    )

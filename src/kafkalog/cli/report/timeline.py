@@ -1,0 +1,133 @@
+"""When batches were appended: records and bytes in buckets of time, by topic, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+__all__ = ["Series", "Timeline"]
+
+_MOST_BUCKETS = 4096
+"""Buckets that are kept; when there are more they become wider."""
+_SHOWN = 120
+_DAY = 86_400_000
+_WIDTHS = [1, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000,
+           10_800_000, 21_600_000, 43_200_000,
+           *(_DAY * factor * 10**power for power in range(13) for factor in (1, 5))]  # fmt: skip
+"""What a bucket can span, in ms; each is a multiple of the one before."""
+_NEARLY_ALL = 0.999
+"""Of the bytes: what lies far outside of the time of these is told in words, so that one wrong clock hides nothing."""
+_MOST_TOPICS = 1000
+_OTHERS = ""
+"""Topics beyond the first thousand, together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Equal buckets from `start` (ms since 1970) on; what lies outside is only counted."""
+
+    start: int
+    width: int
+    """of a bucket, ms"""
+    topics: dict[str, list[tuple[int, int]]]
+    """records and bytes of each bucket; the topic of most bytes first"""
+    outside: int = 0
+    """records of other times"""
+    untimed: int = 0
+    """records of batches without a timestamp"""
+
+    @property
+    def end(self) -> int:
+        """After the last bucket, ms."""
+        return self.start + self.width * max((len(each) for each in self.topics.values()), default=0)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Told of batches one after the other."""
+
+    width: int = _WIDTHS[0]
+    """of a bucket, ms"""
+    untimed: int = 0
+    _buckets: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+    _entries: int = 0
+
+    def add(self, topic: str, timestamp: int, records: int, size: int) -> None:
+        """One batch; `timestamp` is its largest in ms, below 0 for none."""
+        if timestamp < 0:
+            self.untimed += records
+            return
+        if topic not in self._names:
+            if len(self._names) >= _MOST_TOPICS:
+                topic = _OTHERS
+            self._names.add(topic)
+        of_bucket = self._buckets.setdefault(timestamp // self.width, {})
+        before = of_bucket.get(topic)
+        if before is None:
+            self._entries += 1
+            before = (0, 0)
+        of_bucket[topic] = (before[0] + records, before[1] + size)
+        while len(self._buckets) > _MOST_BUCKETS or (self._entries > 8 * _MOST_BUCKETS and len(self._buckets) > _SHOWN):
+            self._widen()
+
+    def _widen(self) -> None:
+        before, self.width = self.width, _WIDTHS[_WIDTHS.index(self.width) + 1]
+        times = self.width // before
+        wider: dict[int, dict[str, tuple[int, int]]] = {}
+        for number, topics in self._buckets.items():
+            target = wider.setdefault(number // times, {})
+            for topic, (records, size) in topics.items():
+                had = target.get(topic, (0, 0))
+                target[topic] = (had[0] + records, had[1] + size)
+        self._buckets = wider
+        self._entries = sum(len(each) for each in wider.values())
+
+    def series(self) -> Series | None:
+        """At most 120 buckets that hold nearly everything; None if no batch has a time."""
+        if not self._buckets:
+            return None
+        first, last = self._window()
+        widths = (each // self.width for each in _WIDTHS if each >= self.width)
+        per = next(each for each in widths if last // each - first // each < _SHOWN)
+        start = first // per
+        count = last // per - start + 1
+        topics: dict[str, list[tuple[int, int]]] = {}
+        outside = 0
+        for number, of_bucket in self._buckets.items():
+            for topic, (records, size) in of_bucket.items():
+                if not first <= number <= last:
+                    outside += records
+                    continue
+                row = topics.setdefault(topic, [(0, 0)] * count)
+                at = number // per - start
+                row[at] = (row[at][0] + records, row[at][1] + size)
+        ordered = sorted(topics.items(), key=lambda item: (-sum(size for _records, size in item[1]), item[0]))
+        return Series(start * per * self.width, per * self.width, dict(ordered), outside, self.untimed)
+
+    def _window(self) -> tuple[int, int]:
+        """First and last bucket of the shortest of two: all, or nearly all where that is far shorter."""
+        numbers = sorted(self._buckets)
+        sizes = {number: sum(size for _records, size in self._buckets[number].values()) for number in numbers}
+        left = sum(sizes.values()) * (1 - _NEARLY_ALL)
+        low, high = 0, len(numbers) - 1
+        dropped = 0.0
+        for ends in _outermost(numbers):
+            dropped += sizes[ends]
+            if dropped > left:
+                break
+            low, high = (low + 1, high) if numbers[low] == ends else (low, high - 1)
+        whole, inner = numbers[-1] - numbers[0] + 1, numbers[high] - numbers[low] + 1
+        return (numbers[low], numbers[high]) if inner * 4 < whole else (numbers[0], numbers[-1])
+
+
+def _outermost(numbers: list[int]) -> Iterable[int]:
+    """From both ends inwards, the one first that stands further from its neighbor."""
+    low, high = 0, len(numbers) - 1
+    while low < high:
+        if numbers[low + 1] - numbers[low] >= numbers[high] - numbers[high - 1]:
+            yield numbers[low]
+            low += 1
+        else:
+            yield numbers[high]
+            high -= 1

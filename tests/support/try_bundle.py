@@ -1,0 +1,70 @@
+"""Try the command that was packed into one file: a bare Python, an empty home, a directory that has nothing of ours.
+
+A program: `try_bundle.py FILE`.  ls, verify, plan, recover and undo run on a fixture; the end is the beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from fixture_data import recovery_cases
+from trees import stamps
+
+
+class Bundle:
+    """The file, run as a stranger would."""
+
+    def __init__(self, file: Path, folder: Path) -> None:
+        self._file = file
+        self._folder = folder
+        self.home = folder / "home"
+        self.home.mkdir()
+
+    def run(self, *arguments: object, code: int) -> str:
+        """Run a command line that must end with `code`; what it printed."""
+        python = Path(sys.executable).resolve()  # the one that the virtual environment was made of
+        variables = {"HOME": str(self.home), "PATH": os.defpath, "LANG": "C.UTF-8"}
+        answer = subprocess.run(
+            [str(python), "-I", "-S", str(self._file), *map(str, arguments)],
+            cwd=self._folder, env=variables, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if answer.returncode != code or "Traceback" in answer.stderr:
+            raise SystemExit(f"{arguments} ended with {answer.returncode}, not {code}: {answer.stderr}")
+        return answer.stdout
+
+
+def main(file: Path) -> None:
+    """Raise SystemExit with what is wrong; say nothing if nothing is."""
+    with tempfile.TemporaryDirectory(prefix="kafkalog-bundle-") as temporary:
+        folder = Path(temporary)
+        data = recovery_cases(["torn_tail"])[0].unpack_before(folder / "data")
+        before = stamps(data)
+        bundle = Bundle(file, folder)
+        if not bundle.run("--version", code=0).startswith("kafkalog "):
+            raise SystemExit("the version is not told")
+        bundle.run("ls", data, code=1)
+        bundle.run("verify", data, code=1)
+        bundle.run("plan", data, code=1)
+        bundle.run("report", data, "-o", folder / "report.html", code=1)
+        if stamps(data) != before:
+            raise SystemExit("reading has changed something")
+        run_id = json.loads(bundle.run("recover", "--yes", "--json", data, code=2))["run_id"]
+        left = json.loads(bundle.run("verify", "--json", data, code=1))["findings"]
+        if {each["code"] for each in left if each["severity"] != "info"} != {"log_end_below_high_watermark"}:
+            raise SystemExit(f"recovery has left {left}")
+        bundle.run("undo", "--yes", data, "--run", run_id, code=2)
+        if stamps(data) != before:
+            raise SystemExit("undo has not put everything back")
+        kept = {path.name for path in bundle.home.iterdir()}
+        if kept != {".shiv"}:
+            raise SystemExit(f"the home holds {kept}, and not only what was unpacked")
+        bundle.run("build", "--help", code=0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
