@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
@@ -24,6 +24,7 @@ _COLUMNS = (
 @PATHS
 @selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
+@JOBS
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
@@ -34,6 +35,7 @@ def command(
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
     shallow: bool,
+    jobs: int | None,
     server_properties: str | None,
     as_json: bool,
 ) -> int:
@@ -48,7 +50,7 @@ def command(
     properties_only_for(ctx)
     chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-        report = verify(*paths, deep=not shallow, select=chosen, on_read=progress.advance)
+        report = verify(*paths, deep=not shallow, select=chosen, jobs=job_count(jobs), on_read=progress.advance)
     if as_json:
         for directory in report.as_dicts():
             print_json(directory)
