@@ -185,7 +185,10 @@ def command(
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
     chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
-    refuse_without_logs(logs, at_offset, replica, None if migrate == _KAFKA else offsets_partitions)
+    counted = None if migrate == _KAFKA else offsets_partitions
+    refuse_without_logs(logs, at_offset=at_offset, replica=replica, offsets_partitions=counted)
+    if migrate == _KAFKA and logs:
+        raise UsageError("--migrate kafka reads directories of ZooKeeper's only, and one path is a log directory")
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
         raise UsageError("--chroot is a node of ZooKeeper's, and none of the paths is a directory of its logs")
     old = old_consumers(zookeeper, zxid, as_of)
