@@ -40,6 +40,16 @@ def test_the_lag_is_that_to_the_end_of_the_log_at_hand(tmp_path: Path) -> None:
     assert all(each["lag"] is None for each in past)
 
 
+def test_a_topic_that_nobody_consumes_exists_all_the_same(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "logs")
+    library.commit_offsets(root, "readers", {("orders-23", 0): 5})
+    topics = {each["topic"] for each in kafkalog("ls", "--json", root).objects[0]["partitions"]}
+    other = next(name for name in sorted(topics) if name.startswith("clicks"))
+    finished = kafkalog("offsets", "--json", "--topic", other, root)
+    assert (finished.code, finished.out, finished.err) == (0, "", "")
+    assert kafkalog("offsets", "--json", "--topic", "orders-*", root).objects
+
+
 def test_without_a_log_at_hand_there_is_no_such_column() -> None:
     (broker,) = brokers(GROUPS)
     places = [each for each in broker.iterdir() if each.name.startswith("__consumer_offsets-")]
