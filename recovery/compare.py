@@ -25,6 +25,7 @@ from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.difference import compare_contents
 from kafkalog.recovery.lineage import Lineage, common_past
 from kafkalog.recovery.stretches import Stretch
+from kafkalog.recovery.workers import in_order
 
 __all__ = ["compare"]
 
@@ -40,18 +41,28 @@ def compare(
     partitions: Sequence[int] = (),
     exclude: Sequence[str] = (),
     limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Put log directories, or partition directories, of several brokers side by side; changes nothing.
 
     All partitions are compared, or those of some `topics`, and of these only some `partitions`; `exclude` names topics,
     or partitions as `topic-0`.  Among the paths may be directories of several log directories, and ZooKeeper's data
-    directory.  `on_read` is told of log bytes as they are read the first time.  Raises `UsageError` for paths that hold
-    nothing of Kafka's, or are the same; what cannot be read is part of the result.
+    directory.  `jobs` topic-partitions are compared at a time; `on_read` is told of log bytes as they are read the
+    first time.  Raises `UsageError` for paths that hold nothing of Kafka's, or are the same; what cannot be read is
+    part of the result.
     """
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
     memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
-    compared = [_Partition(shelf, key, memory, limits, on_read).compared() for key in shelf.copies]
+    compared = list(
+        in_order(
+            list(shelf.copies),
+            lambda key, told: _Partition(shelf, key, memory, limits, told).compared(),
+            size=lambda key: sum(copy.partition.size for copy in shelf.copies[key] if copy.partition is not None),
+            jobs=jobs,
+            on_read=on_read,
+        )
+    )
     unreadable = list(shelf.unreadable)
     unreadable += [
         (copy.path, copy.error)

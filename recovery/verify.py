@@ -27,6 +27,7 @@ from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.verify_partition import header_tables, verify_partition
 from kafkalog.recovery.verify_report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.workers import OnRead, in_order
 
 __all__ = ["broker_start", "verify"]
 
@@ -70,14 +71,15 @@ def verify(
     deep: bool = True,
     select: Chosen = ALL,
     limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
     `deep` also decodes every record; `select` names the partitions that are meant (where not all are, what concerns a
-    log directory as a whole is left out); `on_read` is told of log bytes as they pass.  What cannot be read is a
-    finding (`unreadable`), and everything else is checked all the same.  Raises `UsageError` for paths that hold
-    nothing of Kafka's, `UnknownName` for a topic or partition that is not there.
+    log directory as a whole is left out); `jobs` partitions are read at a time; `on_read` is told of log bytes as they
+    pass.  What cannot be read is a finding (`unreadable`), and everything else is checked all the same.  Raises
+    `UsageError` for paths that hold nothing of Kafka's, `UnknownName` for a topic or partition that is not there.
     """
     inventory = open_all(*paths, tolerant=True, limits=limits)
     select.check(
@@ -89,12 +91,15 @@ def verify(
 
     tables = header_tables(meant(inventory.partitions))
 
-    def check(partition: Partition) -> PartitionReport:
+    def check(partition: Partition, told: OnRead | None) -> PartitionReport:
         try:
-            return verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
+            return verify_partition(partition, deep=deep, limits=limits, on_read=told, tables=tables)
         except StorageError as error:
             findings = [*partition.findings, unreadable(error, partition.path)]
             return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
+
+    def checked_all(partitions: Sequence[Partition]) -> list[PartitionReport]:
+        return list(in_order(partitions, check, size=lambda each: each.size, jobs=jobs, on_read=on_read))
 
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
     together = inventory.findings_together()
@@ -102,7 +107,7 @@ def verify(
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
             continue
-        reports = [check(partition) for partition in partitions]
+        reports = checked_all(partitions)
         found = [*log_dir.findings, *_among(together, partitions)]
         found += missing_partitions_of(log_dir) if select == ALL else []
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
@@ -113,7 +118,7 @@ def verify(
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in meant(inventory.standalone):
         found = _among(together, [partition])
-        directories.append(DirectoryReport(partition.path, [check(partition)], found))
+        directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
     return VerifyReport(inventory.paths, directories)
 
 

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 from kafkalog.codec.names import FileKind, parse_partition_directory
 
-__all__ = ["Group", "OnProgress", "ProgressState", "Workers", "groups_of"]
+__all__ = ["Group", "OnProgress", "OnRead", "ProgressState", "Workers", "groups_of", "in_order"]
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Group = tuple[str, ...]
 """directories of one topic-partition: the replica, its `-future` copy, those that are being deleted"""
@@ -43,6 +44,8 @@ class ProgressState:
 
 
 OnProgress = Callable[[ProgressState], None]
+OnRead = Callable[[int], None]
+"""told of bytes of logs as they are read"""
 
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
@@ -206,3 +209,27 @@ class Workers:
         finally:
             _work, self._on_progress = None, listener
             pool.shutdown(cancel_futures=True)
+
+
+def in_order(
+    items: Sequence[Item],
+    work: Callable[[Item, OnRead | None], Result],
+    *,
+    size: Callable[[Item], int],
+    jobs: int = 1,
+    on_read: OnRead | None = None,
+) -> Iterator[Result]:
+    """What `work` makes of each item, in their order, `jobs` of them at a time; `size` is the bytes that it reads.
+
+    `work` is given whom to tell of bytes as they are read: `on_read`, or nobody where another process reads them, and
+    `on_read` is told when that is done.
+    """
+    groups: list[Group] = [(str(number),) for number in range(len(items))]
+    workers = Workers(jobs)
+    workers.begin("", {f"{number}/{FileKind.LOG}": size(item) for number, item in enumerate(items)})
+    is_elsewhere = workers.is_worthwhile(groups)
+    told = None if is_elsewhere else on_read
+    for item, result in zip(items, workers.each(groups, lambda group: work(items[int(group[0])], told)), strict=True):
+        if is_elsewhere and on_read is not None:
+            on_read(size(item))
+        yield result

@@ -194,8 +194,7 @@ def test_the_inventory_is_that_of_ls(case: str) -> None:
     page = page_of(unpacked(case))
     rows = table_named(page, "Partitions").rows()
     wanted = {
-        (str(each["path"]), each["topic"] + f"-{each['partition']}", str(each["log_start_offset"]))
-        for each in listed
+        (str(each["path"]), each["topic"] + f"-{each['partition']}", str(each["log_start_offset"])) for each in listed
     }
     assert {(f"{row[11]}/{row[0]}", row[0], row[5]) for row in rows if row[1] == "live"} == {
         each for each in wanted if each[0].endswith(each[1])

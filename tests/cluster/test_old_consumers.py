@@ -293,7 +293,7 @@ def test_offsets_of_zookeeper_written_as_kafkas(tmp_path: Path) -> None:
     into = tmp_path / "into"
     done = kafkalog("offsets", "--json", path, "--migrate", "kafka", "--into", into)
     assert done.code == 2
-    places = {line["group"]: line["logPartition"] for line in done.objects}
+    places = {line["group"]: line["log_partition"] for line in done.objects}
     lines = kafkalog("offsets", "--json", into).objects
     wanted = kafkalog("offsets", "--json", path).objects
     names = ("group", "topic", "partition", "offset")

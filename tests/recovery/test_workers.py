@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from command import kafkalog
 from fixture_data import broker_case, recovery_case
 from kafkalog.recovery import plan, recover, workers
+from kafkalog.recovery.verify import verify
 from kafkalog.recovery.workers import ProgressState, Workers, groups_of
 from recovery_settings import given
 from trees import contents, copy_tree, first_difference
@@ -118,7 +120,7 @@ def test_a_small_directory_starts_no_process(tmp_path: Path, monkeypatch: pytest
 
 PROGRAM = """
 import os, sys, time
-from kafkalog.recovery import workers
+from kafkalog.recovery import workers, verify
 
 def work(group):
     os.write(1, f"{os.getpid()}\\n".encode())  # in one piece: two processes write to one pipe
@@ -150,3 +152,36 @@ def _is_awake(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@pytest.mark.usefixtures("several")
+@pytest.mark.parametrize(("version", "name"), DIRECTORIES)
+def test_ls_and_verify_say_the_same(version: str, name: str, tmp_path: Path) -> None:
+    unpacked = broker_case(version, name).unpack(tmp_path)
+    root = next(path for path in sorted(unpacked.iterdir()) if path.name.startswith("broker"))
+    for command in (
+        ["ls"],
+        ["ls", "--segments"],
+        ["verify"],
+        ["verify", "--shallow"],
+        ["ls", "--json"],
+        ["verify", "--json"],
+    ):
+        one, four = (kafkalog(*command, root, "--jobs", jobs) for jobs in (1, 4))
+        assert (four.code, four.out, four.err) == (one.code, one.out, one.err), command
+        assert one.out
+
+
+@pytest.mark.usefixtures("several")
+def test_a_comparison_is_the_same_and_every_byte_is_told_once(tmp_path: Path) -> None:
+    roots = [
+        each for each in sorted(broker_case("2.8.2", "zkhist").unpack(tmp_path).iterdir()) if "broker" in each.name
+    ]
+    one, four = (kafkalog("compare", "--json", *roots, "--jobs", jobs) for jobs in (1, 4))
+    assert (four.code, four.out, four.err) == (one.code, one.out, one.err)
+    told: dict[int, int] = {}
+    for jobs in (1, 4):
+        read: list[int] = []
+        verify(*roots, jobs=jobs, on_read=read.append)
+        told[jobs] = sum(read)
+    assert told[4] == told[1] > 0

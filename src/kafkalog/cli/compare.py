@@ -6,7 +6,7 @@ import click
 
 from kafkalog.cli.compare_text import print_comparison
 from kafkalog.cli.lines import print_lines
-from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.outcome import Outcome
@@ -21,6 +21,7 @@ __all__ = ["command"]
 @click.command(name="compare")
 @PATHS
 @selection_options
+@JOBS
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
@@ -30,6 +31,7 @@ def command(
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
+    jobs: int | None,
     server_properties: str | None,
     as_json: bool,
 ) -> int:
@@ -43,7 +45,9 @@ def command(
     """
     properties_only_for(ctx)
     with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
-        found = compare(*paths, topics=topics, partitions=numbers, exclude=excluded, on_read=progress.advance)
+        found = compare(
+            *paths, topics=topics, partitions=numbers, exclude=excluded, jobs=job_count(jobs), on_read=progress.advance
+        )
     if as_json:
         print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])
     else:

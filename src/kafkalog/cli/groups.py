@@ -223,7 +223,10 @@ def command(
     properties_only_for(ctx)
     chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
-    refuse_without_logs(logs, at_offset, replica, offsets_partitions)
+    refuse_without_logs(
+        logs, at_offset=at_offset, replica=replica, offsets_partitions=offsets_partitions, metadata=metadata,
+        partitions=partitions, subscribe=subscribe,
+    )  # fmt: skip
     old = old_consumers(zookeeper, zxid, as_of)
     findings = [*old.findings] if old is not None else []
     at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else []

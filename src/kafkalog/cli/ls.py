@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
@@ -32,6 +32,7 @@ from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.standing import Standing, standing
+from kafkalog.recovery.workers import OnRead, in_order
 
 __all__ = ["command"]
 
@@ -93,18 +94,18 @@ class _PartitionSummary:
         return ", ".join(words) if words else "ok"
 
 
-def _summarize(partition: Partition, log_dir: LogDir | None, progress: ByteProgress) -> _PartitionSummary:
+def _summarize(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> _PartitionSummary:
     try:
-        return _summary(partition, log_dir, progress)
+        return _summary(partition, log_dir, told)
     except StorageError as error:
         findings = (*partition.findings, unreadable(error, partition.path))
         return _PartitionSummary(partition, (), findings, BehindDamage(), is_read=False)
 
 
-def _summary(partition: Partition, log_dir: LogDir | None, progress: ByteProgress) -> _PartitionSummary:
+def _summary(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> _PartitionSummary:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     segments = tuple(
-        summarize(segment, next_segment=base, on_bytes=progress.advance)
+        summarize(segment, next_segment=base, on_bytes=told)
         for segment, base in zip(partition.segments, [*following, None], strict=False)
     )
     findings = [*partition.findings, *(found for each in segments for found in each.findings)]
@@ -369,6 +370,7 @@ def _in_order(summaries: Iterable[_PartitionSummary], *, damage_first: bool) -> 
 @click.option("--segments", "with_segments", is_flag=True, help="A table of segments for every partition.")
 @click.option("--damage-first", is_flag=True, help="Partitions that are not sound come first.")
 @click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
+@JOBS
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
@@ -381,6 +383,7 @@ def command(
     with_segments: bool,
     damage_first: bool,
     each_of_many: bool,
+    jobs: int | None,
     server_properties: str | None,
     as_json: bool,
 ) -> int:
@@ -398,7 +401,7 @@ def command(
     chosen = chosen_of(topics, numbers, excluded)
     inventory = open_all(*paths, tolerant=True)
     wanted = selected(chosen, inventory.partitions)
-    listed = _listed(inventory, chosen, wanted)
+    listed = _listed(inventory, chosen, wanted, job_count(jobs))
     if as_json:
         for each in listed:
             print_json(_line(each.path, each.log_dir, each.stands, each.partitions, each.findings))
@@ -422,7 +425,16 @@ class _Listed:
     """besides those of the partitions"""
 
 
-def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition]) -> list[_Listed]:
+def _summaries(
+    partitions: Sequence[Partition], log_dir: LogDir | None, jobs: int, on_read: OnRead
+) -> list[_PartitionSummary]:
+    def work(partition: Partition, told: OnRead | None) -> _PartitionSummary:
+        return _summarize(partition, log_dir, told)
+
+    return list(in_order(partitions, work, size=lambda each: each.size, jobs=jobs, on_read=on_read))
+
+
+def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition], jobs: int) -> list[_Listed]:
     """In the order of the paths; a path that cannot be read is one too."""
     together = inventory.findings_together()
     meant = {id(partition) for partition in wanted}
@@ -435,12 +447,14 @@ def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition]) -
             places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
             found = [*log_dir.findings, *(each for each in together if each.file in places)]
             found += missing_partitions_of(log_dir) if chosen == ALL else []
-            summaries = [_summarize(partition, log_dir, progress) for partition in partitions]
+            summaries = _summaries(partitions, log_dir, jobs, progress.advance)
             listed.append(_Listed(log_dir.path, log_dir, standing(log_dir.path), summaries, found))
         for partition in inventory.standalone:
             if id(partition) in meant:
                 found = [each for each in together if each.file == partition.path]
-                listed.append(_Listed(partition.path, None, None, [_summarize(partition, None, progress)], found))
+                listed.append(
+                    _Listed(partition.path, None, None, _summaries([partition], None, jobs, progress.advance), found)
+                )
     return listed
 
 

@@ -14,7 +14,7 @@ from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import chosen_of, selection_options, topic_names
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.reset_csv import reset_lines
@@ -23,7 +23,6 @@ from kafkalog.cli.zookeeper_paths import OldConsumers, old_consumers, refuse_wit
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.group_lines import offset_line
-from kafkalog.cluster.groups import Group
 from kafkalog.cluster.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script
 from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.old_group_lines import old_offsets
@@ -109,20 +108,23 @@ def _in_zookeeper(old: OldConsumers | None, chroot: str | None) -> list[OldGroup
     return [each for each in old.groups if each.chroot == place]
 
 
-def _groups(
-    at_hand: Sequence[Partition],
-    old: OldConsumers | None,
-    offsets_partitions: int | None,
-    until: Until,
-    findings: list[Finding],
-) -> Sequence[Group]:
-    """The groups in Kafka, by the metadata beside them."""
+def _topics(
+    at_hand: Sequence[Partition], old: OldConsumers | None, findings: list[Finding]
+) -> Mapping[str, KnownTopic]:
+    """Those of the metadata beside the groups."""
     places = chroots(old.tree.nodes) if old is not None else []
     if old is not None and len(places) == 1:
-        topics: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
-    else:
-        topics = known_topics(at_hand, None, findings) if at_hand else {}
-    return groups_at_hand(at_hand, topics, offsets_partitions, until, findings)
+        return known_from_zookeeper(old.tree, places[0])
+    return known_topics(at_hand, None, findings) if at_hand else {}
+
+
+def _keys(
+    commits: Iterable[CommittedOffset], at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]
+) -> set[tuple[str, int]]:
+    """Every topic-partition that anything here knows."""
+    keys = {(each.key.topic, each.key.partition) for each in commits}
+    keys.update(topic_names(at_hand))
+    return keys | {(name, number) for name, topic in topics.items() for number in topic.partitions}
 
 
 def _migrate_to_kafka(
@@ -195,13 +197,17 @@ def command(
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
     chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
-    refuse_without_logs(logs, at_offset, replica, None if migrate == _KAFKA else offsets_partitions)
+    counted = None if migrate == _KAFKA else offsets_partitions
+    refuse_without_logs(logs, at_offset=at_offset, replica=replica, offsets_partitions=counted)
+    if migrate == _KAFKA and logs:
+        raise UsageError("--migrate kafka reads directories of ZooKeeper's only, and one path is a log directory")
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
         raise UsageError("--chroot is a node of ZooKeeper's, and none of the paths is a directory of its logs")
     old = old_consumers(zookeeper, zxid, as_of)
     at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else ()
     findings = [*old.findings] if old is not None else []
-    found = _groups(at_hand, old, None if migrate == _KAFKA else offsets_partitions, Until(at_offset, as_of), findings)
+    known = _topics(at_hand, old, findings)
+    found = list(groups_at_hand(at_hand, known, counted, Until(at_offset, as_of), findings))
     met = _in_zookeeper(old, None if migrate == _ZOOKEEPER and old is None else chroot)
     is_meant = chosen_names("group", groups, [*(each.group_id for each in found), *(each.group for each in met)])
     found = [each for each in found if is_meant(each.group_id)]
@@ -211,7 +217,7 @@ def command(
         (commit for each in found for commit in each.pending), key=lambda commit: (commit.key, commit.producer_id)
     )
     stored = [commit for each in met for commit in old_offsets(each)]
-    chosen.check((each.key.topic, each.key.partition) for each in (*committed, *pending, *stored))
+    chosen.check(_keys((*committed, *pending, *stored), at_hand, known))
     committed, pending, stored = (
         [each for each in commits if chosen.takes(each.key.topic, each.key.partition)]
         for commits in (committed, pending, stored)

@@ -24,5 +24,5 @@ def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> It
         seen.add(each.key)
         row = [each.key.topic, each.key.partition, each.offset]
         line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow([each.key.group, *row] if with_group else row)
-        yield line.getvalue()
+        csv.writer(line).writerow([each.key.group, *row] if with_group else row)
+        yield line.getvalue().removesuffix("\r\n")

@@ -191,8 +191,8 @@ def command(
         if meant:
             raise UsageError(f"{meant[0]} is for putting a topic back: name it with --topic")
         return _list(path, topic, numbers, quarantine, as_json)
-    if hold and into is not None:
-        raise UsageError("--hold and --into do not go together")
+    if hold and (into is not None or as_topic is not None or topic_id is not None):
+        raise UsageError("--hold only keeps what is there: --into, --as and --topic-id do not go with it")
     settings = parse_settings(config)
     with interruptible([path], quarantine):
         if into is not None:

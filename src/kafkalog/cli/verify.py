@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
@@ -83,6 +83,7 @@ def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
 @selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
 @click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
+@JOBS
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
@@ -94,6 +95,7 @@ def command(
     excluded: tuple[str, ...],
     shallow: bool,
     each_of_many: bool,
+    jobs: int | None,
     server_properties: str | None,
     as_json: bool,
 ) -> int:
@@ -110,7 +112,7 @@ def command(
         raise UsageError("--all is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-        report = verify(*paths, deep=not shallow, select=chosen, on_read=progress.advance)
+        report = verify(*paths, deep=not shallow, select=chosen, jobs=job_count(jobs), on_read=progress.advance)
     if as_json:
         for directory in report.as_dicts():
             print_json(directory)

@@ -58,14 +58,13 @@ def old_consumers(directory: ZooKeeperDirectory | None, zxid: int | None, at: in
     return OldConsumers(found.tree, groups, (*found.findings, *invalid))
 
 
-def refuse_without_logs(
-    logs: Sequence[str], at_offset: int | None, replica: str | None, offsets_partitions: int | None
-) -> None:
+def refuse_without_logs(logs: Sequence[str], **options: object) -> None:
     """`UsageError` for options about `__consumer_offsets`, where only directories of ZooKeeper's were given."""
     if logs:
         return
-    options = {"--at-offset": at_offset, "--replica": replica, "--offsets-partitions": offsets_partitions}
     for name, value in options.items():
-        if value is not None:
-            rest = "; --zxid is ZooKeeper's" if name == "--at-offset" else ""
-            raise UsageError(f"{name} is about {CONSUMER_OFFSETS_TOPIC}, and no path is a log directory{rest}")
+        if value not in (None, ()):
+            rest = "; --zxid is ZooKeeper's" if name == "at_offset" else ""
+            raise UsageError(
+                f"--{name.replace('_', '-')} is about {CONSUMER_OFFSETS_TOPIC}, and no path is a log directory{rest}"
+            )

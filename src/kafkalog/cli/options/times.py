@@ -19,6 +19,8 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 _MILLISECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _RELATIVE = re.compile(r"([+-])([0-9]{1,19})(ms|[smhdw])", re.ASCII)
 _LONGEST_SHOWN = 60
+_LONGEST_ISO = 40
+"""characters; what comes after them would be passed over as parts of a microsecond"""
 _LARGEST = (1 << 63) - 1
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Timestamp(_TimeType):
             now = at if isinstance(at, int) else time.time_ns() // 1_000_000
             length = int(span[2]) * _UNITS[span[3]]
             return now - length if span[1] == "-" else now + length
+        if len(text) > _LONGEST_ISO:
+            return None
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:

@@ -1,0 +1,218 @@
+"""PATH from the broker's own settings, times in all their forms, and what hostile words end in."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, unpacked
+from command import kafkalog
+from kafkalog.cli.options.times import Timestamp
+
+SEGMENTS = "4.1.1/segments"
+ZOOKEEPER = "2.8.2/zkhist"
+NOW = 1_700_000_000_000
+
+
+def iso(milliseconds: int) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
+
+
+def properties(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "plan", "runs"])
+def test_the_brokers_settings_name_its_directories(command: str, tmp_path: Path) -> None:
+    one, two = brokers(ZOOKEEPER)
+    three = brokers("4.1.1/metadata")[0]
+    file = properties(
+        tmp_path, f"broker.id=1\nlog.dir=/nowhere\nlog.dirs = {one} ,{two},,{one}\nmetadata.log.dir={three}\n"
+    )
+    typed = kafkalog(command, "--json", one, two, three)
+    named = kafkalog(command, "--json", "--server-properties", file)
+    assert (named.code, [line["path"] for line in named.objects]) == (typed.code, [str(one), str(two), str(three)])
+
+
+@pytest.mark.parametrize("command", ["undelete", "staging", "compact --dry-run --config cleanup.policy=compact"])
+def test_a_command_for_one_directory_takes_it_from_the_settings_too(command: str, tmp_path: Path) -> None:
+    one, two = brokers(ZOOKEEPER)
+    file = properties(tmp_path, f"log.dir={one}\n")
+    named = kafkalog(*command.split(), "--json", "--server-properties", file)
+    assert [line["path"] for line in named.objects] == [str(one)]
+    file.write_text(f"log.dirs={one},{two}\n")
+    several = kafkalog(*command.split(), "--server-properties", file)
+    assert (several.code, several.out) == (64, "")
+    assert "this command takes one log directory, and the file names 2: " in several.err
+
+
+@pytest.mark.parametrize("command", ["offsets", "groups", "transactions", "metadata", "elections"])
+def test_commands_about_the_cluster_take_it_too(command: str, tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/groups")
+    file = properties(tmp_path, f"log.dirs={broker}\n")
+    typed, named = kafkalog(command, "--json", broker), kafkalog(command, "--json", "--server-properties", file)
+    assert (named.code, named.out) == (typed.code, typed.out)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("broker.id=1\n", "names no log directory: it sets neither log.dirs nor log.dir"),
+        ("log.dirs= , ,\n", "names no log directory"),
+        ("log.dirs=${env:DIR}\n", "by a variable that only the broker knows"),
+        ("log.dirs=\\u12\n", "is not a properties file: a \\\\u without four digits"),
+        ("log.dirs=/no/such/place\n", "/no/such/place does not exist"),
+    ],
+)
+def test_settings_that_name_none(text: str, sentence: str, tmp_path: Path) -> None:
+    finished = kafkalog("ls", "--server-properties", properties(tmp_path, text))
+    assert (finished.code, finished.out) == (64, "")
+    assert sentence.replace("\\\\", "\\") in finished.err
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "offsets", "groups", "transactions", "runs", "undo", "undelete",
+                                     "metadata", "elections", "compare", "staging"])  # fmt: skip
+def test_settings_beside_a_path_have_no_meaning_here(command: str, tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/groups")
+    finished = kafkalog(command, broker, "--server-properties", properties(tmp_path, f"log.dirs={broker}\n"))
+    assert (finished.code, finished.out) == (64, "")
+    assert "--server-properties stands in the place of PATH here" in finished.err
+
+
+def test_neither_path_nor_settings() -> None:
+    for command in ("ls", "recover", "undo", "compact"):
+        finished = kafkalog(command)
+        assert finished.code == 64
+        assert "Missing argument 'PATH" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0),
+        ("-5000", -5000),
+        ("1700000000000", NOW),
+        ("2023-11-14T22:13:20Z", NOW),
+        ("2023-11-14T23:13:20+01:00", NOW),
+        ("2023-11-14 22:13:20.000", NOW),
+        ("2023-11-14", 1_699_920_000_000),
+        (" 1700000000000 ", NOW),
+    ],
+)
+def test_times(text: str, expected: int) -> None:
+    assert Timestamp().convert(text, None, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ("-2h", -7_200_000),
+        ("-30m", -1_800_000),
+        ("-1d", -86_400_000),
+        ("+1w", 604_800_000),
+        ("-250ms", -250),
+        ("-0s", 0),
+    ],
+)
+def test_spans_are_counted_from_now(span: str, expected: int) -> None:
+    before = time.time_ns() // 1_000_000
+    found = Timestamp().convert(span, None, None)
+    assert before + expected <= found <= time.time_ns() // 1_000_000 + expected
+
+
+def test_spans_are_counted_from_at() -> None:
+    """Retention of a day: what is a day old for the clock of --at goes, wherever the option stands."""
+    (broker,) = brokers("4.1.1/groups")
+    for words in (["--as-of", "-2h"], ["--as-of=-2h"]):
+        assert kafkalog("offsets", broker, *words).code in (0, 1)
+    listing = [kafkalog("plan", "--json", broker, "--at", each).code for each in ("2024-01-01", "-1d", "1700000000000")]
+    assert len(set(listing)) == 1
+
+
+HOSTILE = [
+    (["ls", "--topic", "["], 1, "no topic matches '['"),
+    (["ls", "--topic", "[!"], 1, "no topic matches '[!'"),
+    (["ls", "--topic", "[z-a]*"], 1, "no topic matches '[z-a]*'"),
+    (["ls", "--topic", "*a" * 5000], 1, "no topic matches '*a*a"),
+    (["ls", "--topic", ""], 64, "a name cannot be empty"),
+    (["ls", "--topic", "a\x1b[31m\u202eb"], 1, "no topic matches 'a\\x1b[31m\\u202eb'"),
+    (["ls", "--topic", "a\nb\x00"], 1, "there is no topic 'a\\x0ab\\x00'"),
+    (["ls", "--topic", "\udcff\udc80"], 1, "there is no topic '\\xff\\x80'"),
+    (["ls", "--topic", "x" * 100_000], 1, "there is no topic 'xxx"),
+    (["ls", "--exclude", "\udcff"], 1, "there is no topic or partition '\\xff'"),
+    (["ls", "--partition", "-1"], 64, "'-1' is not a whole number from 0 to 2147483647"),
+    (["ls", "--partition", "9" * 50_000], 64, "is not a whole number from 0 to 2147483647"),
+    (["ls", "--partition", "\u0661"], 64, "is not a whole number"),
+    (["plan", "--jobs", "100000"], 64, "'100000' is not a whole number from 1 to 1024"),
+    (["plan", "--jobs", "0"], 64, "'0' is not a whole number from 1 to 1024"),
+    (["plan", "--at", "99999999999999999999"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
+    (["plan", "--at", "9223372036854775808"], 64, "is no time that 64 bits of milliseconds can hold"),
+    (["plan", "--at", "-9999999999999999999d"], 64, "is no time that 64 bits of milliseconds can hold"),
+    (["plan", "--at", "10000-01-01"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
+    (["plan", "--at", "2024-02-30"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
+    (["plan", "--at", "1" * 100_000], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
+    (["plan", "--at", "\udcff"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
+    (["plan", "--config", "\udcff"], 64, "--config needs NAME=VALUE"),
+    (["metadata", "--as-of", "9" * 5000], 64, "is no offset and no transaction"),
+    (["metadata", "--as-of", "-5"], 64, "is no offset and no transaction"),
+    (["metadata", "--as-of", "0x"], 64, "neither milliseconds since 1970"),
+    (["ls", "--no-such-option"], 64, "No such option"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "sentence"), HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
+def test_hostile_words_end_in_one_sentence(words: list[str], code: int, sentence: str) -> None:
+    case = brokers("4.1.1/metadata" if words[0] == "metadata" else SEGMENTS)[0]
+    finished = kafkalog(*words, case)
+    assert (finished.code, finished.out) == (code, ""), finished.err[:500]
+    assert sentence in finished.err
+    assert finished.err.count("\n") == 1
+    assert len(finished.err) < 1000
+
+
+def test_thousands_of_patterns() -> None:
+    words = [word for number in range(3000) for word in ("--exclude", f"{number}-*")]
+    assert kafkalog("ls", *words, brokers(SEGMENTS)[0]).code == 0
+
+
+def test_the_metadata_as_of_a_time() -> None:
+    (broker,) = brokers("4.1.1/metadata")
+    changes = kafkalog("metadata", "--json", "--history", broker).objects
+    times = sorted({each["timestamp"] for each in changes})
+    middle = times[len(times) // 2]
+    by_time = kafkalog("metadata", "--json", broker, "--as-of", iso(middle))
+    if by_time.code == 64:  # the log begins later, with a snapshot that has no times
+        assert "the metadata log begins after that time" in by_time.err
+        return
+    (state,) = by_time.objects
+    assert state["timestamp"] <= middle
+    (by_offset,) = kafkalog("metadata", "--json", broker, "--as-of", state["next_offset"]).objects
+    assert by_offset == state
+    (later,) = kafkalog("metadata", "--json", broker).objects
+    assert later["next_offset"] > state["next_offset"]
+    assert kafkalog("metadata", "--json", broker, "--as-of", "+1d").objects == [later]
+    before = kafkalog("metadata", broker, "--as-of", "1990-01-01")
+    assert before.code in (0, 64)
+
+
+def test_names_that_are_not_text_in_the_file_system(tmp_path: Path) -> None:
+    raw = os.fsencode(tmp_path / "logs") + b"\xff"
+    os.symlink(brokers(SEGMENTS)[0], raw)
+    finished = kafkalog("ls", "--json", os.fsdecode(raw), "--topic", "orders-*")
+    assert finished.code == 0
+    assert finished.objects[0]["path"] == os.fsdecode(raw)
+
+
+def test_elections_as_of_a_time_in_zookeeper() -> None:
+    directory = unpacked(ZOOKEEPER) / "zookeeper"
+    changes = [each for each in kafkalog("elections", "--json", directory).objects if each["kind"] == "partition"]
+    last = changes[-1]
+    by_zxid = kafkalog("elections", "--json", directory, "--without", 5, "--as-of", hex(last["zxid"]))
+    by_time = kafkalog("elections", "--json", directory, "--without", 5, "--as-of", iso(last["time"]))
+    assert (by_time.code, by_time.out, by_time.err) == (by_zxid.code, by_zxid.out, by_zxid.err)
