@@ -14,6 +14,7 @@ __all__ = [
     "RecoveryRefused",
     "ReplicaError",
     "StorageError",
+    "UnknownName",
     "UsageError",
 ]
 
@@ -40,6 +41,10 @@ class KafkaLogError(PortableError):
 
 class UsageError(KafkaLogError, ValueError):
     """The caller's mistake: an option, an argument or a path that cannot be meant."""
+
+
+class UnknownName(UsageError):
+    """Something was asked for by its name (a topic, a partition, a group, a broker) and does not exist."""
 
 
 class ReplicaError(UsageError):

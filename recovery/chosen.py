@@ -2,49 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.unknown import quoted, unknown
 
-__all__ = ["ALL", "Chosen"]
+__all__ = ["ALL", "Chosen", "is_glob"]
+
+_GLOB_CHARACTERS = frozenset("*?[")
+_MOST_LISTED = 20
+
+
+def is_glob(text: str) -> bool:
+    """Whether it is a pattern; no legal name of a topic holds one of these characters."""
+    return not _GLOB_CHARACTERS.isdisjoint(text)
+
+
+@lru_cache(maxsize=16)
+def _matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
+    """Whether a name is one of the names, or matches one of the patterns, as `fnmatch` has them; case counts."""
+    globs = sorted(filter(is_glob, patterns))
+    if not globs:
+        return patterns.__contains__
+    expression = re.compile("|".join(map(translate, globs)))
+    return lambda name: name in patterns or expression.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """All partitions of the topics named, or of all; `excluded` are topics, or partitions as `topic-0`."""
+    """Partitions of the topics that match `topics`, or of all; `excluded` are topics, or partitions as `topic-0`.
+
+    Topics and what is excluded are names or patterns with `*`, `?` and `[…]`; case counts.
+    """
 
     topics: frozenset[str] = frozenset()
     partitions: frozenset[int] = frozenset()
     excluded: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, topics: Iterable[str], partitions: Iterable[int], excluded: Iterable[str]) -> Chosen:
-        """`UsageError` for partition numbers without a topic that they could be of."""
-        chosen = cls(frozenset(topics), frozenset(partitions), frozenset(excluded))
-        if chosen.partitions and not chosen.topics:
-            raise UsageError("a partition is chosen together with its topic")
-        return chosen
+    def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Chosen:
+        """From what was given, in any order and any number of times."""
+        return cls(frozenset(topics), frozenset(partitions), frozenset(excluded))
 
-    def takes(self, topic: str, partition: int) -> bool:
-        """Whether a partition is wanted."""
-        if self.topics and topic not in self.topics:
+    def takes_topic(self, topic: str) -> bool:
+        """Whether a topic is wanted, as far as it is not a matter of single partitions."""
+        if self.topics and not _matcher(self.topics)(topic):
             return False
+        return not (self.excluded and _matcher(self.excluded)(topic))
+
+    def takes(self, topic: str | None, partition: int | None) -> bool:
+        """Whether a partition is wanted; one whose name is not known only where all are."""
+        if topic is None or partition is None:
+            return self == ALL
         if self.partitions and partition not in self.partitions:
             return False
-        return topic not in self.excluded and f"{topic}-{partition}" not in self.excluded
+        if not self.takes_topic(topic):
+            return False
+        return not (self.excluded and _matcher(self.excluded)(f"{topic}-{partition}"))
+
+    def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
+        """`UnknownName` for a topic or partition that is not at hand; `UsageError` where nothing is left.
+
+        A pattern of `topics` must match something; one of `excluded` need not.
+        """
+        if self == ALL:
+            return
+        keys = set(at_hand)
+        names = {topic for topic, _ in keys}
+        for each in sorted(self.topics):
+            if each in names or (is_glob(each) and any(map(_matcher(frozenset({each})), names))):
+                continue
+            if is_glob(each):
+                raise UnknownName(f"no topic matches {quoted(each)}")
+            raise unknown("topic", each, names)
+        self._check_numbers(keys)
+        for each in sorted(self.excluded):
+            if not is_glob(each) and each not in names and each not in {f"{topic}-{number}" for topic, number in keys}:
+                raise unknown("topic or partition", each, names)
+        if keys and not any(self.takes(*key) for key in keys):
+            raise UsageError("nothing is left of what was chosen: all of it is excluded")
+
+    def _check_numbers(self, keys: set[tuple[str, int]]) -> None:
+        wanted = {key for key in keys if not self.topics or _matcher(self.topics)(key[0])}
+        there = {number for _topic, number in wanted}
+        for number in sorted(self.partitions - there):
+            topics = {topic for topic, _ in wanted}
+            if len(topics) != 1:
+                raise UnknownName(
+                    f"there is no partition {number} of any topic{' that was chosen' * bool(self.topics)}"
+                )
+            listed = sorted(there)
+            shown = ", ".join(map(str, listed[:_MOST_LISTED])) + (", …" if len(listed) > _MOST_LISTED else "")
+            raise UnknownName(f"there is no partition {number} of topic {quoted(topics.pop())}; it has {shown} here")
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Of the directories of a log directory those that are wanted; None for all.  `UsageError` if there is none."""
+        """Of the directories of a log directory those that are wanted; None for all.
+
+        `UnknownName` if there is none.
+        """
         if self == ALL:
             return None
-        parsed = {each: parse_partition_directory(each) for each in names}
-        found = frozenset(
-            each for each, name in parsed.items() if name is not None and self.takes(name.topic, name.partition)
-        )
+        parsed = {each: name for each in names if (name := parse_partition_directory(each)) is not None}
+        found = frozenset(each for each, name in parsed.items() if self.takes(name.topic, name.partition))
         if not found:
-            raise UsageError(f"{root} holds no partition that was asked for")
+            self.check((name.topic, name.partition) for name in parsed.values())
+            raise UnknownName(f"{root} holds no partition that was asked for")
         return found
 
 

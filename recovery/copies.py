@@ -126,6 +126,7 @@ def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = 
     shelf.metadata = [
         copy.partition for copy in shelf.copies.get((CLUSTER_METADATA_TOPIC, 0), ()) if copy.partition is not None
     ]
+    chosen.check(shelf.copies)
     shelf.copies = {key: copies for key, copies in sorted(shelf.copies.items()) if chosen.takes(*key)}
     _do_not_belong_together(shelf)
     return shelf

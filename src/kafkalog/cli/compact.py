@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import click
 
-from kafkalog.cli.chosen import chosen_options
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
 from kafkalog.cli.progress import RecoveryProgress
@@ -168,7 +168,7 @@ def _plan_printed(plans: list[Compaction], as_json: bool) -> Iterator[None]:
     help="The broker's own settings; --config wins.",
 )
 @click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms.")
-@chosen_options
+@selection_options
 @click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from kafkalog.cli.arguments import PATHS
-from kafkalog.cli.chosen import chosen_options
 from kafkalog.cli.cluster_options import print_lines
 from kafkalog.cli.compare_text import print_comparison
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
@@ -19,7 +19,7 @@ __all__ = ["command"]
 
 @click.command(name="compare")
 @PATHS
-@chosen_options
+@selection_options
 @click.option("--json", "as_json", is_flag=True, help="A line for each partition, and one that sums up.")
 def command(
     paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[int, ...], excluded: tuple[str, ...], as_json: bool

@@ -46,8 +46,10 @@ def outcome_of(error: BaseException) -> int:
         return PIPE_CLOSED
     if isinstance(error, click.ClickException):
         return Outcome.USAGE
-    from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
+    from kafkalog.codec.errors import FormatError, RecoveryRefused, UnknownName, UsageError
 
+    if isinstance(error, UnknownName):
+        return Outcome.FINDINGS
     if isinstance(error, UsageError):
         return Outcome.USAGE
     if isinstance(error, RecoveryRefused):

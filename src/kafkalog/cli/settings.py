@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kafkalog.cli.chosen import chosen_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import FileKind
@@ -64,7 +64,7 @@ def planning_options(function: Function) -> Function:
             type=click.Path(exists=True, file_okay=False),
             help="Another copy (a broker's volume, a snapshot): what merging with it would keep is shown too.",
         ),
-        chosen_options,
+        selection_options,
         click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
         click.option(
             "--mode", default="safe", show_default=True, metavar="MODE", help="safe, salvage, strict or kafka."

@@ -1,0 +1,40 @@
+"""Names that do not exist: what is said of one, with the name that was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog.codec.errors import UnknownName
+
+__all__ = ["nearest", "quoted", "unknown"]
+
+_LONGEST_COMPARED = 300
+"""characters; Kafka's topics have at most 249"""
+_MOST_COMPARED = 20_000
+_LONGEST_SHOWN = 120
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like `name`, whatever its case; None if there is none like it."""
+    if len(name) > _LONGEST_COMPARED:
+        return None
+    from difflib import get_close_matches
+
+    folded: dict[str, str] = {}
+    for each in sorted(set(known))[:_MOST_COMPARED]:
+        if len(each) <= _LONGEST_COMPARED:
+            folded.setdefault(each.casefold(), each)
+    found = get_close_matches(name.casefold(), folded, n=1)
+    return folded[found[0]] if found else None
+
+
+def quoted(name: str) -> str:
+    """A name for a sentence, in quotes and cut where it is very long."""
+    return f"'{name}'" if len(name) <= _LONGEST_SHOWN else f"'{name[:_LONGEST_SHOWN]}…'"
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
+    """The error for a name that is not among the known ones: `there is no topic 'ordes'; did you mean 'orders'?`."""
+    like = nearest(name, known)
+    hint = "" if like is None else f"; did you mean {quoted(like)}?"
+    return UnknownName(f"there is no {kind} {quoted(name)}{hint}")

@@ -1,0 +1,1 @@
+"""Options that several commands share: each is declared once, and means the same wherever it is given."""

@@ -1,0 +1,77 @@
+"""`--topic`, `--partition` and `--exclude`: which topic-partitions a command is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from kafkalog.recovery.chosen import Chosen
+
+__all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+    _TextType = click.ParamType[str]
+else:
+    _TextType = click.ParamType  # not generic before click 8.4
+
+
+class _Pattern(_TextType):
+    """A name, or a pattern with `*`, `?` and `[…]`."""
+
+    name = "glob"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself."""
+        text = str(value)
+        if not text:
+            self.fail("a name cannot be empty", param, ctx)
+        return text
+
+
+def selection_options(function: Function) -> Function:
+    """`--topic`, `--partition` and `--exclude`, as `topics`, `numbers` and `excluded`; see `chosen_of`."""
+    for option in (
+        click.option("--exclude", "excluded", metavar="TOPIC[-N]", type=_Pattern(), multiple=True,
+                     help="Leave this topic or partition out; a name or a pattern, may be repeated."),
+        click.option("--partition", "numbers", metavar="N", type=click.IntRange(0, 2**31 - 1), multiple=True,
+                     help="Only partitions of this number; may be repeated."),
+        click.option("--topic", "topics", metavar="TOPIC", type=_Pattern(), multiple=True,
+                     help="Only this topic; a name or a pattern with *, ? and [...], may be repeated."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def chosen_of(topics: Iterable[str] = (), numbers: Iterable[int] = (), excluded: Iterable[str] = ()) -> Chosen:
+    """What the three options say.
+
+    `Chosen.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with the
+    nearest name; `Chosen.takes(topic, partition)` says whether one is meant.
+    """
+    return Chosen.of(topics, numbers, excluded)
+
+
+class _Named(Protocol):
+    @property
+    def topic(self) -> str | None: ...
+    @property
+    def partition(self) -> int | None: ...
+
+
+Item = TypeVar("Item", bound=_Named)
+
+
+def topic_names(items: Iterable[_Named]) -> list[tuple[str, int]]:
+    """Topic and number of each item that has them."""
+    return [(each.topic, each.partition) for each in items if each.topic is not None and each.partition is not None]
+
+
+def selected(chosen: Chosen, items: Iterable[Item]) -> list[Item]:
+    """Those items that are meant, in their order; `UnknownName` where something that was named is not among them."""
+    found = list(items)
+    chosen.check(topic_names(found))
+    return [each for each in found if chosen.takes(each.topic, each.partition)]
