@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": ("kafkalog.cli.compare", "Put several brokers' volumes side by side: which copy is best, and why."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and why."),
+    "find": ("kafkalog.cli.find", "Find offsets of times, and where an offset is."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or make them anew."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, and how they are."),
@@ -60,7 +61,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
-@click.version_option(__version__, prog_name="kafkalog", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="kafkalog", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, hidden=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Read, check, repair and query Apache Kafka's log directories without a broker.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
 
-from kafkalog.cli.dump.bounds import Begin, Bounds, Committed, begin_of
+from kafkalog.cli.dump.bounds import Bounds, Committed, begin_of
 from kafkalog.cli.dump.committed import committed_of
 from kafkalog.cli.dump.decoders import decodes
 from kafkalog.cli.dump.forms import Form, form_of, names_of, refuse_meaningless
@@ -18,7 +18,7 @@ from kafkalog.cli.dump.kafka_indexes import LARGEST_MESSAGE, KafkaIndexes, is_in
 from kafkalog.cli.dump.kafka_logs import KafkaLogs
 from kafkalog.cli.dump.kcat_format import KcatFormat, default_format
 from kafkalog.cli.dump.kcat_serdes import serdes
-from kafkalog.cli.dump.options import Options, dump_options
+from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
 from kafkalog.cli.dump.patterns import searching
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.records import OfBatches, Walk, json_lines
@@ -35,7 +35,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
 from kafkalog.log.deleted import deleted_partitions
-from kafkalog.log.files import unreadable
+from kafkalog.log.files import real, unreadable
 from kafkalog.log.side_files import is_side_file
 
 __all__ = ["command"]
@@ -53,14 +53,23 @@ class _Sources:
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]
+        self._paths = paths
         self.partitions: list[Partition] = []
+        self.in_order: list[str | Partition] = []
+        """side files and partitions: as the paths were given for kafka-dump-log's lines, else the former first"""
         self.at_hand: Sequence[Partition] = ()
         self.findings: list[Finding] = []
 
-    def open(self, options: Options) -> None:
+    def open(self, options: Options, form: Form) -> None:
         """Look into the paths; `UnknownName` for a topic that is not there."""
-        if not self._others:
-            return
+        if self._others:
+            self._open(options)
+        self.in_order = [*self.side_files, *self.partitions]
+        if form is Form.KAFKA and self.side_files:
+            places = {real(path): number for number, path in enumerate(self._paths)}
+            self.in_order.sort(key=lambda each: _place(each if isinstance(each, str) else each.path, places))
+
+    def _open(self, options: Options) -> None:
         inventory = open_all(*self._others, tolerant=True)
         self.at_hand = inventory.readable(options.replica)
         deleted = deleted_partitions(inventory)
@@ -73,6 +82,14 @@ class _Sources:
         self.findings.extend(inventory.unreadable)
         self.findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
         self.findings.extend(finding for partition in self.partitions for finding in partition.findings)
+
+
+def _place(path: str, places: Mapping[str, int]) -> int:
+    """Number of the path that is this one, or one above it."""
+    below = real(path)
+    while below not in places and below != os.path.dirname(below):
+        below = os.path.dirname(below)
+    return places.get(below, len(places))
 
 
 def _only_deleted(options: Options, at_hand: Sequence[Partition], deleted: Sequence[Partition]) -> bool:
@@ -166,7 +183,7 @@ def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
     return Options(given=on_command_line, **given)
 
 
-@click.command(name="dump")
+@click.command(name="dump", cls=SectionedCommand)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=str))
 @dump_options
 @refused_options
@@ -198,9 +215,9 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     begin = begin_of(options.kcat_offsets, options.group)
     if form is Form.KCAT:
         _kcat_format(options)  # refused before anything is read
-    sources.open(options)
+    sources.open(options, form)
     committed = committed_of(options.group, sources.at_hand) if options.group is not None else {}
-    progress = ByteProgress("reading", 0 if options.quiet else sum(each.size for each in sources.partitions))
+    progress = ByteProgress("reading", sum(each.size for each in sources.partitions), quiet=options.quiet)
     walk = Walk(
         wanted,
         OfBatches(options.producer_ids or None, options.codecs or None, options.transactional),
@@ -215,52 +232,51 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             stack.enter_context(searching())
         stack.enter_context(progress)
         writer = stack.enter_context(LineWriter(unbuffered=options.unbuffered))
-        is_wrong = _write_side_files(options, form, sources.side_files, walk, writer)
+        indexes = KafkaIndexes(
+            writer,
+            sanity_only=options.index_sanity_check,
+            verify_only=options.verify_index_only,
+            largest_message=options.max_message_size or LARGEST_MESSAGE,
+        )
         with _shown(options, form, walk, writer) as show:
-            _partitions(options, begin, committed, sources.partitions, walk, show)
+            for each in sources.in_order:
+                if isinstance(each, Partition):
+                    _partition(options, begin.of, committed, each, walk, show)
+                else:
+                    _side_file(options, form, each, walk, writer, indexes)
+            writer.flush()
+            is_wrong = indexes.tell()
+    walk.findings += indexes.findings
     report_findings(walk.findings)
     outcome = outcome_of_findings(walk.findings)
     return max(outcome, Outcome.FINDINGS) if is_wrong or walk.is_incomplete else outcome
 
 
-def _write_side_files(options: Options, form: Form, paths: Sequence[str], walk: Walk, writer: LineWriter) -> bool:
-    """Whether an index does not agree with its log."""
-    indexes = KafkaIndexes(
-        writer,
-        sanity_only=options.index_sanity_check,
-        verify_only=options.verify_index_only,
-        largest_message=options.max_message_size or LARGEST_MESSAGE,
-    )
-    for path in paths:
-        try:
-            if form is Form.KAFKA and is_index(path):
-                indexes.file(path)
-            else:
-                write_side_file(path, walk, writer, as_json=options.as_json)
-        except StorageError as error:
-            walk.findings.append(unreadable(error, path))
-    writer.flush()
-    walk.findings += indexes.findings
-    return indexes.tell()
+def _side_file(options: Options, form: Form, path: str, walk: Walk, writer: LineWriter, indexes: KafkaIndexes) -> None:
+    try:
+        if form is Form.KAFKA and is_index(path):
+            indexes.file(path)
+        else:
+            write_side_file(path, walk, writer, as_json=options.as_json)
+    except StorageError as error:
+        walk.findings.append(unreadable(error, path))
 
 
-def _partitions(
+def _partition(
     options: Options,
-    begin: Begin,
+    bounds_of: Callable[[Partition, Options, Committed], Bounds],
     committed: Committed,
-    partitions: Sequence[Partition],
+    partition: Partition,
     walk: Walk,
     show: Callable[[Partition, Bounds], None],
 ) -> None:
-    for partition in partitions:
-        if walk.full:
-            return
-        try:
-            bounds = begin.of(partition, options, committed)
-            if bounds.is_empty:
-                continue
+    if walk.full:
+        return
+    try:
+        bounds = bounds_of(partition, options, committed)
+        if not bounds.is_empty:
             show(partition, bounds)
-        except StorageError as error:
-            if error.filename == options.columns_file and error.filename is not None:
-                raise
-            walk.findings.append(unreadable(error, partition.path))
+    except StorageError as error:
+        if options.columns_file is not None and str(error.filename).startswith(options.columns_file):
+            raise
+        walk.findings.append(unreadable(error, partition.path))

@@ -58,7 +58,7 @@ _OF_KCAT = {"kcat_format", "envelope", "message_delimiter", "key_delimiter", "nu
 _MEANT = {
     Form.TEXT: _SELECTION | {"with_metadata", "no_decode", "show_secrets", "unbuffered"},
     Form.JSON: _SELECTION | {"as_json", "encoding", "with_metadata", "no_decode", "show_secrets", "unbuffered"},
-    Form.BATCHES: _WHERE | _RANGE | _OF_BATCHES | {"only_batches", "as_json", "unbuffered"},
+    Form.BATCHES: _WHERE | _RANGE | _OF_BATCHES | {"only_batches", "as_json", "encoding", "unbuffered"},
     Form.KAFKA: (_SELECTION - {"isolation_level"}) | _OF_KAFKA | {"with_metadata", "show_secrets", "unbuffered"},
     Form.KCAT: _SELECTION | _OF_KCAT | {"unbuffered"},
     Form.COLUMNS: _SELECTION | {"parquet", "arrow", "with_metadata"},
@@ -96,6 +96,8 @@ def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
 
 def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: bool) -> None:
     """Raises `UsageError` for an option without a meaning for the form, and for those that contradict each other."""
+    if "encoding" in options.given and not options.as_json:
+        raise UsageError("--encoding has no meaning without --json")
     for each in (form, *([Form.SIDE_FILES] if side_files else [])):
         meant = _MEANT[each] | (_OF_KAFKA if each is Form.SIDE_FILES and form is Form.KAFKA else set())
         for name in sorted(options.given - meant):

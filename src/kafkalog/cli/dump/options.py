@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -181,6 +181,37 @@ _KCAT = (
     click.option("-q", "quiet", is_flag=True, help="No progress and no remarks; findings are still said."),
     click.option("-u", "unbuffered", is_flag=True, help="Write each record at once."),
 )  # fmt: skip
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has its options in three parts."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Ours, kafka-dump-log's, kcat's."""
+        parameters = [each for each in self.get_params(ctx) if each.get_help_record(ctx) is not None]
+        for heading, theirs in (("Options", None), ("As kafka-dump-log", _KAFKA), ("As kcat", _KCAT)):
+            names = None if theirs is None else _names_of(theirs)
+            others = _names_of((*_KAFKA, *_KCAT))
+            records = [
+                record
+                for each in parameters
+                if (each.name not in others if names is None else each.name in names)
+                and (record := each.get_help_record(ctx)) is not None
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _names_of(options: Iterable[Callable[[Any], Any]]) -> frozenset[str]:
+    """Names of the parameters that some decorators declare."""
+
+    def nothing() -> None:
+        """Takes the declarations."""
+
+    declared: Any = nothing
+    for option in options:
+        declared = option(declared)
+    return frozenset(each.name for each in declared.__click_params__)
 
 
 def dump_options(function: Function) -> Function:
