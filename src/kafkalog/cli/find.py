@@ -93,8 +93,8 @@ class _Search:
             line |= {
                 "is_there": found.is_there, "segment": found.segment, "segment_base_offset": found.segment_base_offset,
                 "position": found.position, "size": found.size, "base_offset": found.base_offset,
-                "last_offset": found.last_offset, "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None,
-                "is_control": found.is_control, "timestamp": found.record_timestamp,
+                "last_offset": found.last_offset, "is_control": found.is_control, "timestamp": found.record_timestamp,
+                "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None,
             }  # fmt: skip
         return line
 
