@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import META_PROPERTIES, parse_segment_file
 from kafkalog.log import fs
-from kafkalog.log.files import absolute, exists, is_directory, scan_directory
+from kafkalog.log.files import Entry, absolute, exists, is_directory, scan_directory
 
 __all__ = ["ColumnsFile"]
 
@@ -34,6 +34,14 @@ class _Stream(io.RawIOBase):
         view = memoryview(data).cast("B")
         self._file.append(view)
         return len(view)
+
+
+def _entries(directory: str) -> list[Entry]:
+    """What is in a directory; nothing where one may only pass through."""
+    try:
+        return scan_directory(directory)
+    except StorageError:
+        return []
 
 
 class ColumnsFile:
@@ -63,7 +71,7 @@ class ColumnsFile:
         if not is_directory(directory):
             raise UsageError(f"{directory} is not a directory")
         while True:
-            for entry in scan_directory(directory):
+            for entry in _entries(directory):
                 parsed = parse_segment_file(entry.name)
                 if entry.name == META_PROPERTIES or (parsed is not None and parsed.is_live_log):
                     raise UsageError(f"{path} lies in {directory}, which is a log directory or a partition")
