@@ -15,7 +15,7 @@ from typing import Any
 from kafkalog.cluster.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import ControlType
@@ -139,6 +139,21 @@ class MetadataLog:
             path = self.partition.path
             findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, problem, path))
         return state
+
+    def offset_at(self, time: int) -> int | None:
+        """The offset of the first record later than `time` (ms), to which the state at that time reaches; None without.
+
+        `UsageError` for a time before all that the log still has, which begins with a snapshot that has no times.
+        """
+        first = True
+        for event in self.events([]):
+            if event.timestamp > time:
+                if first and event.offset > 0:
+                    begins = f"the metadata log begins after that time, at {event.timestamp}"
+                    raise UsageError(f"{self.partition.path}: {begins} (offset {event.offset})")
+                return event.offset
+            first = False
+        return None
 
     def terms(self, findings: list[Finding]) -> list[ControllerTerm]:
         """Every election that the log still has a record of, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kafkalog.cluster.abort_command import abort_command, abort_command_before_3_0
 from kafkalog.cluster.producers import PartitionProducers
 from kafkalog.cluster.transactions import OpenTransaction, TransactionalId
 
@@ -17,14 +18,17 @@ def transaction_partitions(found: TransactionalId) -> list[str]:
     return [f"{topic}-{number}" for topic, number in found.partitions]
 
 
-def producer_lines(places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]) -> Iterator[Line]:
-    """The producers of every partition, with the transactions that they have open."""
+def producer_lines(
+    places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction], bootstrap_server: str | None = None
+) -> Iterator[Line]:
+    """The producers of every partition, with the transactions that they have open, and how to end one that hangs."""
     by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
     for place in places:
         for producer in place.producers:
             open_here = by_place.get(
                 (place.partition.topic or "", place.partition.partition or 0, producer.producer_id)
             )
+            hanging = open_here if open_here is not None and open_here.hanging else None
             yield {
                 "topic": place.partition.topic,
                 "partition": place.partition.partition,
@@ -39,6 +43,8 @@ def producer_lines(places: Sequence[PartitionProducers], opened: Sequence[OpenTr
                 "ageMs": open_here.age_ms if open_here is not None else None,
                 "lastStableOffset": place.last_stable_offset,
                 "logEndOffset": place.log_end_offset,
+                "abort_command": hanging and abort_command(hanging, bootstrap_server),
+                "abort_command_before_3_0": hanging and abort_command_before_3_0(hanging, bootstrap_server),
             }
 
 

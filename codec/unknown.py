@@ -6,24 +6,26 @@ from collections.abc import Iterable
 
 from kafkalog.codec.errors import UnknownName
 
-__all__ = ["nearest", "quoted", "unknown"]
+__all__ = ["nearest", "quoted", "unknown", "unknown_number"]
 
 _LONGEST_COMPARED = 300
 """characters; Kafka's topics have at most 249"""
 _MOST_COMPARED = 20_000
 _LONGEST_SHOWN = 120
+_MOST_LISTED = 20
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like `name`, whatever its case; None if there is none like it."""
+    """The known name that is most like `name`, else most like it but for its case; None if there is none like it."""
     if len(name) > _LONGEST_COMPARED:
         return None
     from difflib import get_close_matches
 
-    folded: dict[str, str] = {}
-    for each in sorted(set(known))[:_MOST_COMPARED]:
-        if len(each) <= _LONGEST_COMPARED:
-            folded.setdefault(each.casefold(), each)
+    names = [each for each in sorted(set(known))[:_MOST_COMPARED] if len(each) <= _LONGEST_COMPARED]
+    found = get_close_matches(name, names, n=1)
+    if found:
+        return found[0]
+    folded = {each.casefold(): each for each in names}
     found = get_close_matches(name.casefold(), folded, n=1)
     return folded[found[0]] if found else None
 
@@ -38,3 +40,12 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     like = nearest(name, known)
     hint = "" if like is None else f"; did you mean {quoted(like)}?"
     return UnknownName(f"there is no {kind} {quoted(name)}{hint}")
+
+
+def unknown_number(kind: str, number: int, known: Iterable[int]) -> UnknownName:
+    """The error for a number that is not among the known ones: `there is no broker 9; there are 1, 2, 3`."""
+    there = sorted(set(known))
+    if not there:
+        return UnknownName(f"there is no {kind} {number}")
+    listed = ", ".join(map(str, there[:_MOST_LISTED])) + (", …" if len(there) > _MOST_LISTED else "")
+    return UnknownName(f"there is no {kind} {number}; there {'is' if len(there) == 1 else 'are'} {listed}")

@@ -12,7 +12,7 @@ from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.codec.unknown import quoted, unknown
 
-__all__ = ["ALL", "Chosen", "is_glob"]
+__all__ = ["ALL", "Chosen", "is_glob", "matcher"]
 
 _GLOB_CHARACTERS = frozenset("*?[")
 _MOST_LISTED = 20
@@ -24,7 +24,7 @@ def is_glob(text: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
+def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
     """Whether a name is one of the names, or matches one of the patterns, as `fnmatch` has them; case counts."""
     globs = sorted(filter(is_glob, patterns))
     if not globs:
@@ -51,9 +51,9 @@ class Chosen:
 
     def takes_topic(self, topic: str) -> bool:
         """Whether a topic is wanted, as far as it is not a matter of single partitions."""
-        if self.topics and not _matcher(self.topics)(topic):
+        if self.topics and not matcher(self.topics)(topic):
             return False
-        return not (self.excluded and _matcher(self.excluded)(topic))
+        return not (self.excluded and matcher(self.excluded)(topic))
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is wanted; one whose name is not known only where all are."""
@@ -63,7 +63,7 @@ class Chosen:
             return False
         if not self.takes_topic(topic):
             return False
-        return not (self.excluded and _matcher(self.excluded)(f"{topic}-{partition}"))
+        return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
         """`UnknownName` for a topic or partition that is not at hand; `UsageError` where nothing is left.
@@ -75,20 +75,21 @@ class Chosen:
         keys = set(at_hand)
         names = {topic for topic, _ in keys}
         for each in sorted(self.topics):
-            if each in names or (is_glob(each) and any(map(_matcher(frozenset({each})), names))):
+            if each in names or (is_glob(each) and any(map(matcher(frozenset({each})), names))):
                 continue
             if is_glob(each):
                 raise UnknownName(f"no topic matches {quoted(each)}")
             raise unknown("topic", each, names)
         self._check_numbers(keys)
+        partitions = {f"{topic}-{number}" for topic, number in keys}
         for each in sorted(self.excluded):
-            if not is_glob(each) and each not in names and each not in {f"{topic}-{number}" for topic, number in keys}:
-                raise unknown("topic or partition", each, names)
+            if not is_glob(each) and each not in names and each not in partitions:
+                raise unknown("topic or partition", each, names | partitions)
         if keys and not any(self.takes(*key) for key in keys):
             raise UsageError("nothing is left of what was chosen: all of it is excluded")
 
     def _check_numbers(self, keys: set[tuple[str, int]]) -> None:
-        wanted = {key for key in keys if not self.topics or _matcher(self.topics)(key[0])}
+        wanted = {key for key in keys if not self.topics or matcher(self.topics)(key[0])}
         there = {number for _topic, number in wanted}
         for number in sorted(self.partitions - there):
             topics = {topic for topic, _ in wanted}

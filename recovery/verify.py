@@ -22,6 +22,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.verify_partition import header_tables, verify_partition
@@ -67,17 +68,26 @@ def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[B
 def verify(
     *paths: PathLike,
     deep: bool = True,
+    select: Chosen = ALL,
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
-    `deep` also decodes every record; `on_read` is told of log bytes as they pass.  What cannot be read is a finding
-    (`unreadable`), and everything else is checked all the same.  Raises `UsageError` for paths that hold nothing of
-    Kafka's.
+    `deep` also decodes every record; `select` names the partitions that are meant (where not all are, what concerns a
+    log directory as a whole is left out); `on_read` is told of log bytes as they pass.  What cannot be read is a
+    finding (`unreadable`), and everything else is checked all the same.  Raises `UsageError` for paths that hold
+    nothing of Kafka's, `UnknownName` for a topic or partition that is not there.
     """
     inventory = open_all(*paths, tolerant=True, limits=limits)
-    tables = header_tables(inventory.partitions)
+    select.check(
+        (each.topic, each.partition) for each in inventory.partitions if each.topic and each.partition is not None
+    )
+
+    def meant(partitions: Sequence[Partition]) -> list[Partition]:
+        return [each for each in partitions if select.takes(each.topic, each.partition)]
+
+    tables = header_tables(meant(inventory.partitions))
 
     def check(partition: Partition) -> PartitionReport:
         try:
@@ -89,15 +99,19 @@ def verify(
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
     together = inventory.findings_together()
     for log_dir in inventory.log_dirs:
-        reports = [check(partition) for partition in log_dir.partitions]
-        found = [*log_dir.findings, *missing_partitions_of(log_dir), *_among(together, log_dir.partitions)]
+        partitions = meant(log_dir.partitions)
+        if log_dir.partitions and not partitions:
+            continue
+        reports = [check(partition) for partition in partitions]
+        found = [*log_dir.findings, *_among(together, partitions)]
+        found += missing_partitions_of(log_dir) if select == ALL else []
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
-        for partition, report in zip(log_dir.partitions, reports, strict=True):
+        for partition, report in zip(partitions, reports, strict=True):
             if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
                 report.findings += _beside(log_dir, partition, report)
-        start, refused = broker_start(log_dir, tables)
+        start, refused = broker_start(log_dir, tables) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
-    for partition in inventory.standalone:
+    for partition in meant(inventory.standalone):
         found = _among(together, [partition])
         directories.append(DirectoryReport(partition.path, [check(partition)], found))
     return VerifyReport(inventory.paths, directories)

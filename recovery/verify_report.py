@@ -68,7 +68,7 @@ class DirectoryReport:
     directory_findings: list[Finding] = field(default_factory=list)
     """about the directory itself; each partition has its own"""
     broker: BrokerStart | None = None
-    """None where `path` is not a log directory"""
+    """None where `path` is not a log directory, or only some of its partitions were chosen"""
 
     @property
     def findings(self) -> list[Finding]:

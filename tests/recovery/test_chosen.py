@@ -47,7 +47,7 @@ def test_names_and_patterns(chosen: Chosen, expected: list[str]) -> None:
         (Chosen.of([], [99]), "there is no partition 99 of any topic"),
         (Chosen.of(["*s"], [99]), "there is no partition 99 of any topic that was chosen"),
         (Chosen.of([], [], ["payment"]), "there is no topic or partition 'payment'; did you mean 'payments'?"),
-        (Chosen.of([], [], ["orders-7"]), "there is no topic or partition 'orders-7'; did you mean 'orders-eu'?"),
+        (Chosen.of([], [], ["orders-7"]), "there is no topic or partition 'orders-7'; did you mean 'orders-1'?"),
     ],
 )
 def test_what_does_not_exist_is_said_not_to(chosen: Chosen, sentence: str) -> None:
@@ -74,7 +74,9 @@ def test_a_partition_without_a_name_is_meant_only_where_all_are() -> None:
 
 def test_thousands_of_patterns_and_names() -> None:
     names = [(f"topic-{number}", number % 3) for number in range(3000)]
-    chosen = Chosen.of([f"topic-{number}*" for number in range(0, 3000, 2)], [], [f"*-{number}" for number in range(9)])
+    chosen = Chosen.of(
+        [f"topic-{number}*" for number in range(0, 3000, 2)], [], [f"*-{number}" for number in range(3, 9)]
+    )
     chosen.check(names)
     assert not chosen.takes("topic-4", 1)
     assert chosen.takes("topic-200", 11)

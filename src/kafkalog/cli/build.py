@@ -6,9 +6,12 @@ from itertools import chain
 
 import click
 
+from kafkalog.cli.lines import print_lines
+from kafkalog.cli.options.common import JSON
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
 from kafkalog.log.config import LogConfig
 
@@ -18,12 +21,12 @@ __all__ = ["command"]
 @click.command(name="build")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str))
 @click.option("--into", "target", required=True, metavar="DIR", help="The log directory that gets the partitions.")
-@click.option("--topic", help="Topic of all records, whatever their own column says.")
+@click.option("--topic", metavar="TOPIC", help="Topic of all records, whatever their own column says.")
 @click.option("--partition", type=click.IntRange(min=0), help="Partition of all records; 0 where nothing says it.")
 @click.option("--partitions", type=click.IntRange(min=1), metavar="N",
               help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
-@click.option("--partitioner", type=click.Choice(["murmur2", "hash"]), default="murmur2", show_default=True,
-              help="How --partitions chooses: as the Java client, or as the Scala producers up to 1.1.")  # fmt: skip
+@click.option("--partitioner", type=click.Choice(["murmur2", "hash"]),
+              help="How --partitions chooses: as the Java client, or the Scala producers up to 1.1 [murmur2].")  # fmt: skip
 @click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
               show_default=True, help="How batches are compressed.")  # fmt: skip
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,
@@ -34,14 +37,14 @@ __all__ = ["command"]
 @click.option("--append", is_flag=True, help="Go on after partitions that are there already.")
 @click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
               help="Keys and values in JSON lines, as dump --encoding wrote them.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@JSON
 def command(
     files: tuple[str, ...],
     target: str,
     topic: str | None,
     partition: int | None,
     partitions: int | None,
-    partitioner: str,
+    partitioner: str | None,
     compression: str,
     batch_bytes: int,
     segment_bytes: int,
@@ -56,6 +59,8 @@ def command(
     prints them.  Columns: value, and as far as they are there key, timestamp, headers, topic, partition and offset.
     A record without a partition goes to 0, or with --partitions where its key says; those without a key take turns.
     """
+    if partitions is None and partitioner is not None:
+        raise UsageError("--partitioner says how --partitions chooses, and goes with it")
     with needed("build", "fast"):
         from kafkalog.log.building import build_partitions
         from kafkalog.log.record_files import read_record_file
@@ -66,7 +71,7 @@ def command(
         topic=topic,
         partition=partition,
         num_partitions=partitions,
-        partitioner=partitioner,
+        partitioner=partitioner or "murmur2",
         config=LogConfig(segment_bytes=segment_bytes, max_message_bytes=2**31 - 1),
         codec=next(codec for codec in Codec if codec.label == compression),
         batch_bytes=batch_bytes,
@@ -75,7 +80,7 @@ def command(
         option="--partitions",
     )
     if as_json:
-        print_json({"partitions": [each.as_dict() for each in built]})
+        print_lines(each.as_dict() for each in built)
     else:
         with LineWriter() as writer:
             for each in built:

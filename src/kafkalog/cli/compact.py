@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
+from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
+from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import parse_settings, server_properties
+from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.wording import counted
@@ -127,13 +130,10 @@ def _outcome_of_plan(made: Compaction) -> Outcome:
     return Outcome.FINDINGS if made.has_findings else Outcome.CLEAN
 
 
-def _confirm(made: Compaction) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
+def _question(made: Compaction) -> str:
     without_key = sum(each.records_without_key for each in made.partitions)
     warning = f"{_without_key(without_key)}. " if without_key else ""
-    if not click.confirm(f"{warning}Do this to {escape_controls(made.root)}?", default=False):
-        raise RecoveryRefused("nothing was changed", reason="confirm")
+    return f"{warning}Do this to {escape_controls(made.root)}?"
 
 
 @contextmanager
@@ -149,35 +149,23 @@ def _plan_printed(plans: list[Compaction], as_json: bool) -> Iterator[None]:
 
 
 @click.command(name="compact")
-@click.argument("path", metavar="DIR")
-@click.option("--yes", is_flag=True, help="Act without asking.")
+@PATH
+@YES
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
-@click.option(
-    "--config",
-    "config",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A setting under Kafka's name, topic's or broker's; may be repeated.",
-)
-@click.option(
-    "--server-properties",
-    "properties",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="The broker's own settings; --config wins.",
-)
-@click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms.")
+@CONFIG
+@SERVER_PROPERTIES
+@AT
 @selection_options
-@click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@QUARANTINE
+@JSON
 def command(
     path: str,
     yes: bool,
     dry_run: bool,
     into: str | None,
     config: tuple[str, ...],
-    properties: str | None,
+    server_properties: str | None,
     at: int | None,
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
@@ -195,7 +183,7 @@ def command(
     code 3). `undo` takes it back. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was
     and a partition was left as it is, 3 if it declined, 4 if something could not be read.
     """
-    settings = {**known_settings(server_properties(properties)), **parse_settings(config)}
+    settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
     plans: list[Compaction] = []
 
     def show(made: Compaction) -> None:
@@ -203,8 +191,8 @@ def command(
         if not as_json:
             _print_plan(made)
 
-    if dry_run and into is not None:
-        raise UsageError("--dry-run and --into do not go together: nothing is to be copied")
+    if dry_run and (into is not None or yes or quarantine is not None):
+        raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine do not go with it")
     acted_on = path if into is None else into
     with (
         _plan_printed(plans, as_json),
@@ -229,7 +217,7 @@ def command(
                     print_json({**made.as_dict(), "changed": False, "run_id": None})
                 return _outcome_of_plan(made)
             if made.changes:
-                _confirm(made)
+                confirm(_question(made))
         result = compact(
             path,
             config=settings,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.arguments import PATHS
-from kafkalog.cli.cluster_options import print_lines
 from kafkalog.cli.compare_text import print_comparison
+from kafkalog.cli.lines import print_lines
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import report_findings
@@ -20,9 +21,17 @@ __all__ = ["command"]
 @click.command(name="compare")
 @PATHS
 @selection_options
-@click.option("--json", "as_json", is_flag=True, help="A line for each partition, and one that sums up.")
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
 def command(
-    paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[int, ...], excluded: tuple[str, ...], as_json: bool
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    server_properties: str | None,
+    as_json: bool,
 ) -> int:
     """Put the volumes of several brokers side by side: which copy of each partition is the best, and why.
 
@@ -32,6 +41,7 @@ def command(
 
     Exit code 0 if all copies are equal and whole, 1 if not, 4 if something could not be read.
     """
+    properties_only_for(ctx)
     with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
         found = compare(*paths, topics=topics, partitions=numbers, exclude=excluded, on_read=progress.advance)
     if as_json:

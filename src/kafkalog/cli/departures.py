@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.lines import print_lines
 from kafkalog.cli.output import print_table
 from kafkalog.cluster.departures import Departure
 from kafkalog.cluster.metadata_image import PartitionImage

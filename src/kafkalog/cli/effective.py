@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.lines import print_lines
 from kafkalog.cli.output import print_table
 from kafkalog.cluster.configuration import Setting, effective_of_broker, effective_of_topic
 from kafkalog.cluster.secrets import HIDDEN, is_secret_config
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.unknown import unknown_number
+from kafkalog.recovery.chosen import ALL, Chosen
 
 __all__ = ["Configured", "print_effective"]
+
+
+_NO_PARTITION = -1
+"""Settings are a topic's: a partition of it is not among what can be chosen or left out."""
 
 
 class Configured(NamedTuple):
@@ -25,17 +30,16 @@ class Configured(NamedTuple):
 
 
 def _found(
-    configured: Configured, static: Mapping[str, str], topic: str | None, broker: int | None
+    configured: Configured, static: Mapping[str, str], chosen: Chosen, broker: int | None
 ) -> Iterator[tuple[str, Setting]]:
-    if topic is not None and topic not in configured.topics:
-        raise UsageError(f"the metadata knows no topic {topic}")
+    chosen.check((name, _NO_PARTITION) for name in configured.topics)
+    topics = [name for name in configured.topics if chosen.takes_topic(name)]
     if broker is not None and broker not in {*configured.brokers, *configured.others}:
-        raise UsageError(f"the metadata knows no broker {broker}")
-    topics = configured.topics if topic is None and broker is None else [topic] if topic is not None else []
-    for name in topics:
+        raise unknown_number("broker", broker, {*configured.brokers, *configured.others})
+    for name in topics if chosen != ALL or broker is None else ():
         for setting in effective_of_topic(configured.resources, name, broker=broker, static=static).values():
             yield f"topic:{name}", setting
-    if topic is not None:
+    if chosen != ALL:
         return
     for number in configured.brokers if broker is None else [broker]:
         for setting in effective_of_broker(configured.resources, number, static).values():
@@ -46,7 +50,7 @@ def print_effective(
     configured: Configured,
     static: Mapping[str, str],
     *,
-    topic: str | None,
+    chosen: Chosen,
     broker: int | None,
     as_json: bool,
     show_secrets: bool,
@@ -57,7 +61,7 @@ def print_effective(
         hidden = not show_secrets and setting.value and is_secret_config(setting.given_as)
         return HIDDEN if hidden else setting.value
 
-    found = _found(configured, static, topic, broker)
+    found = _found(configured, static, chosen, broker)
     if as_json:
         print_lines(
             {

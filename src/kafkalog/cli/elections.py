@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
 from kafkalog.cli.against import compared
-from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines, started_with
 from kafkalog.cli.departures import print_departures
-from kafkalog.cli.metadata import metadata_log, print_changes, refuse_beyond_end
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.metadata import metadata_log, offset_of, print_changes, refuse_beyond_end, zxid_of
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.past import AS_OF_POSITION, Position
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zookeeper_paths import Zxid
-from kafkalog.cluster.cross_check import cluster_ids, known_from_image, known_from_zookeeper
+from kafkalog.cluster.cross_check import KnownTopic, cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.departures import Departure
 from kafkalog.cluster.kraft_departures import kraft_departures
 from kafkalog.cluster.metadata_history import partition_changes
@@ -28,6 +30,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.recovery.chosen import Chosen
 
 __all__ = ["command"]
 
@@ -106,9 +109,12 @@ def _term_line(term: ControllerTerm) -> dict[str, object]:
     }
 
 
-def _kraft(log: MetadataLog, *, as_json: bool, topic: str | None, every: bool, findings: list[Finding]) -> None:
+def _kraft(log: MetadataLog, *, as_json: bool, chosen: Chosen, every: bool, findings: list[Finding]) -> None:
     terms = log.terms(findings)
-    changes = [each for each in partition_changes(log, findings, topic=topic) if every or each.is_election]
+    changes = list(partition_changes(log, findings))
+    known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
+    chosen.check([*known, *((each.topic, each.partition) for each in changes)])
+    changes = [each for each in changes if (every or each.is_election) and chosen.takes(each.topic, each.partition)]
     if as_json:
         print_lines(map(_term_line, terms))
     else:
@@ -124,129 +130,136 @@ def _kraft(log: MetadataLog, *, as_json: bool, topic: str | None, every: bool, f
     print_changes(changes, as_json=as_json)
 
 
-def _until(value: str | None, directory: ZooKeeperDirectory | None) -> int | None:
-    """The moment that `--until` names: an offset of the metadata log, a zxid for ZooKeeper."""
-    if value is None:
-        return None
-    if directory is None and value.strip().lower().startswith("0x"):
-        raise UsageError("--until is an offset of the metadata log here, not a zxid")
-    return Zxid().convert(value, None, None)
-
-
 def _departures(
     paths: tuple[str, ...],
     directory: ZooKeeperDirectory | None,
     brokers: tuple[int, ...],
     *,
+    chosen: Chosen,
     unclean: bool,
-    until: str | None,
+    as_of: Position | None,
     static: dict[str, str],
     replica: str | None,
     findings: list[Finding],
 ) -> Iterator[Departure[PartitionImage] | Departure[PartitionState]]:
-    at = _until(until, directory)
     if directory is None:
         log = metadata_log(paths, replica)
+        at = offset_of(log, as_of)
         state = log.state(at)
         refuse_beyond_end(at, state)
         findings += state.findings
+        chosen.check(_keys(known_from_image(state.image)))
         terms = [each for each in log.terms([]) if at is None or each.from_offset < at]
         controller = terms[-1].leader if terms else None
         yield from kraft_departures(state.image, brokers, unclean=unclean, controller=controller, static=static)
         return
+    at = zxid_of(directory, as_of)
     found = tree_at(directory, at)
     if at is not None and at > found.zxid and (last := tree_at(directory).zxid) < at:
-        raise UsageError(f"--until 0x{at:x} is beyond ZooKeeper's last transaction, which is 0x{last:x}")
+        raise UsageError(f"--as-of 0x{at:x} is beyond ZooKeeper's last transaction, which is 0x{last:x}")
     findings += found.findings
     places = chroots(found.tree.nodes)
     if len(places) != 1:
         raise UsageError(f"--without needs one cluster, and there are {len(places)}: {', '.join(places)}")
+    chosen.check(_keys(known_from_zookeeper(found.tree, places[0])))
     yield from zookeeper_departures(found.tree, places[0], brokers, unclean=unclean, static=static)
 
 
 @click.command(name="elections")
 @PATHS
-@JSON_LINES
-@click.option("--topic", help="Only partitions of this topic.")
+@selection_options
 @click.option("--all", "every", is_flag=True, help="Every change of a partition, not only new leader epochs.")
 @click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare the end with a broker's log directory.")
 @click.option(
     "--without",
     "brokers",
     multiple=True,
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**31 - 1),
     metavar="BROKER",
     help="What would become of its partitions if this broker left; may be repeated, for one after another.",
 )
 @click.option("--unclean", is_flag=True, help="With --without: elect uncleanly where nobody in sync is left.")
-@click.option("--until", metavar="N", help="With --without: as of this offset of the metadata log, or this zxid.")
-@click.option(
-    "--server-properties",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="With --without: the settings that the controller was started with.",
-)
+@AS_OF_POSITION
+@SERVER_PROPERTIES
 @REPLICA
+@JSON
+@click.pass_context
 def command(
+    ctx: click.Context,
     paths: tuple[str, ...],
-    as_json: bool,
-    topic: str | None,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
     every: bool,
     against: tuple[str, ...],
     brokers: tuple[int, ...],
     unclean: bool,
-    until: str | None,
+    as_of: Position | None,
     server_properties: str | None,
     replica: str | None,
+    as_json: bool,
 ) -> int:
-    """Controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory.
+    """Show controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory.
 
-    With --without: what the controller would do if brokers left.  That a partition would then have no leader is an
-    answer and no finding: the exit code tells of damage only.
+    With --without: what the controller would do if brokers left, also --as-of a moment, and with the settings in
+    --server-properties that it was started with.  That a partition would then have no leader is an answer and no
+    finding: the exit code tells of damage only.
     """
-    if not brokers and (unclean or until is not None or server_properties is not None):
-        raise UsageError("--unclean, --until and --server-properties go with --without")
+    if not brokers:
+        properties_only_for(ctx, "--without")
+        if unclean or as_of is not None:
+            raise UsageError("--unclean and --as-of go with --without")
     if brokers and (against or every):
         raise UsageError("--without shows what would be; --against and --all show what was")
+    chosen = chosen_of(topics, numbers, excluded)
     try:
         directory = open_zookeeper(*paths)
     except UsageError:
         directory = None
+    if directory is not None and replica is not None:
+        raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
     findings: list[Finding] = []
-    clusters: dict[str, str] = {}
     if brokers:
         left = _departures(
             paths,
             directory,
             brokers,
+            chosen=chosen,
             unclean=unclean,
-            until=until,
-            static={} if server_properties is None else started_with(server_properties),
+            as_of=as_of,
+            static=settings_in(server_properties),
             replica=replica,
             findings=findings,
         )
-        print_departures([each for each in left if topic in (None, each.topic)], as_json=as_json)
+        wanted = [each for each in left if chosen.takes(each.topic, each.partition)]
+        print_departures(wanted, as_json=as_json)
         return finish(findings)
     if directory is None:
         log = metadata_log(paths, replica)
-        _kraft(log, as_json=as_json, topic=topic, every=every, findings=findings)
-        image = log.state().image if against else None
-        known = {} if image is None else known_from_image(image)
-        next_block = None if image is None else image.next_producer_id
+        _kraft(log, as_json=as_json, chosen=chosen, every=every, findings=findings)
+        if against:
+            image = log.state().image
+            findings += compared(against, known_from_image(image), image.next_producer_id, {})
+        return finish(findings)
+    found = timeline(directory)
+    findings += found.findings
+    known: dict[str, KnownTopic] = {}
+    places = chroots(found.tree.nodes)
+    for place in places:
+        known.update(known_from_zookeeper(found.tree, place))
+    chosen.check([*_keys(known), *((each.topic, each.partition) for each in found.changes)])
+    changes = [
+        each for each in found.changes if chosen.takes(each.topic, each.partition) and (every or each.is_election)
+    ]
+    if as_json:
+        print_lines(_lines(Timeline(found.terms, found.brokers, changes)))
     else:
-        found = timeline(directory)
-        findings += found.findings
-        changes = [each for each in found.changes if topic in (None, each.topic) and (every or each.is_election)]
-        if as_json:
-            print_lines(_lines(Timeline(found.terms, found.brokers, changes)))
-        else:
-            _print_zookeeper(found, changes)
-        known = {}
-        clusters = cluster_ids(found.tree)
-        places = chroots(found.tree.nodes)
-        next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
-        for chroot in chroots(found.tree.nodes):
-            known.update(known_from_zookeeper(found.tree, chroot))
+        _print_zookeeper(found, changes)
     if against:
-        findings += compared(against, known, next_block, clusters)
+        next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
+        findings += compared(against, known, next_block, cluster_ids(found.tree))
     return finish(findings)
+
+
+def _keys(known: Mapping[str, KnownTopic]) -> list[tuple[str, int]]:
+    return [(name, number) for name, topic in known.items() for number in topic.partitions]

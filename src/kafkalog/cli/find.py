@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalog.cli.arguments import PATHS, REPLICA, Timestamp
-from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import StorageError, UsageError
@@ -161,9 +163,13 @@ def _print(lines: list[Line]) -> None:
 @selection_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0], show_default=True,
               help="With read_committed, latest is the last stable offset.")  # fmt: skip
-@JSON_LINES
+@JSON
 @REPLICA
+@SERVER_PROPERTIES
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     paths: tuple[str, ...],
     times: tuple[int | str, ...],
     offsets: tuple[int, ...],
@@ -173,12 +179,14 @@ def command(
     isolation_level: str,
     as_json: bool,
     replica: str | None,
+    server_properties: str | None,
 ) -> int:
     """Find the offset of a time, as a broker's ListOffsets does, or the place of an offset.
 
     The answers come from the log.  The indexes that a broker would follow are compared with it; what is wrong with
     them is told on standard error, and the exit code is then 1.
     """
+    properties_only_for(ctx)
     if not times and not offsets:
         raise UsageError("nothing to find: --time or --offset says what")
     if isolation_level == READ_COMMITTED and "latest" not in times:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import click
 
-from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
 from kafkalog.cli.known_topics import groups_at_hand, known_topics
+from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.names import GROUPS, chosen_names
+from kafkalog.cli.options.past import AT_ZXID, as_of_time
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zookeeper_paths import AT_ZXID, old_consumers, told_apart
+from kafkalog.cli.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
 from kafkalog.cluster.assignors import Assignment
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
@@ -25,9 +29,11 @@ from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
 from kafkalog.cluster.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_java_long
+from kafkalog.codec.unknown import unknown
 from kafkalog.log import open_all
+from kafkalog.recovery.chosen import ALL, Chosen
 
 __all__ = ["command"]
 
@@ -150,20 +156,21 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
     }
     for topic in growth.partitions:
         if topic not in counts and topic not in growth.topics and topic not in subscribed:
-            raise UsageError(f"there is no topic {topic} here: for a new one give --subscribe {topic} too")
+            error = unknown("topic", topic, {*counts, *subscribed})
+            raise UnknownName(f"{error}; for a new topic give --subscribe {topic} too")
 
 
 @click.command(name="groups")
 @PATHS
-@JSON_LINES
-@click.option("--group", help="Only this group.")
+@GROUPS
+@selection_options
 @click.option("--without", metavar="MEMBER", help="What the others would get if this member left.")
 @click.option("--with", "joining", metavar="MEMBER", help="What all would get if a member of this id joined.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="What all would get if a topic had N partitions.")
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="What all would get if they subscribed to it too.")
 @click.option(
     "--offsets-partitions",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1_000_000),
     metavar="N",
     help="How many partitions __consumer_offsets has, where no metadata says so [50].",
 )
@@ -174,56 +181,89 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
     type=click.Path(exists=True, file_okay=False),
     help="A KRaft log directory or ZooKeeper's dataDir that knows the cluster's topics.",
 )
-@AS_OF
+@as_of_time
 @AT_ZXID
+@SERVER_PROPERTIES
 @REPLICA
+@JSON
+@click.pass_context
 def command(
+    ctx: click.Context,
     paths: tuple[str, ...],
-    as_json: bool,
-    group: str | None,
+    groups: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
     without: str | None,
     joining: str | None,
     partitions: tuple[str, ...],
     subscribe: tuple[str, ...],
     offsets_partitions: int | None,
     metadata: str | None,
+    as_of: int | None,
     at_offset: int | None,
-    at: int | None,
     zxid: int | None,
+    server_properties: str | None,
     replica: str | None,
+    as_json: bool,
 ) -> int:
-    """Groups with members, generation, protocol and assignment, from `__consumer_offsets`.
+    """Show groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
-    And whether the stored assignment is what the group's assignor makes of the stored subscriptions.  A path may be a
-    directory of ZooKeeper's, where the consumers of 2.x and older met.
+    And whether the stored assignment is what the group's assignor makes of the stored subscriptions.  With --topic,
+    --partition or --exclude only groups that have committed or been assigned something of what is chosen.  A path may
+    be a directory of ZooKeeper's, where the consumers of 2.x and older met.
     """
+    properties_only_for(ctx)
+    chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
-    if at_offset is not None and not logs:
-        raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
-    old = old_consumers(zookeeper, zxid, at)
+    refuse_without_logs(logs, at_offset, replica, offsets_partitions)
+    old = old_consumers(zookeeper, zxid, as_of)
     findings = [*old.findings] if old is not None else []
     at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else []
     if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
-        topics: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
+        known: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:
-        topics = known_topics(at_hand, metadata, findings)
+        known = known_topics(at_hand, metadata, findings)
     counts = partition_counts(at_hand)
-    for name, known in topics.items():
-        counts[name] = max(counts.get(name, 0), len(known.partitions))
+    for name, topic in known.items():
+        counts[name] = max(counts.get(name, 0), len(topic.partitions))
     growth = _growth(partitions, subscribe, counts)
-    met = [each for each in (old.groups if old is not None else ()) if group in (None, each.group)]
-    alive = {each.group for each in met if each.consumers}
-    groups = [
-        replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each
-        for each in groups_at_hand(at_hand, topics, offsets_partitions, Until(at_offset, at), findings)
-    ]
-    _refuse_unknown_topics(growth, counts, groups)
-    groups = [each for each in groups if group in (None, each.group_id)]
-    if group is not None and not groups and not met:
-        raise UsageError(f"there is no group {group} here")
+    every = groups_at_hand(at_hand, known, offsets_partitions, Until(at_offset, as_of), findings)
+    in_zookeeper = old.groups if old is not None else ()
+    alive = {each.group for each in in_zookeeper if each.consumers}
+    every = [replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each for each in every]
+    _refuse_unknown_topics(growth, counts, every)
+    is_meant = chosen_names("group", groups, [each.group_id for each in every] + [each.group for each in in_zookeeper])
+    concerned = _concerned(chosen, [*every, *map(as_group, in_zookeeper)], counts)
+    found = [each for each in every if is_meant(each.group_id) and concerned(each)]
+    met = [each for each in in_zookeeper if is_meant(each.group) and concerned(as_group(each))]
+    _refuse_unknown_member(without, [*found, *map(as_group, met)])
     if as_json:
-        print_lines(group_line(each, counts, without, joining, growth) for each in groups)
+        print_lines(group_line(each, counts, without, joining, growth) for each in found)
         print_lines(old_group_line(each, without, joining) for each in met)
     else:
-        _print(groups, counts, without, joining, growth, met)
+        _print(found, counts, without, joining, growth, met)
     return finish(findings)
+
+
+def _concerned(chosen: Chosen, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
+    """Whether a group has to do with what is chosen; `UnknownName` for a topic that neither it nor the cluster has."""
+    if chosen == ALL:
+        return lambda group: True
+    known = {(topic, number) for topic, count in counts.items() for number in range(count)}
+    chosen.check(known.union(*map(_places, groups)))
+    return lambda group: any(chosen.takes(*place) for place in _places(group))
+
+
+def _places(group: Group) -> set[tuple[str, int]]:
+    """What a group has committed or its members are assigned."""
+    assigned = {place for member in group.members for place in member.assignment or ()}
+    return assigned | {(each.key.topic, each.key.partition) for each in group.offsets}
+
+
+def _refuse_unknown_member(without: str | None, groups: Iterable[Group]) -> None:
+    if without is None:
+        return
+    members = {member.member_id for each in groups for member in each.members}
+    if without not in members:
+        raise unknown("member", without, members)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES, job_count
+from kafkalog.cli.options.paths import PATH, PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
+from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
-from kafkalog.cli.settings import job_count, parse_settings, total_bytes
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import FindingCode
+from kafkalog.cli.settings import parse_settings, total_bytes
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.run import rebuild_indexes
 from kafkalog.recovery.verify import verify
 
@@ -37,38 +43,67 @@ def command() -> None:
 
 @command.command(name="verify")
 @PATHS
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def verify_command(paths: tuple[str, ...], as_json: bool) -> int:
+@selection_options
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def verify_command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    server_properties: str | None,
+    as_json: bool,
+) -> int:
     """Say whether every index, transaction index and producer snapshot describes the log beside it.
 
     Exit code 0 if they do, 1 if not.  Nothing is changed.
     """
+    properties_only_for(ctx)
+    chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-        report = verify(*paths, deep=False, on_read=progress.advance)
-    findings = [finding for finding in report.findings if finding.code in _ABOUT_INDEXES]
+        report = verify(*paths, deep=False, select=chosen, on_read=progress.advance)
     if as_json:
-        print_json({"paths": list(paths), "findings": [finding.as_dict() for finding in findings]})
-    return Outcome.FINDINGS if report_findings(findings) else Outcome.CLEAN
+        for directory in report.directories:
+            print_json(
+                {"path": directory.path, "findings": [each.as_dict() for each in _of_indexes(directory.findings)]}
+            )
+    return Outcome.FINDINGS if report_findings(_of_indexes(report.findings)) else Outcome.CLEAN
+
+
+def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.code in _ABOUT_INDEXES]
 
 
 @command.command(name="rebuild")
-@click.argument("path", metavar="PATH")
-@click.option("--config", "config", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name.")
-@click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms.")
-@click.option("--yes", is_flag=True, help="Act without asking.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def rebuild_command(path: str, config: tuple[str, ...], at: int | None, yes: bool, as_json: bool) -> int:
+@PATH
+@CONFIG
+@SERVER_PROPERTIES
+@AT
+@JOBS
+@YES
+@JSON
+def rebuild_command(
+    path: str,
+    config: tuple[str, ...],
+    server_properties: str | None,
+    at: int | None,
+    jobs: int | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Make every index, producer snapshot and leader epoch anew, as a broker would that scans all segments.
 
     Declines if a log is damaged.  What was there is kept, and `kafkalog undo` puts it back.  Exit code 2 if something
     was changed, 4 if something could not be read.
     """
-    if not yes:
-        raise RecoveryRefused("nothing was changed: add --yes to act", reason="confirm")
-    with interruptible([path], None), RecoveryProgress("rebuilding") as progress:
-        result = rebuild_indexes(
-            path, config=parse_settings(config), at=at, jobs=job_count(None), on_progress=progress.update
-        )
+    settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}
+    with interruptible([path], None):
+        if not yes:
+            confirm(f"Make all indexes in {escape_controls(path)} anew?")
+        with RecoveryProgress("rebuilding") as progress:
+            result = rebuild_indexes(path, config=settings, at=at, jobs=job_count(jobs), on_progress=progress.update)
     if as_json:
         print_json(result.as_dict())
     else:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, print_table, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.times import time_text
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, Severity, StopReason
-from kafkalog.codec.names import DirectoryState
-from kafkalog.log import LogDir, Partition, open_all
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState
+from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.deleted import deleted_segments
 from kafkalog.log.files import unreadable
 from kafkalog.log.missing import MissingOffsets
 from kafkalog.log.summary import SegmentSummary, summarize
+from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.standing import Standing, standing
@@ -182,14 +186,31 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
     }
 
 
-def _log_dir_object(log_dir: LogDir, stands: Standing) -> dict[str, object]:
-    return {**_facts(log_dir), "standing": stands.as_dict()}
+def _line(
+    path: str,
+    log_dir: LogDir | None,
+    stands: Standing | None,
+    found: Sequence[_PartitionSummary],
+    rest: Sequence[Finding],
+) -> dict[str, object]:
+    """The JSON line of a log directory, or of what was pointed at itself: a partition directory, a segment."""
+    facts = dict.fromkeys(_FACTS) if log_dir is None else _facts(log_dir)
+    findings = [*rest, *(finding for each in found for finding in each.findings)]
+    return {
+        "path": path,
+        **facts,
+        "standing": None if stands is None else stands.as_dict(),
+        "findings": [finding.as_dict() for finding in findings],
+        "partitions": [_partition_object(each, log_dir) for each in found],
+    }
+
+
+_FACTS = ("clean_shutdown", "cluster_id", "node_id", "directory_id")
 
 
 def _facts(log_dir: LogDir) -> dict[str, object]:
     meta = log_dir.meta_properties
     return {
-        "path": log_dir.path,
         "clean_shutdown": log_dir.clean_shutdown is not None,
         "cluster_id": meta.cluster_id if meta is not None else None,
         "node_id": meta.node_id if meta is not None else None,
@@ -272,46 +293,90 @@ def _title(log_dir: LogDir, stands: Standing) -> str:
 
 @click.command(name="ls")
 @PATHS
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@selection_options
 @click.option("--segments", "with_segments", is_flag=True, help="A table of segments for every partition.")
-def command(paths: tuple[str, ...], as_json: bool, with_segments: bool) -> int:
-    """List topics, partitions and segments: offsets, times, bytes, codecs, health.
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    with_segments: bool,
+    server_properties: str | None,
+    as_json: bool,
+) -> int:
+    """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
 
-    Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.  Exit code 0 if
-    all is well, 1 if something was found, 4 if something could not be read; all the rest is listed then.
+    Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.  Where only some
+    partitions are chosen, log directories that hold none of them are left out.  Exit code 0 if all is well, 1 if
+    something was found, 4 if something could not be read; all the rest is listed then.
     """
+    properties_only_for(ctx)
+    if as_json and with_segments:
+        raise UsageError("--segments is a table; --json has the segments of every partition anyway")
+    chosen = chosen_of(topics, numbers, excluded)
     inventory = open_all(*paths, tolerant=True)
-    stands = {log_dir.path: standing(log_dir.path) for log_dir in inventory.log_dirs}
-    with ByteProgress("reading", sum(partition.size for partition in inventory.partitions)) as progress:
-        of_log_dirs = [
-            (log_dir, [_summarize(partition, log_dir, progress) for partition in log_dir.partitions])
-            for log_dir in inventory.log_dirs
-        ]
-        standalone = [_summarize(partition, None, progress) for partition in inventory.standalone]
-    summaries = [each for _log_dir, found in of_log_dirs for each in found] + standalone
-    findings = [*inventory.unreadable, *(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)]
-    findings += [finding for log_dir in inventory.log_dirs for finding in missing_partitions_of(log_dir)]
-    findings += [finding for each in summaries for finding in each.findings]
-    findings += inventory.findings_together()
+    wanted = selected(chosen, inventory.partitions)
+    listed = _listed(inventory, chosen, wanted)
     if as_json:
-        print_json(
-            {
-                "paths": list(inventory.paths),
-                "log_dirs": [_log_dir_object(log_dir, stands[log_dir.path]) for log_dir in inventory.log_dirs],
-                "partitions": [
-                    _partition_object(each, log_dir) for log_dir, found in of_log_dirs for each in found
-                ] + [_partition_object(each, None) for each in standalone],
-                "findings": [finding.as_dict() for finding in findings],
-            }
-        )  # fmt: skip
+        for each in listed:
+            print_json(_line(each.path, each.log_dir, each.stands, each.partitions, each.findings))
     else:
-        for log_dir, found in of_log_dirs:
-            _print_partitions(_title(log_dir, stands[log_dir.path]), found)
-        if standalone:
-            _print_partitions("pointed at", standalone)
-        _print_deleted(summaries)
-        if with_segments:
-            for each in summaries:
-                _print_segments(each)
+        _print(listed, with_segments=with_segments)
+    findings = [finding for each in listed for finding in each.findings]
+    findings += [finding for each in listed for one in each.partitions for finding in one.findings]
     report_findings(findings)
     return outcome_of_findings(findings)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A log directory with the partitions that are meant, or what was pointed at itself."""
+
+    path: str
+    log_dir: LogDir | None
+    stands: Standing | None
+    partitions: list[_PartitionSummary]
+    findings: list[Finding]
+    """besides those of the partitions"""
+
+
+def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition]) -> list[_Listed]:
+    """In the order of the paths; a path that cannot be read is one too."""
+    together = inventory.findings_together()
+    meant = {id(partition) for partition in wanted}
+    listed = [_Listed(finding.file or "", None, None, [], [finding]) for finding in inventory.unreadable]
+    with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
+        for log_dir in inventory.log_dirs:
+            partitions = [each for each in log_dir.partitions if id(each) in meant]
+            if log_dir.partitions and not partitions:
+                continue
+            places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
+            found = [*log_dir.findings, *(each for each in together if each.file in places)]
+            found += missing_partitions_of(log_dir) if chosen == ALL else []
+            summaries = [_summarize(partition, log_dir, progress) for partition in partitions]
+            listed.append(_Listed(log_dir.path, log_dir, standing(log_dir.path), summaries, found))
+        for partition in inventory.standalone:
+            if id(partition) in meant:
+                found = [each for each in together if each.file == partition.path]
+                listed.append(_Listed(partition.path, None, None, [_summarize(partition, None, progress)], found))
+    return listed
+
+
+def _print(listed: Sequence[_Listed], *, with_segments: bool) -> None:
+    standalone = []
+    for each in listed:
+        if each.log_dir is not None and each.stands is not None:
+            _print_partitions(_title(each.log_dir, each.stands), each.partitions)
+        else:
+            standalone += each.partitions
+    if standalone:
+        _print_partitions("pointed at", standalone)
+    summaries = [one for each in listed for one in each.partitions]
+    _print_deleted(summaries)
+    if with_segments:
+        for summary in summaries:
+            _print_segments(summary)

@@ -6,8 +6,9 @@ import os
 
 import click
 
-from kafkalog.cli.cluster_options import print_lines
+from kafkalog.cli.lines import print_lines
 from kafkalog.cli.merge_text import print_directory, print_partition
+from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
@@ -26,8 +27,8 @@ __all__ = ["command"]
 @click.argument("copies", nargs=-1, required=True, metavar="DIR...")
 @click.option("--into", "target", required=True, metavar="DIR", help="Where the merged directory is written.")
 @selection_options
-@click.option("--config", "config", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name.")
-@click.option("--json", "as_json", is_flag=True, help="A line for each partition, and for log directories a summary.")
+@CONFIG
+@JSON
 def command(
     copies: tuple[str, ...],
     target: str,

@@ -9,12 +9,14 @@ from itertools import chain
 import click
 
 from kafkalog.cli.against import compared
-from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import SHOW_SECRETS, finish, print_lines, started_with
 from kafkalog.cli.effective import Configured, print_effective
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.past import AS_OF_POSITION, Position
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import print_json, print_table
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
 from kafkalog.cluster.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.metadata_json import partition_json, state_json
@@ -23,13 +25,14 @@ from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 
-__all__ = ["command", "metadata_log", "refuse_beyond_end"]
+__all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
 
 
 def metadata_log(paths: tuple[str, ...], replica: str | None) -> MetadataLog:
@@ -40,10 +43,19 @@ def metadata_log(paths: tuple[str, ...], replica: str | None) -> MetadataLog:
     return MetadataLog(found[0])
 
 
+def offset_of(log: MetadataLog, as_of: Position | None) -> int | None:
+    """The offset of the metadata log that `--as-of` names; None for its end."""
+    if as_of is None:
+        return None
+    if as_of.is_hexadecimal:
+        raise UsageError("--as-of is an offset of the metadata log here, or a time, and no transaction of ZooKeeper's")
+    return as_of.number if as_of.time is None else log.offset_at(as_of.time)
+
+
 def refuse_beyond_end(until: int | None, state: MetadataState) -> None:
     """`UsageError` for a moment that the log has not reached, of which the state as of its end says nothing."""
     if until is not None and until > state.next_offset:
-        raise UsageError(f"--until {until} is beyond the end of the metadata log, which is offset {state.next_offset}")
+        raise UsageError(f"--as-of {until} is beyond the end of the metadata log, which is offset {state.next_offset}")
 
 
 def _numbers(values: object) -> str:
@@ -195,71 +207,80 @@ def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
 
 @click.command(name="metadata")
 @PATHS
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --history and --effective JSON lines.")
-@click.option("--until", type=Zxid(), metavar="OFFSET", help="As of this offset of the metadata log.")
+@AS_OF_POSITION
 @click.option("--history", is_flag=True, help="Every change of the partitions, in order.")
 @click.option("--effective", is_flag=True, help="The settings that count, and where each comes from; ZooKeeper too.")
-@click.option("--topic", help="With --history and --effective: only this topic.")
-@click.option("--partition", type=click.IntRange(min=0), help="With --history: only partitions of this number.")
+@selection_options
 @click.option(
     "--broker",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**31 - 1),
     metavar="ID",
     help="With --effective: of this broker; with --topic: of the topic at this broker.",
 )
-@click.option(
-    "--server-properties",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="With --effective: the settings that the broker was started with.",
-)
 @click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare with a broker's log directory.")
+@SERVER_PROPERTIES
 @SHOW_SECRETS
 @REPLICA
+@JSON
+@click.pass_context
 def command(
+    ctx: click.Context,
     paths: tuple[str, ...],
-    as_json: bool,
-    until: int | None,
+    as_of: Position | None,
     history: bool,
     effective: bool,
-    topic: str | None,
-    partition: int | None,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
     broker: int | None,
-    server_properties: str | None,
     against: tuple[str, ...],
+    server_properties: str | None,
     show_secrets: bool,
     replica: str | None,
+    as_json: bool,
 ) -> int:
-    """The image of a KRaft cluster: topics, partitions, brokers, configurations, features, quotas, credentials, ACLs.
+    """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
 
-    From the newest whole snapshot of `__cluster_metadata` and the log after it.
+    From the newest whole snapshot of `__cluster_metadata` and the log after it.  With --effective, --server-properties
+    gives the settings that the broker was started with.
     """
-    if not effective and (broker is not None or server_properties is not None):
-        raise UsageError("--broker and --server-properties go with --effective")
+    if not effective:
+        properties_only_for(ctx, "--effective")
+    if broker is not None and not effective:
+        raise UsageError("--broker goes with --effective")
     if effective and (history or against):
         raise UsageError("--effective shows settings only: --history and --against do not go with it")
-    if topic is not None and not (history or effective):
-        raise UsageError("--topic goes with --history or --effective")
-    if partition is not None and not history:
+    if (topics or excluded) and not (history or effective):
+        raise UsageError("--topic and --exclude go with --history or --effective")
+    if numbers and not history:
         raise UsageError("--partition goes with --history")
-    if history and (until is not None or against):
-        raise UsageError("--history shows every change: --until and --against do not go with it")
+    if history and (as_of is not None or against):
+        raise UsageError("--history shows every change: --as-of and --against do not go with it")
+    if history and show_secrets:
+        raise UsageError("--show-secrets does not go with --history, which shows no settings")
+    chosen = chosen_of(topics, numbers, excluded)
     findings: list[Finding] = []
     directory = _zookeeper(paths) if effective else None
     if directory is not None:
-        configured = _of_zookeeper(directory, until, findings)
+        if replica is not None:
+            raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
+        configured = _of_zookeeper(directory, zxid_of(directory, as_of), findings)
     else:
         log = metadata_log(paths, replica)
         if history:
-            print_changes(list(partition_changes(log, findings, topic=topic, partition=partition)), as_json=as_json)
+            changes = list(partition_changes(log, findings))
+            known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
+            chosen.check([*known, *((each.topic, each.partition) for each in changes)])
+            print_changes([each for each in changes if chosen.takes(each.topic, each.partition)], as_json=as_json)
             return finish(findings)
+        until = offset_of(log, as_of)
         state = log.state(until)
         refuse_beyond_end(until, state)
         findings = state.findings
         configured = _of_image(state)
     if effective:
-        static = {} if server_properties is None else started_with(server_properties)
-        print_effective(configured, static, topic=topic, broker=broker, as_json=as_json, show_secrets=show_secrets)
+        static = settings_in(server_properties)
+        print_effective(configured, static, chosen=chosen, broker=broker, as_json=as_json, show_secrets=show_secrets)
     elif as_json:
         shown = state_json(state, show_secrets=show_secrets)
         print_json({**shown, "quorum_state": log.quorum_state(findings)})
@@ -268,3 +289,10 @@ def command(
     if against:
         findings += compared(against, known_from_image(state.image), state.image.next_producer_id)
     return finish(findings)
+
+
+def zxid_of(directory: ZooKeeperDirectory, as_of: Position | None) -> int | None:
+    """The transaction of ZooKeeper's that `--as-of` names; None for the last."""
+    if as_of is None or as_of.time is None:
+        return None if as_of is None else as_of.number
+    return zxid_at(directory, as_of.time)

@@ -6,13 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import AS_OF, JSON_LINES, finish, partitions_with, print_lines
 from kafkalog.cli.known_topics import groups_at_hand, known_topics
+from kafkalog.cli.lines import finish, partitions_with, print_lines
+from kafkalog.cli.log_ends import LogEnds
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.names import GROUPS, chosen_names
+from kafkalog.cli.options.past import AT_ZXID, as_of_time
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, print_table
+from kafkalog.cli.reset_csv import reset_lines
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zookeeper_paths import AT_ZXID, OldConsumers, old_consumers, told_apart
+from kafkalog.cli.zookeeper_paths import OldConsumers, old_consumers, refuse_without_logs, told_apart
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.group_lines import offset_line
@@ -22,14 +28,18 @@ from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.old_group_lines import old_offsets
 from kafkalog.cluster.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.unknown import unknown
 from kafkalog.log import open_all
 from kafkalog.log.partition import Partition
+from kafkalog.recovery.chosen import is_glob
 
 __all__ = ["command"]
 
 _KAFKA, _ZOOKEEPER = "kafka", "zookeeper"
+_RESET_CSV = "reset-csv"
 
 
 def _row(commit: CommittedOffset) -> list[object]:
@@ -47,25 +57,45 @@ def _row(commit: CommittedOffset) -> list[object]:
 
 
 _COLUMNS = ["group", "topic", "partition", "offset", "metadata", "committed", "expires", "in", "at"]
+_AFTER_OFFSET = 4
 
 
-def _print(committed: Iterable[CommittedOffset], other: Mapping[tuple[str, OffsetKey], int], *, both: bool) -> None:
-    columns = [*_COLUMNS, "elsewhere"] if both else _COLUMNS
-    rows = ([*_row(each), other.get((each.source, each.key))] if both else _row(each) for each in committed)
+def _print(
+    committed: Sequence[CommittedOffset], other: Mapping[tuple[str, OffsetKey], int], ends: LogEnds, *, both: bool
+) -> None:
+    rows = [_row(each) for each in committed]
+    columns = list(_COLUMNS)
+    if any(ends.of(each) is not None for each in committed):
+        columns[_AFTER_OFFSET:_AFTER_OFFSET] = ["log end", "lag"]
+        for row, each in zip(rows, committed, strict=True):
+            row[_AFTER_OFFSET:_AFTER_OFFSET] = [ends.of(each), ends.lag(each)]
+    if both:
+        columns.append("elsewhere")
+        for row, each in zip(rows, committed, strict=True):
+            row.append(other.get((each.source, each.key)))
     print_table("committed", columns, rows)
 
 
-def _chosen(old: OldConsumers | None, chroot: str | None, group: str | None) -> tuple[str, list[CommittedOffset]]:
-    """The chroot and the offsets below it; `UsageError` where several chroots hold some and none was named."""
-    groups = [each for each in (old.groups if old is not None else ()) if group in (None, each.group)]
-    if chroot is not None:
-        groups = [each for each in groups if each.chroot == chroot.rstrip("/")]
+def _place(chroot: str | None, groups: Sequence[OldGroup]) -> str:
+    """The chroot that is meant; `UsageError` where several hold offsets and none was named."""
     places = {each.chroot for each in groups if each.offsets}
     if len(places) > 1:
         names = ", ".join(place or "/" for place in sorted(places))
         raise UsageError(f"ZooKeeper holds offsets of several clusters ({names}); --chroot chooses one")
-    place = (chroot or "").rstrip("/") or next(iter(places), "")
-    return place, [commit for each in groups for commit in old_offsets(each)]
+    return (chroot or "").rstrip("/") or next(iter(places), "")
+
+
+def _in_zookeeper(old: OldConsumers | None, chroot: str | None) -> list[OldGroup]:
+    """The groups below a chroot, or all."""
+    if old is None:
+        return []
+    if chroot is None:
+        return list(old.groups)
+    place = chroot.rstrip("/")
+    known = {each.chroot for each in old.groups} | set(chroots(old.tree.nodes))
+    if place not in known:
+        raise unknown("chroot", chroot, (each or "/" for each in known))
+    return [each for each in old.groups if each.chroot == place]
 
 
 def _groups(
@@ -98,9 +128,11 @@ def _migrate_to_kafka(
 
 @click.command(name="offsets")
 @PATHS
-@JSON_LINES
-@click.option("--group", help="Only this group.")
+@GROUPS
+@selection_options
 @click.option("--pending", "only_pending", is_flag=True, help="Commits of transactions that have not ended.")
+@click.option("--format", "form", type=click.Choice([_RESET_CSV]),
+              help="As a file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
 @click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Carry the offsets of the other one over.")
 @click.option("--into", metavar="DIR", help="With --migrate kafka: the new log directory.")
 @click.option(
@@ -110,77 +142,125 @@ def _migrate_to_kafka(
     help="How many partitions __consumer_offsets has, where no metadata (with --migrate, ZooKeeper) says so [50].",
 )
 @click.option("--chroot", metavar="ZNODE", help="Only the cluster below this node of ZooKeeper.")
-@AS_OF
+@as_of_time
 @AT_ZXID
+@SERVER_PROPERTIES
 @REPLICA
+@JSON
+@click.pass_context
 def command(
+    ctx: click.Context,
     paths: tuple[str, ...],
-    as_json: bool,
-    group: str | None,
+    groups: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
     only_pending: bool,
+    form: str | None,
     migrate: str | None,
     into: str | None,
     offsets_partitions: int | None,
     chroot: str | None,
+    as_of: int | None,
     at_offset: int | None,
-    at: int | None,
     zxid: int | None,
+    server_properties: str | None,
     replica: str | None,
+    as_json: bool,
 ) -> int:
-    """The last committed offset of every group and partition, from `__consumer_offsets`.
+    """Show the last committed offset of every group and partition, from `__consumer_offsets`.
 
-    A commit in a transaction counts when the transaction's marker says so; until then `--pending` lists it.
+    Where a topic's own log is at hand too, also where it ends and how far behind the group is.  A commit in a
+    transaction counts when the transaction's marker says so; until then `--pending` lists it.
 
     A path may be a directory of ZooKeeper's, where older consumers stored their offsets.  `--migrate kafka --into DIR`
     writes these into a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
+
+    `--format reset-csv` has topic, partition and offset where one --group is named, else the group before them.
     """
+    properties_only_for(ctx)
+    _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
+    chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
-    if at_offset is not None and not logs:
-        raise UsageError("--at-offset is of __consumer_offsets, and no path is a log directory; --zxid is ZooKeeper's")
-    old = old_consumers(zookeeper, zxid, at)
-    if (into is not None) is not (migrate == _KAFKA):
-        raise UsageError("--into belongs to --migrate kafka, which needs it")
+    refuse_without_logs(logs, at_offset, replica, None if migrate == _KAFKA else offsets_partitions)
+    if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
+        raise UsageError("--chroot is a node of ZooKeeper's, and none of the paths is a directory of its logs")
+    old = old_consumers(zookeeper, zxid, as_of)
     at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else ()
     findings = [*old.findings] if old is not None else []
-    groups = _groups(at_hand, old, None if migrate == _KAFKA else offsets_partitions, Until(at_offset, at), findings)
-    if group is not None:
-        groups = [each for each in groups if each.group_id == group]
-        if not groups and not any(each.group == group for each in (old.groups if old is not None else ())):
-            raise UsageError(f"there is no group {group} here")
-    committed = sorted((commit for each in groups for commit in each.offsets), key=lambda commit: commit.key)
+    found = _groups(at_hand, old, None if migrate == _KAFKA else offsets_partitions, Until(at_offset, as_of), findings)
+    met = _in_zookeeper(old, None if migrate == _ZOOKEEPER and old is None else chroot)
+    is_meant = chosen_names("group", groups, [*(each.group_id for each in found), *(each.group for each in met)])
+    found = [each for each in found if is_meant(each.group_id)]
+    met = [each for each in met if is_meant(each.group)]
+    committed = sorted((commit for each in found for commit in each.offsets), key=lambda commit: commit.key)
     pending = sorted(
-        (commit for each in groups for commit in each.pending), key=lambda commit: (commit.key, commit.producer_id)
+        (commit for each in found for commit in each.pending), key=lambda commit: (commit.key, commit.producer_id)
+    )
+    stored = [commit for each in met for commit in old_offsets(each)]
+    chosen.check((each.key.topic, each.key.partition) for each in (*committed, *pending, *stored))
+    committed, pending, stored = (
+        [each for each in commits if chosen.takes(each.key.topic, each.key.partition)]
+        for commits in (committed, pending, stored)
     )
     if migrate == _KAFKA:
         if old is None or into is None:
             raise UsageError("--migrate kafka needs a directory of ZooKeeper's, which holds the offsets")
-        place, offsets = _chosen(old, chroot, group)
-        outcome = _migrate_to_kafka(old, place, offsets, into, offsets_partitions, as_json=as_json)
+        place = _place(chroot, met)
+        outcome = _migrate_to_kafka(old, place, stored, into, offsets_partitions, as_json=as_json)
         return max(outcome, finish(findings))
     if migrate == _ZOOKEEPER:
         if not logs:
             raise UsageError(f"--migrate zookeeper needs a log directory with {CONSUMER_OFFSETS_TOPIC}")
-        place, _ = _chosen(old, chroot, group)
-        with LineWriter() as writer:
-            for line in zookeeper_script(committed, old.tree if old is not None else None, place):
-                writer.write(line)
+        place = _place(chroot, met)
+        _print_plainly(zookeeper_script(committed, old.tree if old is not None else None, place))
         return finish(findings)
-    stored = [
-        commit
-        for each in (old.groups if old is not None else ())
-        if group in (None, each.group) and chroot in (None, each.chroot or "/")
-        for commit in old_offsets(each)
-    ]
+    both = sorted([*committed, *stored], key=lambda each: each.key)
+    if form == _RESET_CSV:
+        one_group = len(groups) == 1 and not is_glob(groups[0])
+        _print_plainly(reset_lines(both, with_group=not one_group))
+        return finish(findings)
     other = {(_KAFKA, key): offset for key, offset in elsewhere(committed, stored).items()}
     other.update({(_ZOOKEEPER, key): offset for key, offset in elsewhere(stored, committed).items()})
-    both = sorted([*committed, *stored], key=lambda each: each.key)
+    is_now = as_of is None and at_offset is None and zxid is None
+    ends = LogEnds(at_hand if is_now else (), findings)
     if as_json and only_pending:
-        print_lines(offset_line(each, pending=True) for each in pending)
+        print_lines(_line(each, other, ends, pending=True) for each in pending)
     elif as_json:
-        print_lines({**offset_line(each), "elsewhere": other.get((each.source, each.key))} for each in both)
+        print_lines(_line(each, other, ends) for each in both)
     else:
         if not only_pending:
-            _print(both, other, both=old is not None and bool(logs))
+            _print(both, other, ends, both=old is not None and bool(logs))
         if pending or only_pending:
             print_table("waiting for the end of a transaction", _COLUMNS, map(_row, pending))
     return finish(findings)
+
+
+def _line(
+    commit: CommittedOffset, other: Mapping[tuple[str, OffsetKey], int], ends: LogEnds, *, pending: bool = False
+) -> dict[str, object]:
+    return {
+        **offset_line(commit, pending=pending),
+        "logEndOffset": ends.of(commit),
+        "lag": ends.lag(commit),
+        "elsewhere": other.get((commit.source, commit.key)),
+    }
+
+
+def _print_plainly(lines: Iterable[str]) -> None:
+    with LineWriter() as writer:
+        for line in lines:
+            writer.write(line)
+
+
+def _refuse_contradictions(
+    *, only_pending: bool, form: str | None, migrate: str | None, into: str | None, as_json: bool
+) -> None:
+    if (into is not None) is not (migrate == _KAFKA):
+        raise UsageError("--into belongs to --migrate kafka, which needs it")
+    if migrate is not None and only_pending:
+        raise UsageError("--pending lists what is not committed, and --migrate carries over what is")
+    if migrate == _ZOOKEEPER and as_json:
+        raise UsageError("--migrate zookeeper prints a script, and no JSON")
+    if form is not None and (migrate is not None or only_pending or as_json):
+        raise UsageError(f"--format {form} is a form of its own: --json, --pending and --migrate do not go with it")

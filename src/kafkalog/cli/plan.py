@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.options.common import JSON, job_count
+from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
+from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
@@ -96,7 +97,7 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
 @click.command(name="plan")
 @PATHS
 @planning_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
+@JSON
 def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 

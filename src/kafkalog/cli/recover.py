@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,14 +11,16 @@ from typing import Any
 import click
 
 from kafkalog.cli import plan as plan_command
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import JSON, QUARANTINE, YES, job_count
+from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
-from kafkalog.cli.settings import command_words, job_count, options_of, planning_options
+from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
@@ -32,12 +33,6 @@ from kafkalog.recovery.run import (
 )
 
 __all__ = ["command"]
-
-
-def _is_confirmed(plans: list[Plan]) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
-    return click.confirm(f"Do this to {', '.join(escape_controls(made.root) for made in plans)}?", default=False)
 
 
 def _show(results: list[RecoveryResult], as_json: bool) -> int:
@@ -57,14 +52,14 @@ def _show(results: list[RecoveryResult], as_json: bool) -> int:
 @click.command(name="recover")
 @PATHS
 @planning_options
-@click.option("--yes", is_flag=True, help="Act without asking.")
+@YES
 @click.option("--accept-loss", is_flag=True, help="Go on where records that can still be read would be dropped.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan, as `kafkalog plan` does.")
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
 @click.option("--mark-clean", is_flag=True, help="Verify again from disk, then write a clean-shutdown marker.")
-@click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
+@QUARANTINE
 @click.option("--complete", metavar="RUN", help="Complete this run, although another machine began it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
+@JSON
 def command(
     paths: tuple[str, ...],
     yes: bool,
@@ -78,7 +73,7 @@ def command(
     jobs: int | None,
     **given: Any,
 ) -> int:
-    """Bring log directories into order after a crash, under the broker's lock and with a journal.
+    """Repair log directories after a crash, under the broker's lock and with a journal.
 
     Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
     Where records would be dropped that can still be read it declines and names the ways that lose less, unless
@@ -128,8 +123,8 @@ def command(
                     raise unplanned.error
             refuse_any_declined(expected, accept_loss=accept_loss)
             acting = [made for made in expected if made.changes or mark_clean]
-            if acting and not _is_confirmed(acting):
-                raise RecoveryRefused("nothing was changed", reason="confirm")
+            if acting:
+                confirm(f"Do this to {', '.join(escape_controls(made.root) for made in acting)}?")
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,

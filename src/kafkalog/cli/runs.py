@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 import click
 
-from kafkalog.cli.arguments import PATHS
+from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.history import RunInfo, RunState, root_of_runs, runs
 from kafkalog.recovery.purging import PurgeResult, purge, purgeable
 
@@ -113,12 +114,7 @@ def _purge(
             for run in found:
                 _print_loss(root, run)
     if any(found for _path, _root, found, _left in chosen) and not yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise RecoveryRefused(
-                "nothing was removed: there is no terminal to ask on; add --yes to act", reason="confirm"
-            )
-        if not click.confirm("Remove all of this for good?", default=False):
-            raise RecoveryRefused("nothing was removed", reason="confirm")
+        confirm("Remove all of this for good?")
     results = [
         purge(path, [run.run_id for run in found], quarantine=quarantine) if found else PurgeResult(root, ())
         for path, root, found, _left in chosen
@@ -143,13 +139,17 @@ def _purge(
 @click.option("--purge-older-than", "days", type=click.FloatRange(min=0), metavar="DAYS",
               help="Remove for good what runs keep that began so long ago.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Purge without asking.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line for each directory.")
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
 def command(
+    ctx: click.Context,
     paths: tuple[str, ...],
     quarantine: str | None,
     run_ids: tuple[str, ...],
     days: float | None,
     yes: bool,
+    server_properties: str | None,
     as_json: bool,
 ) -> int:
     """Show what recoveries have left: when, by which machine, how much it is, and whether undo is possible.
@@ -159,7 +159,10 @@ def command(
 
     Exit code 1 if a run is cut short or cannot be read, 2 if something was purged, 3 if it declined.
     """
+    properties_only_for(ctx)
     if run_ids or days is not None:
         with interruptible(paths, quarantine):
             return _purge(paths, run_ids, days, quarantine, yes, as_json)
+    if yes:
+        raise UsageError("--yes goes with --purge or --purge-older-than")
     return _show(paths, quarantine, as_json)

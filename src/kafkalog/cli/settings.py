@@ -8,19 +8,18 @@ from typing import Any, TypeVar
 
 import click
 
-from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.common import CONFIG, JOBS
+from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.times import AT
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.properties import decode_properties
-from kafkalog.log.files import read_small
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.rules import Rules, mode_named
 from kafkalog.recovery.run import RecoveryOptions
 
-__all__ = ["job_count", "options_of", "parse_settings", "planning_options", "server_properties", "total_bytes"]
+__all__ = ["command_words", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -28,20 +27,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def planning_options(function: Function) -> Function:
     """The options that decide a plan."""
     for option in (
-        click.option("--at", metavar="EPOCH_MS", type=int, help="The time that counts as now, in ms."),
-        click.option(
-            "--config",
-            "config",
-            metavar="NAME=VALUE",
-            multiple=True,
-            help="A setting under Kafka's name, topic's or broker's; may be repeated.",
-        ),
-        click.option(
-            "--server-properties",
-            metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False),
-            help="The broker's own settings; --config wins.",
-        ),
+        AT,
+        CONFIG,
+        SERVER_PROPERTIES,
         click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own cannot be read."),
         click.option(
             "--repair-bits",
@@ -53,9 +41,7 @@ def planning_options(function: Function) -> Function:
             is_flag=True,
             help="The metadata log of KRaft too. A cut there can drop committed metadata: prefer another controller.",
         ),
-        click.option(
-            "--jobs", metavar="N", type=click.IntRange(min=1), help="Partitions examined at a time [one for each CPU]."
-        ),
+        JOBS,
         click.option(
             "--copy",
             "copies",
@@ -76,7 +62,7 @@ def planning_options(function: Function) -> Function:
 
 def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
     """What the options of `planning_options` ask for."""
-    settings = LogSettings.from_server_properties(server_properties(given["server_properties"]))
+    settings = LogSettings.from_server_properties(settings_in(given["server_properties"]))
     proof = given["repair_bits"]
     rules = Rules(
         mode=mode_named(given["mode"]),
@@ -87,7 +73,7 @@ def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
         topic_id=given["topic_id"],
         cluster_metadata=given["cluster_metadata"],
     )
-    chosen = Chosen.of(given["topics"], given["numbers"], given["excluded"])
+    chosen = chosen_of(given["topics"], given["numbers"], given["excluded"])
     return RecoveryOptions(rules=rules, select=chosen, copies=given["copies"])
 
 
@@ -108,16 +94,6 @@ def command_words(given: Mapping[str, Any]) -> list[str]:
         for value in given.get(name, ()):
             words += [option, str(value)]
     return [*words, *(option for name, option in _FLAGS.items() if given.get(name))]
-
-
-def job_count(jobs: int | None) -> int:
-    """What --jobs says, or the number of processors that this program may use."""
-    return jobs or len(os.sched_getaffinity(0))
-
-
-def server_properties(path: str | None) -> dict[str, str]:
-    """A broker's own settings, from its file; none without one."""
-    return {} if path is None else decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, str]:

@@ -6,30 +6,41 @@ from datetime import UTC, datetime
 
 import click
 
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.codec.errors import UsageError
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 
 __all__ = ["command"]
 
 _HOUR = 60 * 60
+_WEEK_HOURS = 168.0
 
 
 @click.command(name="staging")
-@click.argument("path", metavar="PATH")
+@PATH
 @click.option("--clear", is_flag=True, help="Remove it.")
-@click.option("--older-than", "hours", type=click.FloatRange(min=0), default=168, show_default=True, metavar="HOURS",
-              help="Leave what was written into since: a job may still run.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(path: str, clear: bool, hours: float, as_json: bool) -> int:
+@click.option("--older-than", "hours", type=click.FloatRange(min=0), metavar="HOURS",
+              help="With --clear: leave what was written into since, as a job may still run [168].")  # fmt: skip
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context, path: str, clear: bool, hours: float | None, server_properties: str | None, as_json: bool
+) -> int:
     """Show or remove what Spark jobs left beside the log directory PATH that were killed before their commit.
 
     A commit removes by itself what is older than a week.  What a killed commit needs to be taken back always stays.
     Exit code 2 if something was removed.
     """
-    found = clear_leftovers(path, hours * _HOUR) if clear else leftovers(path)
+    properties_only_for(ctx)
+    if hours is not None and not clear:
+        raise UsageError("--older-than goes with --clear")
+    found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)
     if as_json:
-        print_json({"removed" if clear else "staged": [each.as_dict() for each in found]})
+        print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})
     else:
         with LineWriter() as writer:
             for each in found:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
-from kafkalog.cli.arguments import PATHS, REPLICA
-from kafkalog.cli.cluster_options import JSON_LINES, finish, print_lines
-from kafkalog.cli.output import print_table
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.names import chosen_names
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.output import LineWriter, escape_controls, print_table
 from kafkalog.cli.times import time_text
+from kafkalog.cluster.abort_command import abort_command, abort_command_before_3_0
 from kafkalog.cluster.producers import PartitionProducers, read_producers
 from kafkalog.cluster.transaction_lines import producer_lines, transaction_partitions, transactional_id_line
 from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open_transactions, read_transactions
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
+from kafkalog.recovery.chosen import ALL
 
 __all__ = ["command"]
 
@@ -65,22 +73,82 @@ def _print(
     )
 
 
+def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
+    """For each transaction that hangs the command that ends it."""
+    with LineWriter() as writer:
+        for each in opened:
+            if not each.hanging:
+                continue
+            producer = each.producer.producer_id
+            place = escape_controls(f"{each.topic}-{each.partition}")
+            what = f"to abort the hanging transaction of producer {producer} in {place}"
+            writer.write(f"{what}, with brokers of 3.0 and later:")
+            writer.write(f"  {escape_controls(abort_command(each, server))}")
+            writer.write("with older brokers:")
+            writer.write(f"  {escape_controls(abort_command_before_3_0(each, server))}")
+
+
 @click.command(name="transactions")
 @PATHS
-@JSON_LINES
+@selection_options
+@click.option("--transactional-id", "names", metavar="ID", multiple=True,
+              help="Only this transactional id; a name or a pattern with *, ? and [...], may be repeated.")  # fmt: skip
+@click.option("--bootstrap-server", metavar="HOST:PORT",
+              help="A broker of the cluster, for the commands that abort hanging transactions.")  # fmt: skip
+@SERVER_PROPERTIES
 @REPLICA
-def command(paths: tuple[str, ...], as_json: bool, replica: str | None) -> int:
-    """Producers, transactional ids and open transactions; a transaction hangs if its coordinator has forgotten it.
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    names: tuple[str, ...],
+    bootstrap_server: str | None,
+    server_properties: str | None,
+    replica: str | None,
+    as_json: bool,
+) -> int:
+    """Show producers, transactional ids and open transactions, and the command that aborts one that hangs.
+
+    A transaction hangs if its coordinator has forgotten it.  With --topic, --partition or --exclude only producers of
+    the partitions that are chosen, and transactional ids with such a partition in their transaction.
 
     With --json a line for every producer of every partition, then one for every transactional id.
     """
-    partitions = [each for each in open_all(*paths).readable(replica) if each.topic != CLUSTER_METADATA_TOPIC]
-    places = read_producers(partitions)
-    coordinator = read_transactions(partitions)
+    properties_only_for(ctx)
+    chosen = chosen_of(topics, numbers, excluded)
+    at_hand = [each for each in open_all(*paths).readable(replica) if each.topic != CLUSTER_METADATA_TOPIC]
+    coordinator = read_transactions(at_hand)
+    is_meant = chosen_names("transactional id", names, (each.transactional_id for each in coordinator.ids))
+    places = read_producers(selected(chosen, at_hand))
     opened, hanging = open_transactions(places, coordinator)
+    ids = [
+        each
+        for each in coordinator.ids
+        if is_meant(each.transactional_id) and (chosen == ALL or any(chosen.takes(*place) for place in each.partitions))
+    ]
+    if names:
+        opened = [each for each in opened if each.transactional_id is not None and is_meant(each.transactional_id)]
+        hanging = [finding for finding in hanging if _is_of(finding, opened)]
+        places = _of_producers(places, {each.producer_id for each in ids})
     if as_json:
-        print_lines(producer_lines(places, opened))
-        print_lines(map(transactional_id_line, coordinator.ids))
+        print_lines(producer_lines(places, opened, bootstrap_server))
+        print_lines(map(transactional_id_line, ids))
     else:
-        _print(coordinator.ids, places, opened)
+        _print(ids, places, opened)
+        _print_commands(opened, bootstrap_server)
     return finish([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])
+
+
+def _is_of(finding: Finding, opened: Sequence[OpenTransaction]) -> bool:
+    begun = [each for each in opened if each.producer.transaction_start == finding.offset]
+    return os.path.basename(finding.file or "") in {f"{each.topic}-{each.partition}" for each in begun}
+
+
+def _of_producers(places: Sequence[PartitionProducers], ids: set[int]) -> list[PartitionProducers]:
+    return [
+        replace(place, producers=tuple(each for each in place.producers if each.producer_id in ids)) for place in places
+    ]

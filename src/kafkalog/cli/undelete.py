@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
+from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import CONFIG, JSON, YES
+from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.times import time_text
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.recovery import Remains, Undeletion, deleted, plan_undelete, undelete, undelete_into
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.unknown import unknown
+from kafkalog.recovery import Remains, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.taking_out import TakenOut
 from kafkalog.recovery.undeletion import PutBack, UndeleteResult
@@ -25,6 +29,9 @@ def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str 
     root = root_of_runs(path)
     unreadable: dict[str, StorageError] = {}
     found = deleted(path, topic=topic, partitions=numbers, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
+    if topic is not None and not found and not unreadable:
+        others = deleted(path, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
+        raise unknown("deleted topic", topic, (each.topic for each in others))
     reasons = [(place, str(error)) for place, error in sorted(unreadable.items())]
     outcome = _told_unreadable(reasons)
     if as_json:
@@ -89,13 +96,6 @@ def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]
     return [escape_controls(line) for line in lines]
 
 
-def _confirm(made: Undeletion, topic: str) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RecoveryRefused("nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm")
-    if not click.confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?", default=False):
-        raise RecoveryRefused("nothing was changed", reason="confirm")
-
-
 def _show_taken(taken: TakenOut, as_json: bool) -> None:
     if as_json:
         print_json(taken.as_dict())
@@ -120,7 +120,8 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 
 
 @click.command(name="undelete")
-@click.argument("path", metavar="PATH")
+@PATH
+@SERVER_PROPERTIES
 @click.option("--topic", help="Put this topic back; without it, or with --list, only show what there is.")
 @click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True,
               help="Only this partition number; may be repeated.")  # fmt: skip
@@ -131,13 +132,16 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
               "place, that of the metadata log, or the own].")  # fmt: skip
 @click.option("--hold", is_flag=True, help="Only keep a broker from removing it: -delete directories become -stray.")
 @click.option("--into", metavar="DIR", help="Write it into this new directory, and leave PATH as it is.")
-@click.option("--config", metavar="NAME=VALUE", multiple=True, help="A setting under Kafka's name; may be repeated.")
-@click.option("--at", type=int, metavar="EPOCH_MS", help="The time that counts as now.")
+@CONFIG
+@AT
 @click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept, and looked for [PATH.recovery].")
-@click.option("--yes", is_flag=True, help="Act without asking.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@YES
+@JSON
+@click.pass_context
 def command(
+    ctx: click.Context,
     path: str,
+    server_properties: str | None,
     topic: str | None,
     numbers: tuple[int, ...],
     only_list: bool,
@@ -164,9 +168,17 @@ def command(
     Exit code 0 for a list, 2 if something was put back or written, 3 if it declined, 4 if something could not be read;
     the list and --into go on with the rest then.
     """
+    properties_only_for(ctx)
     if topic is None or only_list:
-        if topic is None and (into is not None or as_topic is not None or source is not None or topic_id is not None):
-            raise UsageError("name the topic that is to be put back with --topic")
+        acting = {
+            "--into": into, "--as": as_topic, "--source": source, "--topic-id": topic_id, "--config": config,
+            "--at": at, "--hold": hold, "--yes": yes,
+        }  # fmt: skip
+        meant = [name for name, value in acting.items() if value not in (None, False, ())]
+        if meant and only_list:
+            raise UsageError(f"--list only shows what there is: {meant[0]} does not go with it")
+        if meant:
+            raise UsageError(f"{meant[0]} is for putting a topic back: name it with --topic")
         return _list(path, topic, numbers, quarantine, as_json)
     if hold and into is not None:
         raise UsageError("--hold and --into do not go together")
@@ -188,7 +200,7 @@ def command(
             if not as_json:
                 _print(*_told(made.put_back, made.left, made.notes))
             if not yes:
-                _confirm(made, topic)
+                confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?")
         result = undelete(
             path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
             at=at, hold=hold, quarantine=quarantine, expected=made,

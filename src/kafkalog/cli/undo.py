@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import JSON, QUARANTINE, YES
+from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
-from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.recovery import undo
 
 __all__ = ["command"]
 
 
 @click.command(name="undo")
-@click.argument("path", metavar="PATH")
+@PATH
+@SERVER_PROPERTIES
 @click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on that path].")
-@click.option("--quarantine", metavar="DIR", help="Where the run's bytes are kept [PATH.recovery].")
-@click.option("--yes", is_flag=True, help="Act without asking.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(path: str, run_id: str | None, quarantine: str | None, yes: bool, as_json: bool) -> int:
+@QUARANTINE
+@YES
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    path: str,
+    server_properties: str | None,
+    run_id: str | None,
+    quarantine: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Give the directory back as it was before a recovery, byte for byte and time for time.
 
     Declines if a file was changed since.  Exit code 2 when done, 3 if it declined.
     """
+    properties_only_for(ctx)
     with interruptible([path], quarantine):
         if not yes:
-            if not (sys.stdin.isatty() and sys.stdout.isatty()):
-                raise RecoveryRefused(
-                    "nothing was changed: there is no terminal to ask on; add --yes to act", reason="confirm"
-                )
-            if not click.confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?", default=False):
-                raise RecoveryRefused("nothing was changed", reason="confirm")
+            confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
         result = undo(path, run_id, quarantine=quarantine)
         if as_json:
             print_json(result.as_dict())

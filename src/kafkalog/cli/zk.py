@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 import click
 
-from kafkalog.cli.cluster_options import JSON_LINES, SHOW_SECRETS, finish, print_lines
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON, SHOW_SECRETS
+from kafkalog.cli.options.past import Zxid
 from kafkalog.cli.output import print_table, text_of
 from kafkalog.cli.times import time_text
-from kafkalog.cli.zookeeper_paths import Zxid
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
 from kafkalog.cluster.zookeeper.node_lines import hidden_znode_line, typed, znode_line
 from kafkalog.cluster.zookeeper.persistent_paths import missing_paths
 from kafkalog.cluster.zookeeper.tree import Node
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.unknown import unknown
 
 __all__ = ["command"]
 
@@ -44,18 +47,22 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
 
 @click.command(name="zk")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=str))
-@JSON_LINES
 @click.option("--zxid", type=Zxid(), metavar="N", help="As of this transaction (decimal or 0x…), it included.")
 @click.option("--below", default="/", metavar="ZNODE", help="Only this node and those below it.")
 @click.option("--hide-secrets", is_flag=True, help="With --json: credentials as [hidden] in place of the bytes.")
 @SHOW_SECRETS
+@JSON
 def command(
-    paths: tuple[str, ...], as_json: bool, zxid: int | None, below: str, hide_secrets: bool, show_secrets: bool
+    paths: tuple[str, ...], zxid: int | None, below: str, hide_secrets: bool, show_secrets: bool, as_json: bool
 ) -> int:
-    """The tree of a ZooKeeper server, from its dataDir (and dataLogDir).
+    """Show the tree of a ZooKeeper server, from its dataDir (and dataLogDir).
 
     JSON lines hold the bytes of every node as they are: guard them like the directory itself, or use --hide-secrets.
     """
+    if hide_secrets and not as_json:
+        raise UsageError("--hide-secrets goes with --json; a table hides them anyway")
+    if show_secrets and as_json:
+        raise UsageError("--show-secrets is for tables; JSON lines hold every byte anyway, without --hide-secrets")
     found = tree_at(open_zookeeper(*paths), zxid)
     below = below.rstrip("/")
     chosen = [
@@ -63,6 +70,8 @@ def command(
         for path, node in sorted(found.tree.nodes.items())
         if path == (below or "/") or path.startswith(f"{below}/")
     ]
+    if not chosen and below:
+        raise unknown("znode", below, found.tree.nodes)
     if as_json:
         print_lines(
             {**(hidden_znode_line(path, node) if hide_secrets else znode_line(path, node)), "kafka": typed(path, node)}

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import click
-
+from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
@@ -16,34 +14,7 @@ from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 
-__all__ = ["AT_ZXID", "OldConsumers", "Zxid", "old_consumers", "told_apart"]
-
-if TYPE_CHECKING:
-    _NumberType = click.ParamType[int]
-else:
-    _NumberType = click.ParamType  # not generic before click 8.4
-
-
-class Zxid(_NumberType):
-    """A transaction id: decimal, or hexadecimal after 0x."""
-
-    name = "zxid"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
-        text = str(value).strip()
-        try:
-            number = int(text, 16 if text.lower().startswith("0x") else 10)
-        except ValueError:
-            number = -1
-        if not 0 <= number < 1 << 63:
-            self.fail(f"{text!r} is not a zxid (decimal, or 0x…)", param, ctx)
-        return number
-
-
-def AT_ZXID(function: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802 - used as the constants beside it
-    """`--zxid`: ZooKeeper's tree as it was."""
-    return click.option("--zxid", type=Zxid(), metavar="N", help="As of this transaction of ZooKeeper.")(function)
+__all__ = ["OldConsumers", "old_consumers", "refuse_without_logs", "told_apart"]
 
 
 def told_apart(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ZooKeeperDirectory | None]:
@@ -85,3 +56,16 @@ def old_consumers(directory: ZooKeeperDirectory | None, zxid: int | None, at: in
         for problem in group.problems
     ]
     return OldConsumers(found.tree, groups, (*found.findings, *invalid))
+
+
+def refuse_without_logs(
+    logs: Sequence[str], at_offset: int | None, replica: str | None, offsets_partitions: int | None
+) -> None:
+    """`UsageError` for options about `__consumer_offsets`, where only directories of ZooKeeper's were given."""
+    if logs:
+        return
+    options = {"--at-offset": at_offset, "--replica": replica, "--offsets-partitions": offsets_partitions}
+    for name, value in options.items():
+        if value is not None:
+            rest = "; --zxid is ZooKeeper's" if name == "--at-offset" else ""
+            raise UsageError(f"{name} is about {CONSUMER_OFFSETS_TOPIC}, and no path is a log directory{rest}")

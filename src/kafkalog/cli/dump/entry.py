@@ -26,6 +26,7 @@ from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.side_files import write_side_file
 from kafkalog.cli.dump.sinks import JsonSink, KcatSink, Sink, TextSink
+from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import chosen_of, selected
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, escape_controls, report_findings
@@ -46,6 +47,10 @@ class _Sources:
 
     def __init__(self, options: Options) -> None:
         paths = [*options.paths, *(path for text in options.files for path in text.split(",") if path)]
+        if options.server_properties is not None:
+            if paths:
+                raise UsageError("--server-properties stands in the place of PATH here: give one of them")
+            paths = [*log_directories(options.server_properties, settings_in(options.server_properties))]
         if not paths:
             raise click.UsageError("Missing argument 'PATH...'.")
         self.side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]

@@ -36,8 +36,11 @@ _WHERE = {
     "everything",
     "quiet",
     "exits_at_end",
+    "server_properties",
 }
-_RANGE = {"start_offset", "end_offset", "one_offset", "kcat_offsets", "group", "max_records", "start_time", "end_time"}
+_RANGE = {
+    "start_offset", "end_offset", "one_offset", "kcat_offsets", "group", "max_records", "start_time", "end_time", "at",
+}  # fmt: skip
 _OF_BATCHES = {"producer_ids", "codecs", "transactional"}
 _OF_RECORDS = {"key", "key_regex", "value_regex", "headers", "header_regexes", "isolation_level", "redact"}
 _SELECTION = _WHERE | _RANGE | _OF_BATCHES | _OF_RECORDS
@@ -102,6 +105,8 @@ def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, s
         meant = _MEANT[each] | (_OF_KAFKA if each is Form.SIDE_FILES and form is Form.KAFKA else set())
         for name in sorted(options.given - meant):
             raise UsageError(f"{names[name]} has no meaning {each.value}")
+    if "at" in options.given and not options.given & {"start_time", "end_time"}:
+        raise UsageError("--at has no meaning without --since or --until, which may be counted from it")
     _refuse_pairs(options, names)
     _refuse_of_kafka(options, names)
 
@@ -113,6 +118,7 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
         ("no_decode", ("show_secrets",), "leaves records as they are, secrets included"),
         ("redact", ("show_secrets", "no_decode", *_DECODERS, *_CLASSES), "decodes nothing"),
         ("parquet", ("arrow",), "is one file"),
+        ("server_properties", ("files",), "says which directories are read"),
         ("envelope", ("kcat_format", "key_delimiter", "serdes", "null_text"), "is an envelope of its own"),
         ("kcat_format", ("key_delimiter", "message_delimiter"), "says what is between records"),
     )

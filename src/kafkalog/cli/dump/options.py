@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import click
 
-from kafkalog.cli.arguments import REPLICA, Timestamp
-from kafkalog.cli.cluster_options import SHOW_SECRETS
+from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.paths import SERVER_PROPERTIES
+from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.codec.model import Codec
 from kafkalog.log import ISOLATION_LEVELS
 
 __all__ = ["Options", "dump_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_EPOCH_TIME = "ms since 1970, or ISO 8601"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,8 @@ class Options:
     parquet: str | None
     arrow: str | None
     replica: str | None
+    server_properties: str | None
+    at: int | None
     # kafka-dump-log's
     files: tuple[str, ...]
     print_data_log: bool
@@ -125,9 +127,8 @@ _WHICH = (
                  "offset."),
     click.option("--start-offset", type=int, help="From this offset on."),
     click.option("--end-offset", type=int, help="Up to, not including, this offset."),
-    click.option("--since", "--start-time", "start_time", type=Timestamp(), metavar="TIME",
-                 help=f"From this time on: {_EPOCH_TIME}."),
-    click.option("--until", "--end-time", "end_time", type=Timestamp(), metavar="TIME", help="Before this time."),
+    time_range_options,
+    AT,
     click.option("--key", help="Only records with exactly this key."),
     click.option("--key-regex", metavar="REGEX", help="Only records whose key this expression finds."),
     click.option("--value-regex", metavar="REGEX", help="Only records whose value this expression finds."),
@@ -142,6 +143,7 @@ _WHICH = (
                  help="Only what is, or is not, part of a transaction."),
     click.option("-n", "-c", "--max-records", type=click.IntRange(min=0), help="Stop after so many lines."),
     REPLICA,
+    SERVER_PROPERTIES,
 )  # fmt: skip
 
 _KAFKA = (

@@ -1,0 +1,36 @@
+"""Options with one meaning for all commands that have them, and that need no more than a line."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+__all__ = ["CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
+
+MOST_JOBS = 1024
+
+JSON = click.option("--json", "as_json", is_flag=True, help="JSON: one object on each line (docs/json).")
+REPLICA = click.option(
+    "--replica",
+    metavar="longest|PATH",
+    help="Which directory to read where a topic-partition was found in two.",
+)
+CONFIG = click.option(
+    "--config",
+    "config",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A setting under Kafka's name, a topic's or a broker's; may be repeated.",
+)
+JOBS = click.option(
+    "--jobs", metavar="N", type=click.IntRange(1, MOST_JOBS), help="Partitions read at a time [one for each CPU]."
+)
+QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
+SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
+YES = click.option("--yes", is_flag=True, help="Act without asking.")
+
+
+def job_count(jobs: int | None) -> int:
+    """What --jobs says, or the number of processors that this program may use."""
+    return jobs or len(os.sched_getaffinity(0))

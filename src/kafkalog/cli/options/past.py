@@ -1,0 +1,101 @@
+"""`--as-of`: a view of the past; `--at-offset` and `--zxid` name a moment in the terms of one log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
+
+__all__ = ["AS_OF_POSITION", "AT_ZXID", "Position", "Zxid", "as_of_time"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+    _NumberType = click.ParamType[int]
+    _PositionType = click.ParamType["Position"]
+else:
+    _NumberType = _PositionType = click.ParamType  # not generic before click 8.4
+
+
+class Zxid(_NumberType):
+    """A transaction id: decimal, or hexadecimal after 0x."""
+
+    name = "zxid"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        text = str(value).strip()
+        number = _number(text)
+        if number is None:
+            self.fail(f"{text[:60]!r} is not a zxid (decimal, or 0x…)", param, ctx)
+        return number
+
+
+def _number(text: str) -> int | None:
+    try:
+        number = int(text, 16 if text.lower().startswith("0x") else 10)
+    except ValueError:
+        return None
+    return number if text.isascii() and "_" not in text and 0 <= number < 1 << 63 else None
+
+
+class Position(NamedTuple):
+    """A moment: one of the two is given."""
+
+    number: int | None = None
+    """an offset of the metadata log, or a transaction of ZooKeeper's"""
+    time: int | None = None
+    """ms since 1970"""
+    text: str = ""
+    """as it was given"""
+
+    @property
+    def is_hexadecimal(self) -> bool:
+        """Only a transaction of ZooKeeper's is written like that."""
+        return self.text.lower().startswith("0x")
+
+
+class _PositionOrTime(_PositionType):
+    name = "moment"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Position:
+        text = str(value).strip()
+        number = _number(text)
+        if number is not None:
+            return Position(number=number, text=text)
+        if text.lstrip("+-").isdecimal():
+            self.fail(f"{text[:60]!r} is no offset and no transaction: those are 0 or more, in 63 bits", param, ctx)
+        return Position(time=Timestamp().convert(text, param, ctx), text=text)
+
+
+AS_OF_POSITION = click.option(
+    "--as-of",
+    metavar="OFFSET|ZXID|TIME",
+    type=_PositionOrTime(),
+    help="As it was before this offset of the metadata log, after this transaction of ZooKeeper's, or at this time "
+    "(ISO 8601, or a span from now like -2h).",
+)
+"""As `as_of`, a `Position`."""
+
+AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="As of this transaction of ZooKeeper.")
+
+
+def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError("--at is the time that counts as now and has no meaning here; --as-of is the past")
+
+
+def as_of_time(function: Function) -> Function:
+    """`--as-of` and `--at-offset`, as `as_of` (ms) and `at_offset`; `--at`, which meant the past once, is refused."""
+    for option in (
+        click.option("--at", hidden=True, expose_value=False, is_eager=True, callback=_refuse_at),
+        click.option("--at-offset", type=click.IntRange(0, (1 << 63) - 1), metavar="OFFSET",
+                     help="As it was before this offset of the internal topic."),
+        click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
+                     help="As it was at this time: ms since 1970, ISO 8601, or a span from now like -2h."),
+    ):  # fmt: skip
+        function = option(function)
+    return function

@@ -1,0 +1,100 @@
+"""PATH, and `--server-properties`, which can stand in its place: the broker's own file names its log directories."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import click
+
+__all__ = ["PATH", "PATHS", "SERVER_PROPERTIES", "log_directories", "properties_only_for", "settings_in"]
+
+_COMMAS = re.compile(r"\s*,\s*")
+
+
+def settings_in(path: str | None) -> dict[str, str]:
+    """The settings in a broker's or controller's properties file; none without one."""
+    from kafkalog.codec.errors import FormatError, UsageError
+    from kafkalog.codec.limits import DEFAULT_LIMITS
+    from kafkalog.codec.properties import decode_properties
+    from kafkalog.log.files import read_small
+
+    if path is None:
+        return {}
+    try:
+        return decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
+    except FormatError as error:
+        raise UsageError(f"{path} is not a properties file: {error.message}") from None
+
+
+def log_directories(path: str, settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The directories in `log.dirs`, or else `log.dir`, and `metadata.log.dir`; split as Kafka's `Csv` splits them.
+
+    `path` is the file that they are from.  `UsageError` where it names none, or names them by a variable.
+    """
+    from kafkalog.codec.errors import UsageError
+
+    name = "log.dirs" if settings.get("log.dirs") is not None else "log.dir"
+    found = [each for each in _COMMAS.split(settings.get(name, "").strip()) if each]
+    if metadata := settings.get("metadata.log.dir", "").strip():
+        found.append(metadata)
+    if not found:
+        raise UsageError(f"{path} names no log directory: it sets neither log.dirs nor log.dir; give PATH")
+    if any("${" in each for each in found):
+        raise UsageError(f"{path} names its log directories by a variable that only the broker knows; give PATH")
+    return tuple(dict.fromkeys(found))
+
+
+def _from_properties(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
+    path = ctx.params.get("server_properties")
+    if not isinstance(path, str):
+        raise click.MissingParameter(ctx=ctx, param=param)
+    ctx.meta[_SUPPLIED] = True
+    return log_directories(path, settings_in(path))
+
+
+_SUPPLIED = "kafkalog.paths_from_properties"
+
+
+def _many(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return value or _from_properties(ctx, param)
+
+
+def _one(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    if value is not None:
+        return value
+    found = _from_properties(ctx, param)
+    if len(found) > 1:
+        from kafkalog.codec.errors import UsageError
+
+        raise UsageError(f"this command takes one log directory, and the file names {len(found)}: {', '.join(found)}")
+    return found[0]
+
+
+def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
+    """`UsageError` where `--server-properties` was given beside a PATH, to a command that takes nothing else from it.
+
+    `use` is an option with which it would take more.
+    """
+    if ctx.params.get("server_properties") is None or ctx.meta.get(_SUPPLIED):
+        return
+    from kafkalog.codec.errors import UsageError
+
+    rest = "" if use is None else f", or its settings go with {use}"
+    raise UsageError(f"--server-properties stands in the place of PATH here{rest}: give one of them")
+
+
+PATHS = click.argument(
+    "paths", nargs=-1, required=False, metavar="PATH...", type=click.Path(path_type=str), callback=_many
+)
+"""One path or more; none where `SERVER_PROPERTIES` names them."""
+PATH = click.argument("path", required=False, metavar="PATH", type=click.Path(path_type=str), callback=_one)
+"""One path; none where `SERVER_PROPERTIES` names it."""
+SERVER_PROPERTIES = click.option(
+    "--server-properties",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    is_eager=True,
+    help="The broker's own settings; where no PATH is given its log.dirs say which directories.",
+)
+"""As `server_properties`; read before PATH."""

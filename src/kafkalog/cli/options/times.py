@@ -1,0 +1,92 @@
+"""Times on a command line, and the options that take one: `--at`, `--start-time`, `--end-time`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+__all__ = ["AT", "TIME_METAVAR", "Timestamp", "time_range_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+TIME_METAVAR = "TIME"
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_MILLISECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_RELATIVE = re.compile(r"([+-])([0-9]{1,19})(ms|[smhdw])", re.ASCII)
+_LONGEST_SHOWN = 60
+_LARGEST = (1 << 63) - 1
+
+if TYPE_CHECKING:
+    _TimeType = click.ParamType[int]
+else:
+    _TimeType = click.ParamType  # not generic before click 8.4
+
+
+class Timestamp(_TimeType):
+    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it says otherwise), or `-2h`, counted from now.
+
+    Now is what `--at` says, where it is given, or else the clock.
+    """
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The time in ms since 1970."""
+        text = str(value).strip()
+        moment = self._moment(text, ctx)
+        if moment is None:
+            shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+            self.fail(
+                f"{shown!r} is neither milliseconds since 1970 nor an ISO 8601 time, nor a span from now like "
+                "-2h (units: ms, s, m, h, d, w)",
+                param,
+                ctx,
+            )
+        if not -_LARGEST - 1 <= moment <= _LARGEST:
+            self.fail(f"{text!r} is no time that 64 bits of milliseconds can hold", param, ctx)
+        return moment
+
+    @staticmethod
+    def _moment(text: str, ctx: click.Context | None) -> int | None:
+        if _MILLISECONDS.fullmatch(text):
+            return int(text)
+        span = _RELATIVE.fullmatch(text)
+        if span is not None:
+            at = ctx.params.get("at") if ctx is not None else None
+            now = at if isinstance(at, int) else time.time_ns() // 1_000_000
+            length = int(span[2]) * _UNITS[span[3]]
+            return now - length if span[1] == "-" else now + length
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+
+
+AT = click.option(
+    "--at",
+    metavar=TIME_METAVAR,
+    type=Timestamp(),
+    is_eager=True,
+    help="The time that counts as now: ms since 1970, ISO 8601, or a span from now like -2h.",
+)
+"""As `at`, in ms; read before all other options, so that spans can be counted from it."""
+
+
+def time_range_options(function: Function) -> Function:
+    """`--start-time` (`--since`) and `--end-time` (`--until`), as `start_time` and `end_time`, in ms."""
+    for option in (
+        click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
+                     help="Before this time."),
+        click.option("--start-time", "--since", "start_time", metavar=TIME_METAVAR, type=Timestamp(),
+                     help="From this time on: ms since 1970, ISO 8601, or a span from now like -2h."),
+    ):  # fmt: skip
+        function = option(function)
+    return function

@@ -1,0 +1,28 @@
+"""`kafkalog offsets --format reset-csv`: what `kafka-consumer-groups --reset-offsets --from-file` reads.
+
+Without a header: topic, partition and offset where that command is run for one group, and before them the group where
+it is run for several (`ConsumerGroupCommand.ConsumerGroupService.parseResetPlan`, `CsvUtils`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
+
+__all__ = ["reset_lines"]
+
+
+def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> Iterator[str]:
+    """A line for each group, topic and partition, in their order; of two offsets for one the first counts."""
+    seen: set[OffsetKey] = set()
+    for each in committed:
+        if each.key in seen:
+            continue
+        seen.add(each.key)
+        row = [each.key.topic, each.key.partition, each.offset]
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([each.key.group, *row] if with_group else row)
+        yield line.getvalue()
