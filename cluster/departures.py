@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import UnknownName, UsageError
 
 __all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "outcome_of", "refuse_unregistered"]
 
@@ -49,4 +49,4 @@ def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
             raise UsageError(f"broker {each} leaves twice")
         if each not in known:
             there = ", ".join(map(str, sorted(known))) or "none"
-            raise UsageError(f"broker {each} is not registered at this moment; registered: {there}")
+            raise UnknownName(f"broker {each} is not registered at this moment; registered: {there}")

@@ -39,8 +39,8 @@ def test_a_dump_becomes_the_same_records_again(tmp_path: Path, encoding: str) ->
             target.write(found.out)
     done = kafkalog("build", dumped, "--into", tmp_path / "new", "--keep-offsets", "--encoding", encoding, "--json")
     assert done.code == 2, done.err
-    (answer,) = done.objects
-    assert {(each["topic"], each["partition"]) for each in answer["partitions"]} == {
+    answer = done.objects
+    assert {(each["topic"], each["partition"]) for each in answer} == {
         (name.topic, name.partition) for name in originals if name is not None
     }
     for name, original in originals.items():
@@ -99,8 +99,8 @@ def test_records_are_spread_by_their_keys(tmp_path: Path, partitioner: str) -> N
     pq.write_table(pa.table({**rows_of_file, "topic": ["t" if n % 2 else "u" for n in range(300)]}), path)
     done = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6, "--partitioner", partitioner, "--json")
     assert done.code == 2, done.err
-    (answer,) = done.objects
-    assert sorted((each["topic"], each["partition"]) for each in answer["partitions"]) == [
+    answer = done.objects
+    assert sorted((each["topic"], each["partition"]) for each in answer) == [
         (topic, number) for topic in "tu" for number in range(6)
     ]
     log_dir = open_log_dir(tmp_path / "d")
@@ -116,7 +116,7 @@ def test_records_are_spread_by_their_keys(tmp_path: Path, partitioner: str) -> N
                 without_key[number] += 1
             else:
                 assert number == chosen(record.key, 6)
-    assert sum(each["records"] for each in answer["partitions"]) == 300
+    assert sum(each["records"] for each in answer) == 300
     assert max(without_key.values()) - min(without_key.values()) <= 1, "they take turns"
     assert len({log_dir["t", number].metadata for number in range(6)}) == 1, "one topic, one id"
     assert verify(tmp_path / "d").is_clean

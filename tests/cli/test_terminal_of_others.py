@@ -168,7 +168,7 @@ def test_purge_takes_no_for_no(recovered: tuple[Path, str], answer: bytes) -> No
     before = stamps(root), stamps(kept)
     seen = on_a_terminal("runs", root, "--purge", run, answer=answer)
     assert seen.code == (3 if answer == b"n\n" else 130)
-    said = "nothing was removed" if answer == b"n\n" else "interrupted; nothing was changed"
+    said = "nothing was changed" if answer == b"n\n" else "interrupted; nothing was changed"
     assert said in whole(seen)
     assert (stamps(root), stamps(kept)) == before
     assert kafkalog("undo", root, "--run", run, "--yes").code == 2

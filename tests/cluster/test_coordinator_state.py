@@ -133,10 +133,10 @@ def test_offsets_as_of_an_earlier_moment(case: BrokerCase) -> None:
 def test_offsets_as_of_a_time() -> None:
     (broker,) = brokers("2.8.2/groups")
     times = sorted({line["commitTimestamp"] for line in kafkalog("offsets", "--json", broker).objects})
-    early = kafkalog("offsets", "--json", "--at", times[0], broker).objects
+    early = kafkalog("offsets", "--json", "--as-of", times[0], broker).objects
     assert early
     assert all(line["commitTimestamp"] <= times[0] for line in early)
-    assert not kafkalog("offsets", "--json", "--at", 0, broker).objects
+    assert not kafkalog("offsets", "--json", "--as-of", 0, broker).objects
 
 
 KEY = bytes.fromhex("0001 0001 67 0001 74 00000000")

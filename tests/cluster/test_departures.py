@@ -176,15 +176,17 @@ def test_settings_of_topic_and_controller_decide_too(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     directory = metadata_of_three(tmp_path)
+    gone = kafkalog("elections", directory, "--without", 9)
+    assert gone.code == 1
+    assert gone.err == "kafkalog: broker 9 is not registered at this moment; registered: 1, 2, 3\n"
     for arguments, reason in (
-        (("--without", 9), "broker 9 is not registered at this moment; registered: 1, 2, 3"),
         (("--unclean",), "go with --without"),
-        (("--without", 1, "--until", "0x5"), "is an offset of the metadata log here, not a zxid"),
+        (("--without", 1, "--as-of", "0x5"), "is an offset of the metadata log here, or a time"),
         (("--without", 1, "--all"), "show what was"),
-        (("--without", 1, "--until", "x"), "is not a zxid"),
+        (("--without", 1, "--as-of", "x"), "neither milliseconds since 1970 nor an ISO 8601 time"),
         (
-            ("--without", 1, "--until", 9999999),
-            "--until 9999999 is beyond the end of the metadata log, which is offset ",
+            ("--without", 1, "--as-of", 9999999),
+            "--as-of 9999999 is beyond the end of the metadata log, which is offset ",
         ),
         (("--without", 1, "--without", 2, "--without", 1), "broker 1 leaves twice"),
     ):
@@ -196,15 +198,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_without_a_broker_in_zookeeper() -> None:
     directory = unpacked("2.8.2/zkhist") / "zookeeper"
-    finished = kafkalog("elections", directory, "--without", 5, "--until", "0x9c", "--json")
+    finished = kafkalog("elections", directory, "--without", 5, "--as-of", "0x9c", "--json")
     assert finished.code == 0
     assert {(each["outcome"], json.dumps(each["after"])) for each in finished.objects} == {
         ("clean", '{"leader": 3, "isr": [3]}'),
         ("kept", '{"leader": 3, "isr": [3]}'),
         ("offline", '{"leader": -1, "isr": [5]}'),
     }
-    assert kafkalog("elections", directory, "--without", 5).code == 64  # all have left by the end
-    beyond = kafkalog("elections", directory, "--without", 5, "--until", "0x7fffffffffffff")
+    assert kafkalog("elections", directory, "--without", 5).code == 1  # all have left by the end
+    beyond = kafkalog("elections", directory, "--without", 5, "--as-of", "0x7fffffffffffff")
     assert (beyond.code, "is beyond ZooKeeper's last transaction, which is 0x" in beyond.err) == (64, True)
-    twice = kafkalog("elections", directory, "--without", 5, "--without", 5, "--until", "0x9c")
+    twice = kafkalog("elections", directory, "--without", 5, "--without", 5, "--as-of", "0x9c")
     assert (twice.code, "broker 5 leaves twice" in twice.err) == (64, True)

@@ -102,11 +102,14 @@ def test_topics_that_grow_and_topics_that_match() -> None:
         (("--partitions", "visits-0"), "--partitions needs TOPIC=N"),
         (("--partitions", "visits-0=99999999999"), "--partitions needs TOPIC=N"),
         (("--subscribe", "new"), "give --partitions new=N"),
-        (("--partitions", "new=3"), "there is no topic new here: for a new one give --subscribe new too"),
-        (("--group", "nope"), "there is no group nope here"),
     ):
         finished = kafkalog("groups", broker, *arguments)
         assert finished.code == 64
         assert reason in finished.err
-    offsets = kafkalog("offsets", broker, "--group", "nope")
-    assert (offsets.code, "there is no group nope here" in offsets.err) == (64, True)
+    for command, arguments, reason in (
+        ("groups", ("--partitions", "new=3"), "there is no topic 'new'; for a new topic give --subscribe new too"),
+        ("groups", ("--group", "nope"), "there is no group 'nope'"),
+        ("offsets", ("--group", "nope"), "there is no group 'nope'"),
+    ):
+        finished = kafkalog(command, broker, *arguments)
+        assert (finished.code, finished.out, reason in finished.err) == (1, "", True)

@@ -269,12 +269,12 @@ def test_a_group_with_two_live_consumers_is_not_empty() -> None:
 def test_as_of_a_transaction_and_of_a_time() -> None:
     path = zookeeper_of("1.1.1/groups")
     times = [line["commitTimestamp"] for line in kafkalog("offsets", "--json", path).objects]
-    first = kafkalog("offsets", "--json", path, "--at", min(times)).objects
+    first = kafkalog("offsets", "--json", path, "--as-of", min(times)).objects
     assert 0 < len(first) < len(times)
     at = min(line["zxid"] for line in kafkalog("offsets", "--json", path).objects)
     (early,) = kafkalog("groups", "--json", path, "--zxid", hex(at)).objects
     assert (early["group"], early["state"], len(early["members"])) == ("old-zk-54", "Stable", 2)
-    assert kafkalog("offsets", path, "--at", "1").code == 64
+    assert kafkalog("offsets", path, "--as-of", "1").code == 64
     assert kafkalog("offsets", path, "--at-offset", "1").code == 64
     assert kafkalog("groups", path, "--at-offset", "1").code == 64
     (broker,) = brokers("1.1.1/groups")

@@ -26,7 +26,7 @@ __all__ = ["command"]
 @click.option("--partitions", type=click.IntRange(min=1), metavar="N",
               help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
 @click.option("--partitioner", type=click.Choice(["murmur2", "hash"]),
-              help="How --partitions chooses: as the Java client, or the Scala producers up to 1.1 [murmur2].")  # fmt: skip
+              help="How --partitions chooses: as the Java client, or Scala ones up to 1.1 [murmur2].")  # fmt: skip
 @click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
               show_default=True, help="How batches are compressed.")  # fmt: skip
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,

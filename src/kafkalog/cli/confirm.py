@@ -18,4 +18,4 @@ def confirm(question: str) -> None:
             "Not a terminal, cannot ask for confirmation; nothing was changed. Pass --yes to proceed.", reason="confirm"
         )
     if not click.confirm(question, default=False):
-        raise RecoveryRefused("Nothing was changed.", reason="confirm")
+        raise RecoveryRefused("nothing was changed", reason="confirm")
