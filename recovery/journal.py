@@ -52,6 +52,8 @@ UNDONE = "undone.json"
 SUPERSEDED = "superseded.json"
 PURGING = "purging.json"
 _VERSION = 2
+_BEFORE_CHECKSUM, _BEFORE_BODY, _AFTER_BODY = b'{"crc32c": "', b'", "journal": ', b"}\n"
+_CHECKSUM_DIGITS = 8
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
@@ -129,14 +131,14 @@ class Journal:
     bystanders: Mapping[str, Bystander] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """The document: one line of JSON and its CRC-32C."""
+        """The document: a JSON object on one line, with the CRC-32C of the bytes that are its `journal`."""
         body = json.dumps({"version": _VERSION, **asdict(self)}, sort_keys=True, ensure_ascii=True).encode()
-        return body + f"\n{crc32c(body):08x}\n".encode()
+        return _BEFORE_CHECKSUM + f"{crc32c(body):08x}".encode() + _BEFORE_BODY + body + _AFTER_BODY
 
     @classmethod
     def decode(cls, data: bytes, source: str) -> Journal:
         """The document; raises `FormatError` if it is damaged, of another version, or says what no run does."""
-        body, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
+        body, checksum = _body_and_checksum(data)
         if checksum != f"{crc32c(body):08x}".encode():
             raise FormatError("the recovery journal is damaged: its checksum does not fit", source=source)
         reader = _Reader(source)
@@ -147,6 +149,18 @@ class Journal:
         if not isinstance(values, dict) or values.get("version") != _VERSION:
             raise FormatError("the recovery journal is of another version of kafkalog", source=source)
         return reader.journal(values)
+
+
+def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
+    """Of a document as it is written now; or as it was before: the body on one line, its checksum on the next."""
+    checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
+    start = checksum_end + len(_BEFORE_BODY)
+    if data.startswith(_BEFORE_CHECKSUM):
+        if data[checksum_end:start] != _BEFORE_BODY or not data.endswith(_AFTER_BODY):
+            return b"", b""
+        return data[start : -len(_AFTER_BODY)], data[len(_BEFORE_CHECKSUM) : checksum_end]
+    body, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
+    return body, checksum
 
 
 def is_run_id(text: str) -> bool:

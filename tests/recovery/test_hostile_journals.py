@@ -18,8 +18,9 @@ import pytest
 from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import FormatError
 from kafkalog.recovery import recover
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING
+from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, Journal
 from kafkalog.recovery.pointer import POINTER
 from recovery_settings import given
 from trees import first_difference, stamps
@@ -125,7 +126,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
     root = CASE.unpack_before(tmp_path_factory.mktemp("run") / "logs")
     recover(root, accept_loss=True, **given(CASE))
     (manifest,) = root.parent.glob(f"logs.recovery/*/{MANIFEST}")
-    loaded: Values = json.loads(manifest.read_bytes().splitlines()[0])
+    loaded: Values = json.loads(manifest.read_bytes())["journal"]
     return loaded
 
 
@@ -281,3 +282,28 @@ def test_what_is_no_file_is_no_journal(kind: str, name: str, tmp_path: Path) -> 
     said = kafkalog("plan", root)
     assert f"{document}: {kind}, not a file" in said.out + said.err
     assert "Errno" not in said.out + said.err
+
+
+def test_a_journal_is_json_with_the_checksum_of_its_bytes(values: Values) -> None:
+    document = Journal.decode(sealed(json.dumps(values).encode()), "old").encode()
+    loaded = json.loads(document)
+    assert set(loaded) == {"crc32c", "journal"}
+    assert loaded["journal"] == values
+    body = document.partition(b'"journal": ')[2].removesuffix(b"}\n")
+    assert loaded["crc32c"] == f"{crc32c(body):08x}"
+
+
+def test_a_journal_of_before_is_read_and_no_changed_byte_of_either_is(values: Values) -> None:
+    old = sealed(json.dumps(values).encode())
+    known = Journal.decode(old, "old")
+    new = known.encode()
+    assert Journal.decode(new, "new") == known
+    for document in (old, new):
+        for position in range(0, len(document), 7):
+            changed = bytearray(document)
+            changed[position] ^= 1
+            with pytest.raises(FormatError):
+                Journal.decode(bytes(changed), "changed")
+        for length in range(0, len(document) - 1, 11):
+            with pytest.raises(FormatError):
+                Journal.decode(document[:length], "cut")

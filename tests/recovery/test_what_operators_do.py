@@ -81,7 +81,7 @@ def test_a_manifest_makes_no_program_of_a_file(place: str, attributes: dict[str,
     with quarantine_at(place, tmp_path) as kept:
         recover(root, quarantine=kept, accept_loss=True, **given(recovery_cases(["segment_set"])[0]))
         (manifest,) = (kept or tmp_path / "logs.recovery").glob(f"*/{MANIFEST}")
-        values = json.loads(manifest.read_bytes().splitlines()[0])
+        values = json.loads(manifest.read_bytes())["journal"]
         for step in values["steps"]:
             if step["before"] is not None:
                 step["before"]["attributes"].update(attributes)
@@ -103,7 +103,7 @@ def test_a_manifest_gives_no_file_to_root(tmp_path: Path) -> None:
         assert kept is not None
         recover(root, quarantine=kept, accept_loss=True, **given(case))
         (manifest,) = kept.glob(f"*/{MANIFEST}")
-        values = json.loads(manifest.read_bytes().splitlines()[0])
+        values = json.loads(manifest.read_bytes())["journal"]
         for step in values["steps"]:
             if step["before"] is not None:
                 step["before"]["attributes"].update({"uid": 0, "gid": 0})
