@@ -50,7 +50,7 @@ class Built:
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {
-            "topic": self.topic, "partition": self.partition, "path": self.path, "firstOffset": self.first_offset,
+            "topic": self.topic, "partition": self.partition, "path": self.path, "first_offset": self.first_offset,
             "records": self.records, "batches": self.batches,
         }  # fmt: skip
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.chosen import ALL, Chosen
 
-__all__ = ["PathLike", "chosen_directories", "root_of"]
+__all__ = ["PathLike", "chosen_directories", "holding", "root_of"]
 
 PathLike = str | os.PathLike[str]
+Path = TypeVar("Path", bound=PathLike)
 
 
 def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
@@ -48,6 +51,34 @@ def _refuse_linked_partition(given: str, real: str) -> None:
             f"{name} is a symbolic link to {real}: give recovery that directory itself, when no broker follows it",
             reason="special",
         )
+
+
+def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
+    """The topic-partitions that a path means; None where that cannot be told: who acts on it will say so."""
+    try:
+        root, only = root_of(path)
+        names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
+    except (KafkaLogError, OSError):
+        return None
+    parsed = map(parse_partition_directory, names)
+    return [(name.topic, name.partition) for name in parsed if name is not None]
+
+
+def holding(paths: Sequence[Path], select: Chosen) -> list[Path]:
+    """Of several paths those that hold some of what is chosen, and those of which that cannot be told.
+
+    `UnknownName` for a topic or partition that is in none of them.
+    """
+    if select == ALL:
+        return list(paths)
+    found = [_partitions_at(path) for path in paths]
+    if all(keys is not None for keys in found):
+        select.check(key for keys in found for key in keys or ())
+    return [
+        path
+        for path, keys in zip(paths, found, strict=True)
+        if keys is None or any(select.takes(*key) for key in keys)
+    ]
 
 
 def chosen_directories(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | None]:

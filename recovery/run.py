@@ -22,7 +22,7 @@ from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.places import PathLike, chosen_directories, root_of
+from kafkalog.recovery.places import PathLike, chosen_directories, holding, root_of
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.rules import Rules, mode_named
@@ -221,6 +221,7 @@ def plan(
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
+    holding([path], select)
     return plan_one(path, options, jobs=jobs, on_progress=on_progress)
 
 
@@ -322,6 +323,7 @@ def recover_all(
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  `on_plan` is told of each plan before the first is carried out.
     """
+    holding(paths, options.select)
     places = [chosen_directories(path, options.select) for path in paths]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)

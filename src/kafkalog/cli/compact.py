@@ -11,7 +11,7 @@ from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
@@ -24,6 +24,7 @@ from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.cleaner_settings import known_settings
 from kafkalog.recovery.compaction import CompactedPartition, Compaction
 from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
+from kafkalog.recovery.places import holding
 
 __all__ = ["command"]
 
@@ -184,6 +185,7 @@ def command(
     and a partition was left as it is, 3 if it declined, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
+    holding([path], chosen_of(topics, numbers, excluded))
     plans: list[Compaction] = []
 
     def show(made: Compaction) -> None:

@@ -137,6 +137,7 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
 
 def _change_line(change: PartitionChange) -> dict[str, object]:
     return {
+        "kind": "partition",
         "offset": change.offset,
         "timestamp": change.timestamp,
         "topic": change.topic,

@@ -119,7 +119,9 @@ def _migrate_to_kafka(
 ) -> int:
     done = into_kafka(offsets, into, offsets_partitions(old.tree, chroot, partitions))
     if as_json:
-        print_lines({"group": each.group, "logPartition": each.log_partition, "offsets": each.offsets} for each in done)
+        print_lines(
+            {"group": each.group, "log_partition": each.log_partition, "offsets": each.offsets} for each in done
+        )
     else:
         rows = [[each.group, f"{CONSUMER_OFFSETS_TOPIC}-{each.log_partition}", each.offsets] for each in done]
         print_table(f"written into {into}", ["group", "in", "offsets"], rows)

@@ -19,6 +19,7 @@ from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
+from kafkalog.recovery.places import holding
 from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one, refuse_duplicates
 from kafkalog.recovery.standing import Standing, standing
 
@@ -105,4 +106,5 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
     recommended.  What cannot be read is named and left out.  Exit code 0 if nothing is found and there is nothing to
     do, 4 if something could not be read, 3 if a directory is declined as a whole, else 1.
     """
-    return show(paths, options_of(given), job_count(jobs), as_json, command_words(given))
+    options = options_of(given)
+    return show(holding(paths, options.select), options, job_count(jobs), as_json, command_words(given))

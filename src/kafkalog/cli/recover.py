@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,6 +24,7 @@ from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
+from kafkalog.recovery.places import holding
 from kafkalog.recovery.run import (
     log_directory_of,
     nothing_done,
@@ -84,7 +85,13 @@ def command(
     salvage goes on after the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
     byte for byte, what the broker's own recovery would.
     """
+    if dry_run:
+        _refuse_with_dry_run({
+            "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
+            "--quarantine": quarantine, "--complete": complete,
+        })  # fmt: skip
     options, threads = options_of(given), job_count(jobs)
+    paths = tuple(holding(paths, options.select))
     words = command_words(given)
     plans: list[Plan] = []
     acted_on = paths if into is None else (into,)
@@ -99,8 +106,8 @@ def command(
                 print_plan(made, words)
 
         if into is not None:
-            if len(paths) != 1:
-                raise UsageError("--into takes one path")
+            if len(paths) != 1 or complete is not None:
+                raise UsageError("--into works on a copy of one path, and --complete does not go with it")
             with RecoveryProgress("recovering") as progress:
                 result = recover_into(
                     paths[0],
@@ -138,6 +145,13 @@ def command(
         return _show(results, as_json)
 
 
+def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
+    """`UsageError` for an option about acting, where nothing is to be done."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"--dry-run changes nothing: {name} does not go with it")
+
+
 @contextmanager
 def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> Iterator[None]:
     """With --json there is an object for each directory before a refusal or an I/O error goes its way.
@@ -170,8 +184,11 @@ def _reports(
         named = root in str(error) or path in str(error)
         is_about = file == root or file.startswith(os.path.join(root, "")) or named or len(roots) == 1
         cause = why.get(root, error if is_about else None)
-        reports.setdefault(root, Unplanned(root, cause).as_dict())
+        reports.setdefault(root, {**Unplanned(root, cause).as_dict(), **_NO_RUN})
     return list(reports.values())
+
+
+_NO_RUN: Mapping[str, Any] = {"quarantine": None, "completed_runs": [], "superseded_runs": {}, "marker_withheld": None}
 
 
 def _root(path: str) -> str:

@@ -41,17 +41,20 @@ class Unplanned:
             findings = [found.in_file(relative)]
         return {
             "path": self.root,
+            "mode": None,
             "changes": False,
             "refusal": self.sentence,
             "needs_consent": False,
             "deleted": None,
             "declined": {},
-            "broker": None,
             "ways": [],
             "recommended": None,
             "recommended_needs": [],
+            "broker": None,
+            "settings": None,
             "findings": [finding.as_dict() for finding in findings],
             "partitions": [],
+            "actions": [],
             "changed": False,
             "run_id": None,
         }
