@@ -32,7 +32,7 @@ HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",
     "kafkalog.cli.dump.record_lines.RecordText": "functions that are asked",
     "kafkalog.cli.dump.sinks.JsonSink": "where a command writes",
-    "kafkalog.cli.dump.sinks.KcatSink": "where a command writes",
+    "kafkalog.cli.dump.kcat_sink.KcatSink": "where a command writes",
     "kafkalog.cli.dump.sinks.TextSink": "where a command writes",
     "kafkalog.log.loading.Loaded": "a log that is open",
     "kafkalog.log.side_files.SideFile": "entries that are read when they are asked for",

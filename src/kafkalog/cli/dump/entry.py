@@ -15,9 +15,6 @@ from kafkalog.cli.dump.committed import committed_of
 from kafkalog.cli.dump.decoders import decodes
 from kafkalog.cli.dump.forms import Form, form_of, names_of, refuse_meaningless
 from kafkalog.cli.dump.kafka_indexes import LARGEST_MESSAGE, KafkaIndexes, is_index
-from kafkalog.cli.dump.kafka_logs import KafkaLogs
-from kafkalog.cli.dump.kcat_format import KcatFormat, default_format
-from kafkalog.cli.dump.kcat_serdes import serdes
 from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
 from kafkalog.cli.dump.patterns import searching
 from kafkalog.cli.dump.record_filter import RecordFilter
@@ -25,7 +22,7 @@ from kafkalog.cli.dump.records import OfBatches, Walk, json_lines
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.side_files import write_side_file
-from kafkalog.cli.dump.sinks import JsonSink, KcatSink, Sink, TextSink
+from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
 from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import chosen_of, selected
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
@@ -114,6 +111,8 @@ def _shown(
     if form is Form.BATCHES:
         yield lambda partition, bounds: walk.batches(partition, bounds, writer, as_json=options.as_json)
     elif form is Form.KAFKA:
+        from kafkalog.cli.dump.kafka_logs import KafkaLogs
+
         logs = KafkaLogs(options, walk, writer, redaction)
         yield lambda partition, bounds: logs.partition(partition, bounds)
         writer.flush()
@@ -135,7 +134,9 @@ def _shown(
 
         yield show_json
     elif form is Form.KCAT:
-        kcat = KcatSink(writer, _kcat_format(options), options.envelope, redaction)
+        from kafkalog.cli.dump.kcat_sink import KcatSink, kcat_format_of
+
+        kcat = KcatSink(writer, kcat_format_of(options), options.envelope, redaction)
         yield lambda partition, bounds: walk.records(partition, bounds, kcat)
         if kcat.failed:
             walk.is_incomplete = True
@@ -162,22 +163,6 @@ def _columns(
 
         yield show
         sink.flush()
-
-
-def _kcat_format(options: Options) -> KcatFormat:
-    key_serdes, value_serdes = serdes(options.serdes)
-    text = options.kcat_format
-    if text is None and options.envelope:
-        text = default_format(options.message_delimiter, None).removeprefix("%s")
-    elif text is None:
-        text = default_format(options.message_delimiter, options.key_delimiter)
-    return KcatFormat.parse(
-        text,
-        null=options.null_text,
-        key_serdes=key_serdes,
-        value_serdes=value_serdes,
-        for_people=sys.stdout.isatty(),
-    )
 
 
 def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
@@ -219,7 +204,9 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     )
     begin = begin_of(options.kcat_offsets, options.group)
     if form is Form.KCAT:
-        _kcat_format(options)  # refused before anything is read
+        from kafkalog.cli.dump.kcat_sink import kcat_format_of
+
+        kcat_format_of(options)  # refused before anything is read
     sources.open(options, form)
     committed = committed_of(options.group, sources.at_hand) if options.group is not None else {}
     progress = ByteProgress("reading", sum(each.size for each in sources.partitions), quiet=options.quiet)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
-from kafkalog.cli.dump.redaction import Redaction, size_of
+from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.output import escape_controls
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.errors import FormatError
@@ -113,7 +113,8 @@ class RecordText:
                 line += "".join(f" {name}: {_word(value)}" for name, value in words.items())
         if self.skip_data or batch.header.is_control:
             return line
-        key, payload = self.decoder.texts(record if self.redaction is None else self.redaction.record(record))
+        shown = record if self.redaction is None else self.redaction.record(record)
+        key, payload = self.decoder.texts(shown)
         if key is not None:
             line += f"{' ' if line else '| '}key: {key}"
         return line if payload is None else f"{line} payload: {payload}"
@@ -122,7 +123,8 @@ class RecordText:
     def _about(batch: RecordBatch, record: Record) -> str:
         line = (
             f"| offset: {record.offset} {record.timestamp_type.label}: {record.timestamp}"
-            f" keySize: {size_of(record.key)} valueSize: {size_of(record.value)}"
+            f" keySize: {-1 if record.key is None else len(record.key)}"
+            f" valueSize: {-1 if record.value is None else len(record.value)}"
         )
         if isinstance(batch.header, BatchHeader):
             names = ",".join(escape_controls(header.key) for header in record.headers)

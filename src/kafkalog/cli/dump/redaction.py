@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from dataclasses import replace
 
 from kafkalog.codec.model import Header, Record
 
 __all__ = ["Redacted", "Redaction", "size_of"]
+
+_DIGEST_BYTES = 6
+_SALT_BYTES = 16
 
 
 class Redacted(bytes):
@@ -28,14 +29,18 @@ class Redaction:
     """One run's redaction: the salt is drawn anew, so hashes of two runs say nothing of each other."""
 
     def __init__(self, salt: bytes | None = None) -> None:
-        self._salt = secrets.token_bytes(16) if salt is None else salt
+        from hashlib import blake2b
+        from os import urandom
+
+        self._hash = blake2b(digest_size=_DIGEST_BYTES, key=urandom(_SALT_BYTES) if salt is None else salt)
 
     def data(self, data: bytes | None) -> bytes | None:
         """The words for some data; null stays null."""
         if data is None:
             return None
-        digest = hashlib.blake2b(data, digest_size=6, key=self._salt).hexdigest()
-        shown = Redacted(f"[{len(data)} bytes #{digest}]".encode())
+        digest = self._hash.copy()
+        digest.update(data)
+        shown = Redacted(f"[{len(data)} bytes #{digest.hexdigest()}]".encode())
         shown.size = len(data)
         return shown
 

@@ -1,25 +1,21 @@
-"""Where records go: text, JSON lines or kcat's words on standard output; a file of columns is `columns`."""
+"""Where records go: text or JSON lines; kcat's words are `kcat_sink`'s, a file of columns is `columns`."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of
-from kafkalog.cli.dump.kcat_envelope import envelope
-from kafkalog.cli.dump.kcat_format import KcatFormat
 from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.output import LineWriter, escape_controls
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.names import FileKind, parse_kraft_snapshot_file
 from kafkalog.log import Partition, Segment
 
-__all__ = ["JsonSink", "KcatSink", "Sink", "TextSink", "heading_lines"]
+__all__ = ["JsonSink", "Sink", "TextSink", "heading_lines"]
 
 
 class Sink(Protocol):
@@ -100,40 +96,3 @@ class JsonSink:
         """Their lines."""
         for record in records:
             self.writer.write(self._line(batch, record))
-
-
-@dataclass
-class KcatSink:
-    """kcat's words: bytes as they are, but for a terminal."""
-
-    writer: LineWriter
-    format: KcatFormat
-    envelope: bool
-    redaction: Redaction | None
-    failed: int = 0
-    """records that `-s` does not fit"""
-
-    def begin(self, partition: Partition) -> None:
-        """Remember where the records are."""
-        self._topic = partition.topic or ""
-        self._partition = partition.partition if partition.partition is not None else -1
-
-    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Their words, in one piece."""
-        pieces = []
-        for record in records:
-            shown = record if self.redaction is None else self.redaction.record(record)
-            try:
-                pieces.append(self._one(shown))
-            except FormatError as error:
-                self.failed += 1
-                sys.stderr.write(
-                    f"kafkalog: {escape_controls(self._topic)} [{self._partition}] at offset {record.offset} "
-                    f"is left out: {error.message}\n"
-                )
-        self.writer.write_bytes(b"".join(pieces))
-
-    def _one(self, record: Record) -> bytes:
-        if self.envelope:
-            return envelope(self._topic, self._partition, record).encode() + self.format.first_literal
-        return self.format.of(self._topic, self._partition, record)
