@@ -119,9 +119,9 @@ def _state(line: Line) -> str:
         return "beyond the end"
     if line["is_below_log_start"]:
         return "below the log start"
-    if line["is_control"]:
-        return "control record"
-    return "" if line["is_there"] else "no such record: the batch that comes next"
+    if not line["is_there"]:
+        return "no such record: the batch that comes next"
+    return "control record" if line["is_control"] else ""
 
 
 def _print(lines: list[Line]) -> None:
