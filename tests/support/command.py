@@ -1,16 +1,20 @@
-"""Running the ``kafkalog`` command inside the test process."""
+"""Running the ``kafkalog`` command inside the test process; what it prints as JSON is held against docs/json."""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import json_pages
 from kafkalog.cli.main import run
+
+_MOST_LINES = 200
+"""of one command line that are held against its schema"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,20 @@ def _streams() -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
 def kafkalog(*arguments: object) -> Finished:
     """Run one command line."""
+    words = [str(argument) for argument in arguments]
     with _streams() as (out, err):
-        code = run([str(argument) for argument in arguments])
-    return Finished(code, out.getvalue().decode(), err.getvalue().decode())
+        code = run(words)
+    finished = Finished(code, out.getvalue().decode(), err.getvalue().decode())
+    if "--json" in words and "--help" not in words and finished.out:
+        found = [
+            each for line in finished.objects[:_MOST_LINES] for each in json_pages.problems(schema_of(words), line)
+        ]
+        assert found == [], "\n".join(found[:5])
+    return finished
+
+
+def schema_of(words: Sequence[str]) -> str:
+    """The name of the schema in docs/json for a command line."""
+    if words[0] == "index":
+        return f"index-{words[1]}"
+    return "plan" if words[0] == "recover" and "--dry-run" in words else words[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from broker_dirs import brokers, own_copy, unpacked
@@ -144,6 +144,3 @@ def every_run(scratch: Path) -> Iterator[Run]:
         yield from acting(root, scratch / family)
         shutil.rmtree(scratch / family)
     yield from built(scratch)
-
-
-Group = Callable[[Path], Iterator[Run]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import click
@@ -27,6 +27,11 @@ from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_com
 from kafkalog.recovery.places import holding
 
 __all__ = ["command"]
+
+_NOTHING_DONE: Mapping[str, object] = {
+    "changed": False, "run_id": None, "quarantine": None, "completed_runs": [], "superseded_runs": {},
+}  # fmt: skip
+"""What the line of a plan has in common with that of a run."""
 
 
 def _print_plan(made: Compaction) -> None:
@@ -144,7 +149,7 @@ def _plan_printed(plans: list[Compaction], as_json: bool) -> Iterator[None]:
         yield
     except RecoveryRefused as refused:
         for made in plans if as_json else ():
-            print_json({**made.as_dict(), "changed": False, "run_id": None})
+            print_json({**made.as_dict(), **_NOTHING_DONE})
         refused.is_unreadable = refused.is_unreadable or any(made.is_unreadable for made in plans)
         raise
 
@@ -216,7 +221,7 @@ def command(
             show(made)
             if dry_run:
                 if as_json:
-                    print_json({**made.as_dict(), "changed": False, "run_id": None})
+                    print_json({**made.as_dict(), **_NOTHING_DONE})
                 return _outcome_of_plan(made)
             if made.changes:
                 confirm(_question(made))

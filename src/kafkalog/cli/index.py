@@ -66,9 +66,8 @@ def verify_command(
         report = verify(*paths, deep=False, select=chosen, on_read=progress.advance)
     if as_json:
         for directory in report.directories:
-            print_json(
-                {"path": directory.path, "findings": [each.as_dict() for each in _of_indexes(directory.findings)]}
-            )
+            found = _of_indexes(directory.findings)
+            print_json({"path": directory.path, "clean": not found, "findings": [each.as_dict() for each in found]})
     return Outcome.FINDINGS if report_findings(_of_indexes(report.findings)) else Outcome.CLEAN
 
 
