@@ -270,7 +270,7 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
         inside = [entry.name for entry in _directories(text) if _is_log_dir_inside(entry.path)]
         if inside:
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is none itself")
-        raise UsageError(f"{text} holds no Kafka log directory, no partition and no segment")
+        raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
     reader = _Reader(text, limits, tolerant)
     recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
     meta = reader.small(

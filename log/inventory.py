@@ -127,7 +127,9 @@ class Inventory:
     def _choose(name: PartitionName, found: tuple[Partition, ...], replica: PathLike | None) -> Partition:
         paths = " and ".join(each.path for each in found)
         if replica is None:
-            raise ReplicaError(f"{name} is in several directories: {paths}; choose one with", LONGEST, "or its path")
+            count = "two" if len(found) == 2 else str(len(found))
+            where = f"{name} was found in {count} directories: {paths}"
+            raise ReplicaError(f"{where}; choose one with", LONGEST, "or its path")
         if replica == LONGEST:
             return max(found, key=lambda each: each.log_end_offset())
         wanted = real(replica)
@@ -215,4 +217,4 @@ def _nothing_here(path: str) -> str:
         if parse_partition_directory(os.path.basename(absolute(path))) is not None:
             return f"{path} holds no segment: the directory is empty"
         return f"{path} is an empty directory"
-    return f"{path} holds no Kafka log directory, no partition and no segment"
+    return f"{path} is not a Kafka log directory: it holds no partition and no segment"

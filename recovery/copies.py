@@ -148,7 +148,7 @@ def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
         else:
             inside = log_dirs_inside(path)
             if not inside:
-                raise UsageError(f"{path} holds no Kafka log directory and no partition")
+                raise UsageError(f"{path} is not a Kafka log directory: it holds no partition")
             for directory in sorted(inside):
                 _log_directory(shelf, directory, seen, limits)
             shelf.zookeeper += [each for each in _directories(path) if _is_zookeeper(each)]

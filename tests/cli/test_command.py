@@ -91,7 +91,7 @@ def test_each_command_has_help(command: str) -> None:
         (["dump", "no/such/00000000000000000000.index"], "does not exist"),
         (["ls", "no/such/place"], "no/such/place does not exist"),
         (["ls", __file__], "is not a segment"),
-        (["ls", str(Path(__file__).parent)], "holds no Kafka log directory, no partition and no segment"),
+        (["ls", str(Path(__file__).parent)], "is not a Kafka log directory: it holds no partition and no segment"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_64(arguments: list[str], sentence: str) -> None:

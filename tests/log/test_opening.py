@@ -112,8 +112,8 @@ def test_deleted_future_and_stray_directories_are_seen_and_not_read_by_default(l
     [
         (lambda path: None, "does not exist"),
         (lambda path: path.mkdir(), "is an empty directory"),
-        (lambda path: (path.mkdir(), (path / "notes.txt").write_text("x")), "holds no Kafka log directory"),
-        (lambda path: (path.mkdir(), (path / "src").mkdir()), "holds no Kafka log directory"),
+        (lambda path: (path.mkdir(), (path / "notes.txt").write_text("x")), "is not a Kafka log directory"),
+        (lambda path: (path.mkdir(), (path / "src").mkdir()), "is not a Kafka log directory"),
         (lambda path: path.write_text("x"), "is not a segment"),
         (lambda path: os.mkfifo(path), "is not a segment"),
         (lambda path: path.symlink_to(path), "is not a segment"),

@@ -299,7 +299,7 @@ def test_the_same_directory_twice_and_a_file(volumes: dict[int, Path], tmp_path:
         with pytest.raises(UsageError, match=words):
             compare(*paths)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="no Kafka log directory"):
+    with pytest.raises(UsageError, match="is not a Kafka log directory"):
         compare(one, tmp_path / "empty")
     assert {each.partition for each in compare(*volumes.values(), partitions=[0]).partitions} == {0}
 

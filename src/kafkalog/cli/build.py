@@ -8,6 +8,7 @@ import click
 
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.codec.arguments import needed
@@ -22,8 +23,8 @@ __all__ = ["command"]
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str))
 @click.option("--into", "target", required=True, metavar="DIR", help="The log directory that gets the partitions.")
 @click.option("--topic", metavar="TOPIC", help="Topic of all records, whatever their own column says.")
-@click.option("--partition", type=click.IntRange(min=0), help="Partition of all records; 0 where nothing says it.")
-@click.option("--partitions", type=click.IntRange(min=1), metavar="N",
+@click.option("--partition", type=PARTITION, help="Partition of all records; 0 where nothing says it.")
+@click.option("--partitions", type=PARTITION_COUNT, metavar="N",
               help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
 @click.option("--partitioner", type=click.Choice(["murmur2", "hash"]),
               help="How --partitions chooses: as the Java client, or Scala ones up to 1.1 [murmur2].")  # fmt: skip

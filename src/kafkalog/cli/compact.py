@@ -179,7 +179,7 @@ def command(
     quarantine: str | None,
     as_json: bool,
 ) -> int:
-    """Let the log cleaner make one pass over each compacted partition of a log directory, under the broker's lock.
+    """Compact a log directory as one pass of the log cleaner would, under the broker's lock.
 
     Which topics are compacted, and how, say their settings in the metadata log in DIR, else --config and
     --server-properties. What stands there afterwards is what a broker leaves once its delayed deletions are done. A

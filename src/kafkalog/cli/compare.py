@@ -33,7 +33,7 @@ def command(
     server_properties: str | None,
     as_json: bool,
 ) -> int:
-    """Put the volumes of several brokers side by side: which copy of each partition is the best, and why.
+    """Compare the volumes of several brokers: which copy of each partition is the best, and why.
 
     Paths are log directories, directories of several, or partition directories; a ZooKeeper data directory tells the
     ISRs where there is no KRaft metadata. Shows where copies part, by leader epochs and by content, and what is

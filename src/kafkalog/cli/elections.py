@@ -11,6 +11,7 @@ from kafkalog.cli.departures import print_departures
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.metadata import metadata_log, offset_of, print_changes, refuse_beyond_end, zxid_of
 from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -174,7 +175,7 @@ def _departures(
     "--without",
     "brokers",
     multiple=True,
-    type=click.IntRange(0, 2**31 - 1),
+    type=BROKER_ID,
     metavar="BROKER",
     help="What would become of its partitions if this broker left; may be repeated, for one after another.",
 )

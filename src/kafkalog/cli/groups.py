@@ -12,6 +12,7 @@ from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import GROUPS, chosen_names
+from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -170,7 +171,7 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="What all would get if they subscribed to it too.")
 @click.option(
     "--offsets-partitions",
-    type=click.IntRange(1, 1_000_000),
+    type=PARTITION_COUNT,
     metavar="N",
     help="How many partitions __consumer_offsets has, where no metadata says so [50].",
 )

@@ -38,7 +38,7 @@ _ABOUT_INDEXES = frozenset(
 
 @click.group(name="index")
 def command() -> None:
-    """Check the indexes of log directories, or make them anew from sound logs."""
+    """Check the indexes of log directories, or rebuild them from sound logs."""
 
 
 @command.command(name="verify")
@@ -92,7 +92,7 @@ def rebuild_command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Make every index, producer snapshot and leader epoch anew, as a broker would that scans all segments.
+    """Rebuild every index, producer snapshot and leader epoch, as a broker does that scans all segments.
 
     Declines if a log is damaged.  What was there is kept, and `kafkalog undo` puts it back.  Exit code 2 if something
     was changed, 4 if something could not be read.
@@ -100,7 +100,7 @@ def rebuild_command(
     settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}
     with interruptible([path], None):
         if not yes:
-            confirm(f"Make all indexes in {escape_controls(path)} anew?")
+            confirm(f"Rebuild all indexes in {escape_controls(path)}?")
         with RecoveryProgress("rebuilding") as progress:
             result = rebuild_indexes(path, config=settings, at=at, jobs=job_count(jobs), on_progress=progress.update)
     if as_json:

@@ -12,6 +12,7 @@ from kafkalog.cli.against import compared
 from kafkalog.cli.effective import Configured, print_effective
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -214,7 +215,7 @@ def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
 @selection_options
 @click.option(
     "--broker",
-    type=click.IntRange(0, 2**31 - 1),
+    type=BROKER_ID,
     metavar="ID",
     help="With --effective: of this broker; with --topic: of the topic at this broker.",
 )

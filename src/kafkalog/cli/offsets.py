@@ -11,6 +11,7 @@ from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.log_ends import LogEnds
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import GROUPS, chosen_names
+from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -139,7 +140,7 @@ def _migrate_to_kafka(
 @click.option("--into", metavar="DIR", help="With --migrate kafka: the new log directory.")
 @click.option(
     "--offsets-partitions",
-    type=click.IntRange(1, 1_000_000),
+    type=PARTITION_COUNT,
     metavar="N",
     help="How many partitions __consumer_offsets has, where no metadata (with --migrate, ZooKeeper) says so [50].",
 )

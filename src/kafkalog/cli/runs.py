@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
-from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, print_table
@@ -138,7 +138,7 @@ def _purge(
               help="Remove for good what this run keeps; may be repeated.")  # fmt: skip
 @click.option("--purge-older-than", "days", type=click.FloatRange(min=0), metavar="DAYS",
               help="Remove for good what runs keep that began so long ago.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Purge without asking.")
+@YES
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
@@ -152,7 +152,7 @@ def command(
     server_properties: str | None,
     as_json: bool,
 ) -> int:
-    """Show what recoveries have left: when, by which machine, how much it is, and whether undo is possible.
+    """List what recoveries have kept: when, by which machine, how much it is, and whether undo is possible.
 
     A run that is purged cannot be undone any more, and the originals that it kept are lost.  Runs that were cut short
     are never purged: complete them or take them back.

@@ -9,6 +9,7 @@ import click
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import CONFIG, JSON, YES
+from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
@@ -123,7 +124,7 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 @PATH
 @SERVER_PROPERTIES
 @click.option("--topic", help="Put this topic back; without it, or with --list, only show what there is.")
-@click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True,
+@click.option("--partition", "numbers", type=PARTITION, multiple=True,
               help="Only this partition number; may be repeated.")  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="Only show what there is of the topic.")
 @click.option("--source", metavar="NAME", help="Which directory, or run, where several are of one partition.")

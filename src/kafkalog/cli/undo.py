@@ -32,7 +32,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Give the directory back as it was before a recovery, byte for byte and time for time.
+    """Restore the directory as it was before a recovery, byte for byte and time for time.
 
     Declines if a file was changed since.  Exit code 2 when done, 3 if it declined.
     """

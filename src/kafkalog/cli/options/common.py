@@ -6,9 +6,9 @@ import os
 
 import click
 
-__all__ = ["CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
+from kafkalog.cli.options.numbers import JOB_COUNT
 
-MOST_JOBS = 1024
+__all__ = ["CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="JSON: one object on each line (docs/json).")
 REPLICA = click.option(
@@ -23,9 +23,7 @@ CONFIG = click.option(
     multiple=True,
     help="A setting under Kafka's name, a topic's or a broker's; may be repeated.",
 )
-JOBS = click.option(
-    "--jobs", metavar="N", type=click.IntRange(1, MOST_JOBS), help="Partitions read at a time [one for each CPU]."
-)
+JOBS = click.option("--jobs", metavar="N", type=JOB_COUNT, help="Partitions read at a time [one for each CPU].")
 QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
 YES = click.option("--yes", is_flag=True, help="Act without asking.")

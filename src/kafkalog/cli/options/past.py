@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
 
 __all__ = ["AS_OF_POSITION", "AT_ZXID", "Position", "Zxid", "as_of_time"]
@@ -92,7 +93,7 @@ def as_of_time(function: Function) -> Function:
     """`--as-of` and `--at-offset`, as `as_of` (ms) and `at_offset`; `--at`, which meant the past once, is refused."""
     for option in (
         click.option("--at", hidden=True, expose_value=False, is_eager=True, callback=_refuse_at),
-        click.option("--at-offset", type=click.IntRange(0, (1 << 63) - 1), metavar="OFFSET",
+        click.option("--at-offset", type=OFFSET, metavar="OFFSET",
                      help="As it was before this offset of the internal topic."),
         click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
                      help="As it was at this time: ms since 1970, ISO 8601, or a span from now like -2h."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.log.chosen import Chosen
 
 __all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
@@ -37,7 +38,7 @@ def selection_options(function: Function) -> Function:
     for option in (
         click.option("--exclude", "excluded", metavar="TOPIC[-N]", type=_Pattern(), multiple=True,
                      help="Leave this topic or partition out; a name or a pattern, may be repeated."),
-        click.option("--partition", "numbers", metavar="N", type=click.IntRange(0, 2**31 - 1), multiple=True,
+        click.option("--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
                      help="Only partitions of this number; may be repeated."),
         click.option("--topic", "topics", metavar="TOPIC", type=_Pattern(), multiple=True,
                      help="Only this topic; a name or a pattern with *, ? and [...], may be repeated."),

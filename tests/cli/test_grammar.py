@@ -1,0 +1,186 @@
+"""The same option means the same thing in every command, and one that has no meaning for what is shown is refused."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from broker_dirs import brokers, own_copy, unpacked
+from command import kafkalog
+from kafkalog.cli.main import COMMANDS
+
+SEGMENTS = "4.1.1/segments"
+TXN = "4.1.1/txn"
+GROUPS = "4.1.1/groups"
+METADATA = "4.1.1/metadata"
+ZOOKEEPER = "2.8.2/zkhist"
+
+
+def place(name: str) -> Path:
+    return unpacked(ZOOKEEPER) / "zookeeper" if name == ZOOKEEPER else brokers(name)[0]
+
+
+def options() -> list[tuple[str, click.Option]]:
+    found = []
+    for name, (module, _help) in COMMANDS.items():
+        command = import_module(module).command
+        for each in command.commands.values() if isinstance(command, click.Group) else [command]:
+            found += [(name, option) for option in each.params if isinstance(option, click.Option)]
+    return found
+
+
+ELSEWHERE = {"dump", "find", "report", "build", "undelete"}
+"""commands with a reason for words of their own: build and undelete have one topic, the others their own options"""
+
+
+@pytest.mark.parametrize(
+    "word", ["--topic", "--partition", "--exclude", "--at", "--json", "--replica", "--config", "--server-properties",
+             "--jobs", "--yes", "--zxid", "--as-of", "--group"],
+)  # fmt: skip
+def test_an_option_is_declared_once(word: str) -> None:
+    found = {
+        (option.help, option.name, repr(option.metavar), option.multiple)
+        for name, option in options()
+        if word in option.opts and not option.hidden and name not in ELSEWHERE
+    }
+    expected = 2 if word == "--as-of" else 1  # a time, or where a log has positions of its own, one of them
+    assert len(found) == expected + (word == "--zxid"), found
+
+
+REFUSED = [
+    ("metadata", METADATA, ["--topic", "tickets-0"], "--topic and --exclude go with --history or --effective"),
+    ("metadata", METADATA, ["--exclude", "tickets-0"], "--topic and --exclude go with --history or --effective"),
+    ("metadata", METADATA, ["--partition", "0"], "--partition goes with --history"),
+    ("metadata", METADATA, ["--effective", "--partition", "0"], "--partition goes with --history"),
+    ("metadata", METADATA, ["--broker", "1"], "--broker goes with --effective"),
+    ("metadata", METADATA, ["--effective", "--history"], "do not go with it"),
+    ("metadata", METADATA, ["--effective", "--against", "x"], "do not go with it"),
+    ("metadata", METADATA, ["--history", "--as-of", "5"], "--as-of and --against do not go with it"),
+    ("metadata", METADATA, ["--history", "--show-secrets"], "--show-secrets does not go with --history"),
+    ("metadata", METADATA, ["--as-of", "0x5"], "no transaction of ZooKeeper's"),
+    ("metadata", ZOOKEEPER, ["--effective", "--replica", "longest"], "--replica chooses among log directories"),
+    ("elections", METADATA, ["--unclean"], "--unclean and --as-of go with --without"),
+    ("elections", METADATA, ["--as-of", "9"], "--unclean and --as-of go with --without"),
+    ("elections", METADATA, ["--without", "1", "--all"], "--against and --all show what was"),
+    ("elections", METADATA, ["--without", "1", "--against", "x"], "--against and --all show what was"),
+    ("elections", ZOOKEEPER, ["--replica", "longest"], "--replica chooses among log directories"),
+    ("offsets", GROUPS, ["--into", "x"], "--into belongs to --migrate kafka"),
+    ("offsets", GROUPS, ["--chroot", "/a"], "none of the paths is a directory of its logs"),
+    ("offsets", GROUPS, ["--zxid", "5"], "none of the paths is a directory of its logs"),
+    ("offsets", GROUPS, ["--format", "reset-csv", "--json"], "do not go with it"),
+    ("offsets", GROUPS, ["--format", "reset-csv", "--pending"], "do not go with it"),
+    ("offsets", GROUPS, ["--migrate", "zookeeper", "--pending"], "--pending lists what is not committed"),
+    ("offsets", GROUPS, ["--migrate", "zookeeper", "--json"], "prints a script, and no JSON"),
+    ("offsets", GROUPS, ["--at", "0"], "--as-of is the past"),
+    ("groups", GROUPS, ["--at", "0"], "--as-of is the past"),
+    ("offsets", ZOOKEEPER, ["--at-offset", "5"], "--zxid is ZooKeeper's"),
+    ("offsets", ZOOKEEPER, ["--replica", "longest"], "--replica is about __consumer_offsets"),
+    ("groups", ZOOKEEPER, ["--offsets-partitions", "5"], "--offsets-partitions is about __consumer_offsets"),
+    ("groups", GROUPS, ["--zxid", "5"], "none of the paths is a directory of its logs"),
+    ("zk", ZOOKEEPER, ["--hide-secrets"], "--hide-secrets goes with --json"),
+    ("zk", ZOOKEEPER, ["--show-secrets", "--json"], "--show-secrets is for tables"),
+    ("ls", SEGMENTS, ["--json", "--segments"], "--segments is a table"),
+    ("runs", SEGMENTS, ["--yes"], "--yes goes with --purge"),
+    ("staging", SEGMENTS, ["--older-than", "3"], "--older-than goes with --clear"),
+    ("undelete", SEGMENTS, ["--hold"], "--hold is for putting a topic back"),
+    ("undelete", SEGMENTS, ["--yes"], "--yes is for putting a topic back"),
+    ("undelete", SEGMENTS, ["--topic", "t", "--list", "--at", "5"], "--at does not go with it"),
+    ("recover", SEGMENTS, ["--dry-run", "--yes"], "--dry-run changes nothing: --yes does not go with it"),
+    ("recover", SEGMENTS, ["--dry-run", "--quarantine", "x"], "--dry-run changes nothing"),
+    ("recover", SEGMENTS, ["--into", "x", "--complete", "y"], "--complete does not go with it"),
+    ("compact", SEGMENTS, ["--dry-run", "--yes"], "--dry-run changes nothing"),
+    ("ls", SEGMENTS, ["--topic", "orders-23", "--exclude", "ord*"], "all of it is excluded"),
+]
+
+
+@pytest.mark.parametrize(("command", "case", "arguments", "sentence"), REFUSED)
+def test_an_option_without_a_meaning_is_refused(command: str, case: str, arguments: list[str], sentence: str) -> None:
+    finished = kafkalog(command, place(case), *arguments)
+    assert (finished.code, finished.out) == (64, ""), finished.err
+    assert sentence in finished.err
+    assert finished.err.count("\n") == 1
+
+
+UNKNOWN = [
+    (["ls"], SEGMENTS, ["--topic", "order-23"], "there is no topic 'order-23'; did you mean 'orders-23'?"),
+    (["verify"], SEGMENTS, ["--topic", "ORDERS-23"], "there is no topic 'ORDERS-23'; did you mean 'orders-23'?"),
+    (["plan"], SEGMENTS, ["--topic", "orders-23", "--topic", "zzz*"], "no topic matches 'zzz*'"),
+    (["recover", "--yes"], SEGMENTS, ["--topic", "order-23"], "did you mean 'orders-23'?"),
+    (["compact", "--dry-run"], SEGMENTS, ["--topic", "order-23"], "did you mean 'orders-23'?"),
+    (["index", "verify"], SEGMENTS, ["--partition", "77"], "there is no partition 77 of any topic"),
+    (
+        ["ls"],
+        SEGMENTS,
+        ["--topic", "orders-23", "--partition", "77"],
+        "there is no partition 77 of topic 'orders-23'; it has 0 here",
+    ),
+    (["ls"], SEGMENTS, ["--exclude", "orders"], "there is no topic or partition 'orders'; did you mean 'orders-23'?"),
+    (["undelete", "--list"], SEGMENTS, ["--topic", "orders-23"], "there is no deleted topic 'orders-23'"),
+    (["transactions"], TXN, ["--topic", "nothing at all"], "there is no topic 'nothing at all'"),
+    (["transactions"], TXN, ["--transactional-id", "nobody"], "there is no transactional id 'nobody'"),
+    (["offsets"], GROUPS, ["--group", "nobody"], "there is no group 'nobody'"),
+    (["offsets"], GROUPS, ["--topic", "nothing at all"], "there is no topic 'nothing at all'"),
+    (["groups"], GROUPS, ["--group", "nobody*"], "no group matches 'nobody*'"),
+    (["groups"], GROUPS, ["--without", "nobody"], "there is no member 'nobody'"),
+    (["groups"], GROUPS, ["--topic", "nothing at all"], "there is no topic 'nothing at all'"),
+    (["metadata", "--history"], METADATA, ["--topic", "ticket-0"], "did you mean 'tickets-0'?"),
+    (["metadata", "--effective"], METADATA, ["--topic", "ticket-0"], "did you mean 'tickets-0'?"),
+    (["metadata", "--effective"], METADATA, ["--broker", "77"], "there is no broker 77"),
+    (["elections"], METADATA, ["--topic", "ticket-0"], "did you mean 'tickets-0'?"),
+    (["elections"], METADATA, ["--without", "77"], "broker 77 is not registered"),
+    (["elections"], ZOOKEEPER, ["--topic", "flight-23"], "did you mean 'flights-23'?"),
+    (["zk"], ZOOKEEPER, ["--below", "/broker"], "there is no znode '/broker'; did you mean '/brokers'?"),
+    (["offsets"], ZOOKEEPER, ["--chroot", "/elsewhere"], "there is no chroot '/elsewhere'"),
+]
+
+
+@pytest.mark.parametrize(("command", "case", "arguments", "sentence"), UNKNOWN)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_does_not_exist_is_said_not_to(
+    command: list[str], case: str, arguments: list[str], sentence: str, as_json: bool
+) -> None:
+    finished = kafkalog(*command, *arguments, *(["--json"] if as_json else []), place(case))
+    assert (finished.code, finished.out) == (1, ""), finished.err
+    assert sentence in finished.err
+    assert finished.err.count("\n") == 1
+
+
+def test_patterns_choose_topics() -> None:
+    (directory,) = brokers(SEGMENTS)
+    every = {each["topic"] for line in kafkalog("ls", "--json", directory).objects for each in line["partitions"]}
+    assert len(every) > 3
+    for words, expected in (
+        (["--topic", "orders-*"], {name for name in every if name.startswith("orders-")}),
+        (["--topic", "[!_]*", "--exclude", "orders-*"],
+         {name for name in every if not name.startswith(("_", "orders-"))}),
+        (["--partition", "0", "--exclude", "*-0"], every),
+    ):  # fmt: skip
+        for command in ("ls", "verify"):
+            finished = kafkalog(command, "--json", directory, *words)
+            if words[0] == "--partition":
+                assert finished.code == 64
+                continue
+            (line,) = finished.objects
+            names = {Path(each["path"]).name.rpartition("-")[0] for each in line["partitions"]}
+            assert names == expected
+
+
+def test_a_volume_that_holds_nothing_of_what_is_chosen_is_passed_over(tmp_path: Path) -> None:
+    one = own_copy(brokers(SEGMENTS)[0], tmp_path / "one")
+    other = own_copy(brokers(SEGMENTS)[0], tmp_path / "other")
+    topic = next(each for each in one.glob("orders-*-0")).name
+    for each in [*one.glob("*-0")]:
+        if each.name != topic:
+            shutil.rmtree(each)
+    shutil.rmtree(other / topic)
+    name = topic.removesuffix("-0")
+    for command in ("ls", "verify", "plan"):
+        lines = kafkalog(command, "--json", one, other, "--topic", name).objects
+        assert [line["path"] for line in lines] == [str(one)]
+    assert kafkalog("recover", "--json", "--yes", one, other, "--topic", name).code in (0, 2)
+    nowhere = kafkalog("recover", "--json", "--yes", one, other, "--topic", "nowhere")
+    assert (nowhere.code, nowhere.out, nowhere.err) == (1, "", "kafkalog: there is no topic 'nowhere'\n")
