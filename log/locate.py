@@ -162,24 +162,24 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
-    """What is wrong with the time indexes that a broker would look into for `timestamp` (ms), and their last entries.
+    """What is wrong with the time indexes that lead to `timestamp` (ms): entries that would be followed, and order.
 
-    The broker takes the first segment that is not older; all segments up to that one are asked.
+    The broker takes the first segment whose last entry is not older; of those before it only the last entry is asked.
     """
     found: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
-        found += _disorder(segment, FileKind.TIME_INDEX)
-        reaches = False
+        reaches = segment is partition.segments[-1]
         for index, log, path in _opened(segment, FileKind.TIME_INDEX):
             entry = _last_at_most(index, TIME_ENTRY, timestamp, 0)
             last = _last_at_most(index, TIME_ENTRY, 1 << 62, 0)
-            reaches = last is not None and last[1][0] >= timestamp
-            for slot, fields in dict.fromkeys(each for each in (entry, last) if each is not None and any(each[1])):
+            reaches = reaches or (last is not None and last[1][0] >= timestamp)
+            asked = (entry, last) if reaches else (last,)
+            for slot, fields in dict.fromkeys(each for each in asked if each is not None and any(each[1])):
                 problem = _time_problem(segment, log, TimeEntry(*fields))
                 if problem:
                     found.append(_wrong(path, slot * TIME_ENTRY.size, problem))
         if reaches:
-            break
+            return [*found, *_disorder(segment, FileKind.TIME_INDEX)]
     return found
 
 
