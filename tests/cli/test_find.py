@@ -136,7 +136,7 @@ def test_what_cannot_be_found() -> None:
     for arguments, code, why in (
         ([BROKER], 64, "nothing to find: --time or --offset says what"),
         ([BROKER, "--time", "soon"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
-        ([BROKER, "--offset", "-1"], 64, "-1 is not in the range"),
+        ([BROKER, "--offset", "-1"], 64, "'-1' is not a whole number from 0 to"),
         ([BROKER, "--offset", "1", "--topic", "clicks"], 1, "did you mean 'clicks-42'?"),
         ([BROKER, "--offset", "1", "--isolation-level", "read_committed"], 64, "for --time latest only"),
         (["no/such/place", "--offset", "1"], 64, "no/such/place does not exist"),

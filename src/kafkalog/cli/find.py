@@ -10,6 +10,7 @@ import click
 
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.options.times import Timestamp
@@ -158,7 +159,7 @@ def _print(lines: list[Line]) -> None:
 @click.option("--time", "times", type=_When(), multiple=True, metavar="TIME",
               help="The first offset with at least this time: ms since 1970, or ISO 8601; or earliest, latest, "
               "max-timestamp.  May be repeated.")  # fmt: skip
-@click.option("--offset", "offsets", type=click.IntRange(0, 2**63 - 1), multiple=True, metavar="N",
+@click.option("--offset", "offsets", type=OFFSET, multiple=True, metavar="N",
               help="Where this offset is: segment, position, batch.  May be repeated.")  # fmt: skip
 @selection_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0], show_default=True,

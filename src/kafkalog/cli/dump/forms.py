@@ -107,6 +107,8 @@ def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, s
             raise UsageError(f"{names[name]} has no meaning {each.value}")
     if "at" in options.given and not options.given & {"start_time", "end_time"}:
         raise UsageError("--at has no meaning without --since or --until, which may be counted from it")
+    if options.columns_file == "":
+        raise UsageError("--parquet and --arrow need the name of a file")
     _refuse_pairs(options, names)
     _refuse_of_kafka(options, names)
 

@@ -26,9 +26,10 @@ def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
         pattern = pattern if equals and field in found else text
         if pattern == "avro":
             raise UsageError("-s avro needs a schema registry, which is not asked here; -s s prints the bytes")
-        if not pattern or len(pattern) > _LONGEST:
-            raise UsageError(f"-s {text[:100]!r} has {'no' if not pattern else 'too many'} letters after {field!r}"
-                             if equals else "-s needs letters, as in -s key=i")  # fmt: skip
+        if not pattern:
+            raise UsageError(f"-s {text[:100]!r} has no letters; -s key=i is a key of four bytes")
+        if len(pattern) > _LONGEST:
+            raise UsageError(f"-s {text[:20]!r}… has more than {_LONGEST} letters")
         unknown = next((letter for letter in pattern if letter not in _VALID), None)
         if unknown is not None:
             raise UsageError(f"-s {text[:100]!r} has {unknown!r}, which is none of <>bBhHiIqQcs$ and space")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.codec.model import Codec
@@ -17,6 +18,9 @@ from kafkalog.log import ISOLATION_LEVELS
 __all__ = ["Options", "dump_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_OFFSET = Whole(-(2**63), 2**63 - 1)
+_COUNT = Whole(0, 2**63 - 1)
+_BYTES = Whole(1, 2**31 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +123,14 @@ _WHAT = (
 _WHICH = (
     click.option("-t", "--topic", "topics", metavar="TOPIC", multiple=True,
                  help="Only this topic; a name or a pattern with *, ? and [...], may be repeated."),
-    click.option("-p", "--partition", "numbers", metavar="N", type=click.IntRange(-1, 2**31 - 1), multiple=True,
+    click.option("-p", "--partition", "numbers", metavar="N", type=Whole(-1, 2**31 - 1), multiple=True,
                  help="Only partitions of this number; may be repeated."),
     click.option("--exclude", "excluded", metavar="TOPIC[-N]", multiple=True,
                  help="Leave this topic or partition out; a name or a pattern, may be repeated."),
-    click.option("--offset", "one_offset", type=click.IntRange(min=0), metavar="N", help="Only the record at this "
-                 "offset."),
-    click.option("--start-offset", type=int, help="From this offset on."),
-    click.option("--end-offset", type=int, help="Up to, not including, this offset."),
+    click.option("--offset", "one_offset", type=Whole(0, 2**63 - 2), metavar="N",
+                 help="Only the record at this offset."),
+    click.option("--start-offset", type=_OFFSET, metavar="N", help="From this offset on."),
+    click.option("--end-offset", type=_OFFSET, metavar="N", help="Up to, not including, this offset."),
     time_range_options,
     AT,
     click.option("--key", help="Only records with exactly this key."),
@@ -135,13 +139,13 @@ _WHICH = (
     click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header."),
     click.option("--header-regex", "header_regexes", multiple=True, metavar="NAME=REGEX",
                  help="Only records with this header, in whose value this expression is found."),
-    click.option("--producer-id", "producer_ids", type=int, multiple=True,
+    click.option("--producer-id", "producer_ids", type=_OFFSET, metavar="ID", multiple=True,
                  help="Only records of this producer; may be repeated."),
     click.option("--codec", "codecs", type=click.Choice([codec.label for codec in Codec]), multiple=True,
                  help="Only records of batches of this compression; may be repeated."),
     click.option("--transactional/--not-transactional", default=None,
                  help="Only what is, or is not, part of a transaction."),
-    click.option("-n", "-c", "--max-records", type=click.IntRange(min=0), help="Stop after so many lines."),
+    click.option("-n", "-c", "--max-records", type=_COUNT, metavar="N", help="Stop after so many lines."),
     REPLICA,
     SERVER_PROPERTIES,
 )  # fmt: skip
@@ -159,9 +163,9 @@ _KAFKA = (
     click.option("--key-decoder-class", metavar="CLASS", help="Keys are String, Long, Integer or Double."),
     click.option("--value-decoder-class", metavar="CLASS", help="Values are String, Long, Integer or Double."),
     click.option("--skip-record-metadata", is_flag=True, help="Of records print keys and values only."),
-    click.option("--max-message-size", type=click.IntRange(min=1), metavar="BYTES", help="Largest batch that an index "
+    click.option("--max-message-size", type=_BYTES, metavar="BYTES", help="Largest batch that an index "
                  "is compared with [5242880]."),
-    click.option("--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="Read no more of each log file."),
+    click.option("--max-bytes", type=Whole(0, 2**31 - 1), metavar="BYTES", help="Read no more of each log file."),
     click.option("--verify-index-only", is_flag=True, help="Compare indexes with their logs, and print no entries."),
     click.option("--index-sanity-check", is_flag=True, help="Check indexes only as a broker does when it starts."),
 )  # fmt: skip
