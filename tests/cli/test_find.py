@@ -132,6 +132,27 @@ def test_a_wrong_index_is_found_and_not_followed(tmp_path: Path, suffix: str, en
     assert answers == sound
 
 
+def test_what_is_behind_damage_is_said_to_be(tmp_path: Path) -> None:
+    copy = own_copy(BROKER / "clicks-42-0", tmp_path / "clicks-42-0")
+    log = max(path for path in copy.glob("*.log") if path.stat().st_size)
+    batches = kafkalog("dump", "--json", "--batches", log).objects
+    assert len(batches) > 2
+    data = bytearray(log.read_bytes())
+    data[batches[-1]["position"] + 70] ^= 1
+    log.write_bytes(data)
+    finished = kafkalog("find", copy, "--json", "--offset", batches[0]["baseOffset"], "--offset", 10**6)
+    assert finished.code == 1
+    assert "crc_mismatch" in finished.err
+    assert [(line["is_there"], line["is_behind_damage"]) for line in finished.objects] == [(True, False), (False, True)]
+    assert "damage comes before" in kafkalog("find", copy, "--offset", 10**6).out
+    late = kafkalog("find", copy, "--json", "--time", 2**50)
+    assert (late.code, late.objects[0]["offset"]) == (1, None)
+    assert "crc_mismatch" in late.err
+    begun = kafkalog("dump", copy, "-o", f"s@{2**50}", "-C")
+    assert (begun.code, begun.out) == (1, "")
+    assert "crc_mismatch" in begun.err
+
+
 def test_what_cannot_be_found() -> None:
     for arguments, code, why in (
         ([BROKER], 64, "nothing to find: --time or --offset says what"),

@@ -17,7 +17,7 @@ from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.output import print_table
 from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, Severity
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
 from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import unreadable
@@ -69,7 +69,7 @@ class _Search:
             found, findings = newest(partition)
             self.findings += findings
         else:
-            found = partition.offset_for_timestamp(int(when))
+            found = partition.offset_for_timestamp(int(when), findings=self.findings)
             self.findings += index_findings_of_time(partition, int(when))
         return {
             "kind": "time",
@@ -91,6 +91,7 @@ class _Search:
             "is_there": False, "segment": None, "segment_base_offset": None, "position": None, "size": None,
             "base_offset": None, "last_offset": None, "leader_epoch": None, "is_control": None, "timestamp": None,
             "is_below_log_start": offset < partition.log_start_offset,
+            "is_behind_damage": found is None and any(each.severity is Severity.ERROR for each in findings),
         }  # fmt: skip
         if found is not None:
             line |= {
@@ -116,6 +117,8 @@ def _lines(
 
 
 def _state(line: Line) -> str:
+    if line["is_behind_damage"]:
+        return "not reached: damage comes before"
     if line["segment"] is None:
         return "beyond the end"
     if line["is_below_log_start"]:

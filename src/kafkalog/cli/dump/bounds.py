@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kafkalog.cli.dump.options import Options
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.consumer_view import READ_COMMITTED
 
@@ -48,13 +49,13 @@ class Begin:
     start_time: int | None = None
     stop_time: int | None = None
 
-    def of(self, partition: Partition, options: Options, committed: Committed) -> Bounds:
-        """The bounds in a partition; raises `StorageError`."""
+    def of(self, partition: Partition, options: Options, committed: Committed, findings: list[Finding]) -> Bounds:
+        """The bounds in a partition, and what was wrong where they were looked for; raises `StorageError`."""
         end = options.end_offset
         if options.one_offset is not None:
             return Bounds(options.one_offset, options.one_offset + 1)
         if self.start_time is not None:
-            found = partition.offset_for_timestamp(self.start_time)
+            found = partition.offset_for_timestamp(self.start_time, findings=findings)
             start: int | None = self._end(partition, options) if found is None else found.offset
         elif self.word == "end":
             start = self._end(partition, options)

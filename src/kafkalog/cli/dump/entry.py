@@ -256,7 +256,7 @@ def _side_file(options: Options, form: Form, path: str, walk: Walk, writer: Line
 
 def _partition(
     options: Options,
-    bounds_of: Callable[[Partition, Options, Committed], Bounds],
+    bounds_of: Callable[[Partition, Options, Committed, list[Finding]], Bounds],
     committed: Committed,
     partition: Partition,
     walk: Walk,
@@ -265,7 +265,7 @@ def _partition(
     if walk.full:
         return
     try:
-        bounds = bounds_of(partition, options, committed)
+        bounds = bounds_of(partition, options, committed, walk.findings)
         if not bounds.is_empty:
             show(partition, bounds)
     except StorageError as error:
