@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import kafkalog as library
 from broker_dirs import brokers, own_copy
 from command import kafkalog
 from dump_lines import as_lines
 from fixture_data import broker_cases
 from kafka_oracle import KafkaOracle
+from kafkalog.cluster.coordinator_records import SHARE_GROUP_STATE_TOPIC, TOPICS
+from kafkalog.cluster.layout import remote_log_metadata
+from kafkalog.cluster.messages import encode
 
 Compared = Callable[[str, int], None]
 DECODERS = {
@@ -60,6 +64,41 @@ def test_decoders(case_id: str, topic: str, kafka: KafkaOracle, compared: Compar
         for options in ([], ["--skip-record-metadata"]):
             more = SECRETS if topic == "__cluster_metadata" else []
             compared("lines of decoders", same(kafka, "--files", path, DECODERS[topic], *options, more=more))
+
+
+@pytest.mark.parametrize("release", ["4.1.0", pytest.param("4.3.0", marks=pytest.mark.interop)])
+def test_share_groups(release: str, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path, compared: Compared) -> None:
+    kafka = kafka_of(release)
+    records = []
+    for kind, (_name, key, values) in TOPICS[SHARE_GROUP_STATE_TOPIC].items():
+        data = kind.to_bytes(2, "big") + encode(key, key.versions[-1], {"group_id": "g", "partition": 3})
+        value = bytes(2) + encode(values[0], 0, {"start_offset": 7, "leader_epoch": 2})
+        records += [library.NewRecord(value=value, key=data), library.NewRecord(value=None, key=data)]
+    records.append(library.NewRecord(value=b"", key=(99).to_bytes(2, "big")))
+    with library.Log.open(tmp_path / f"{SHARE_GROUP_STATE_TOPIC}-0") as log:
+        log.append(records)
+    (path,) = (tmp_path / f"{SHARE_GROUP_STATE_TOPIC}-0").glob("*.log")
+    compared("lines of decoders", same(kafka, "--files", path, "--share-group-state-decoder"))
+    lines = kafkalog("dump", path.parent).lines
+    assert sum('key: {"type":' in line for line in lines) == len(records) - 1
+
+
+def test_remote_log_metadata(tmp_path: Path) -> None:
+    layouts = remote_log_metadata.VALUES
+    kinds = [kind for kind in range(10) if layouts.get(kind) is not None]
+    assert len(kinds) >= 4
+    with library.Log.open(tmp_path / "__remote_log_metadata-0") as log:
+        for kind in kinds:
+            message = layouts[kind][0]
+            value = bytes([1, kind, 0]) + encode(message, 0, {"broker_id": 5})
+            log.append([library.NewRecord(value=value)])
+        log.append([library.NewRecord(value=b"\x01\x63\x00")])
+    found = kafkalog("dump", "--json", tmp_path / "__remote_log_metadata-0").objects
+    assert [line["decoded"]["value"] is not None for line in found] == [True] * len(kinds) + [False]
+    (path,) = (tmp_path / "__remote_log_metadata-0").glob("*.log")
+    lines = kafkalog("dump", "--files", path, "--remote-log-metadata-decoder").lines
+    assert sum('"brokerId":5' in line for line in lines) == len(kinds)
+    assert "payload: Error at offset 4, skipping. record type 99 is not known" in lines[-1]
 
 
 @pytest.mark.parametrize("decoder", ["String", "Long", "Integer"])
