@@ -284,4 +284,6 @@ def needed(what: str, extra: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in _OPTIONAL:
             raise
-        raise UsageError(f"{what} needs the package {package}: install kafkalog[{extra}]") from error
+        raise UsageError(
+            f"{what} needs the package {package}: install kafkalog[{extra}] (pip install 'kafkalog[{extra}]')"
+        ) from error

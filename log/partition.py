@@ -308,11 +308,14 @@ class Partition:
         return offsets_before(self, timestamp, max_count)
 
     @checked
-    def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
+    def offset_for_timestamp(
+        self, timestamp: int, *, findings: list[Finding] | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> OffsetAndTimestamp | None:
         """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
 
         Looks into those batches only that can hold the answer.  The time index is followed where the log confirms it,
         see `time_lookup`; else the batch headers are read.  What is learned of whole segments serves the next lookup.
+        Damage ends the search; with a list for `findings` it is appended there.
         """
         start = self.log_start_offset
         first = index_of(self.segments, start)
@@ -321,6 +324,13 @@ class Partition:
         walk = BatchReader(
             self.segments[first:], start_offset=start, start_timestamp=timestamp, limits=limits, hold=False
         )
+        found = self._first_since(walk, timestamp, start, limits)
+        if findings is not None:
+            findings.extend(walk.findings)
+        return found
+
+    @staticmethod
+    def _first_since(walk: BatchReader, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
         for batch in walk:
             header = batch.header
             # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2

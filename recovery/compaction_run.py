@@ -11,8 +11,8 @@ from typing import Any
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.chosen import Chosen
 from kafkalog.log.files import scan_directory
-from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.cleaner_settings import CleanerConfig
 from kafkalog.recovery.compaction import Compaction, CompactionRules, plan_directory
 from kafkalog.recovery.copied import copy_for

@@ -17,7 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.recovery.chosen import Chosen
+from kafkalog.log.chosen import Chosen
 from kafkalog.recovery.cluster_memory import ClusterMemory, read_cluster_memory
 from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.recovery.copies import Copy, Shelf, gather, reason

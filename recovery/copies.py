@@ -21,10 +21,10 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_partition_directory,
 )
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory
 from kafkalog.log.partition import Partition, open_partition
-from kafkalog.recovery.chosen import ALL, Chosen
 
 __all__ = ["Copy", "Shelf", "gather", "reason"]
 

@@ -20,10 +20,10 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.log.chosen import Chosen
 from kafkalog.log.directory import refuse_inside
 from kafkalog.log.files import read_small
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.chosen import Chosen
 from kafkalog.recovery.cluster_memory import read_cluster_memory
 from kafkalog.recovery.copies import Copy, Shelf, gather
 from kafkalog.recovery.fs import FileSystem

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
-from kafkalog.recovery.chosen import ALL, Chosen
 
 __all__ = ["PathLike", "chosen_directories", "holding", "root_of"]
 

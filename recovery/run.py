@@ -13,11 +13,11 @@ from typing import Any
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.choice import sentence_of_loss
-from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock

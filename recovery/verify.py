@@ -15,6 +15,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.checkpoint_findings import checkpoint_findings
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir
 from kafkalog.log.files import unreadable
 from kafkalog.log.inventory import open_all
@@ -22,7 +23,6 @@ from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.verify_partition import header_tables, verify_partition

@@ -82,7 +82,7 @@ def test_settings_beside_a_path_have_no_meaning_here(command: str, tmp_path: Pat
     (broker,) = brokers("4.1.1/groups")
     finished = kafkalog(command, broker, "--server-properties", properties(tmp_path, f"log.dirs={broker}\n"))
     assert (finished.code, finished.out) == (64, "")
-    assert "--server-properties stands in the place of PATH here" in finished.err
+    assert "--server-properties replaces PATH here" in finished.err
 
 
 def test_neither_path_nor_settings() -> None:

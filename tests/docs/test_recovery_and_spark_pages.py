@@ -21,7 +21,7 @@ PAGES = (DOCS / "recovery.md", DOCS / "spark.md")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [block for page in PAGES for block in BLOCK.findall(page.read_text())]
 CODES = {"ls": {1}, "verify": {1}, "plan": {1}, "recover": {2}, "undo": {2}, "dump": {0, 1}, "runs": {0},
-         "undelete": {0}}  # fmt: skip
+         "undelete": {0}, "find": {0, 1}}  # fmt: skip
 DECLINED = "recover --yes data"
 """It would drop what can still be read."""
 

@@ -29,7 +29,11 @@ from kafkalog.codec.records import records_payload
 from kafkalog.recovery.broker.headers import HeaderTables
 
 HELD = {
-    "kafkalog.cli.dump._Dump": "where a command writes",
+    "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",
+    "kafkalog.cli.dump.record_lines.RecordText": "functions that are asked",
+    "kafkalog.cli.dump.sinks.JsonSink": "where a command writes",
+    "kafkalog.cli.dump.kcat_sink.KcatSink": "where a command writes",
+    "kafkalog.cli.dump.sinks.TextSink": "where a command writes",
     "kafkalog.log.loading.Loaded": "a log that is open",
     "kafkalog.log.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.apply.Located": "operations, each of which is tried by itself",

@@ -36,6 +36,11 @@ def dumps(directory: Path) -> Iterator[Run]:
     yield "dump", kafkalog("dump", "--json", "--all", "-n", 300, directory)
     yield "dump", kafkalog("dump", "--json", "--encoding", "base64", "-n", 50, directory)
     yield "dump", kafkalog("dump", "--json", "--batches", "-n", 200, directory)
+    yield "dump", kafkalog("dump", "--json", "--metadata", "--no-decode", "-n", 50, directory)
+    for topic in ("__consumer_offsets", "__transaction_state", "__cluster_metadata"):
+        yield "dump", kafkalog("dump", "--json", "--all", "-n", 300, "-t", topic, directory)
+    yield "find", kafkalog("find", "--json", "--time", "latest", "--time", "max-timestamp", "--time", 0, "--offset", 5,
+                           "--offset", 10**6, directory)  # fmt: skip
     seen: set[str] = set()
     for path in sorted(directory.rglob("*")):
         kind = path.suffix or path.name

@@ -10,7 +10,7 @@ from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.configuration import Setting, effective_of_broker, effective_of_topic
 from kafkalog.cluster.secrets import HIDDEN, is_secret_config
 from kafkalog.codec.unknown import unknown_number
-from kafkalog.recovery.chosen import ALL, Chosen
+from kafkalog.log.chosen import ALL, Chosen
 
 __all__ = ["Configured", "print_effective"]
 

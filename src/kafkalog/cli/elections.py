@@ -30,7 +30,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.recovery.chosen import Chosen
+from kafkalog.log.chosen import Chosen
 
 __all__ = ["command"]
 

@@ -33,7 +33,7 @@ from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.unknown import unknown
 from kafkalog.log import open_all
-from kafkalog.recovery.chosen import ALL, Chosen
+from kafkalog.log.chosen import ALL, Chosen
 
 __all__ = ["command"]
 

@@ -24,11 +24,11 @@ from kafkalog.codec.wording import counted
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
 from kafkalog.log.checkpoint_findings import checkpoint_findings
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.deleted import deleted_segments
 from kafkalog.log.files import unreadable
 from kafkalog.log.missing import MissingOffsets
 from kafkalog.log.summary import SegmentSummary, summarize
-from kafkalog.recovery.chosen import ALL, Chosen
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.missing_segments import missing_from
 from kafkalog.recovery.standing import Standing, standing

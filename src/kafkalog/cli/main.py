@@ -21,6 +21,7 @@ COMMANDS = {
     "completion": ("kafkalog.cli.completion", "Print a script for completion in bash, zsh or fish."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and their causes."),
+    "find": ("kafkalog.cli.find", "Find offsets of times, and where an offset is."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or rebuild them."),
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, with their health."),
@@ -65,7 +66,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
-@click.version_option(__version__, prog_name="kafkalog", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="kafkalog", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, hidden=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Read, check, repair and query Apache Kafka's log directories without a broker.

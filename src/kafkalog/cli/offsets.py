@@ -33,8 +33,8 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
 from kafkalog.log import open_all
+from kafkalog.log.chosen import is_glob
 from kafkalog.log.partition import Partition
-from kafkalog.recovery.chosen import is_glob
 
 __all__ = ["command"]
 

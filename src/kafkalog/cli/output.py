@@ -51,17 +51,26 @@ def text_of(data: bytes) -> str:
 class LineWriter:
     """Collects lines and writes them to standard output in blocks; a context manager that writes the rest."""
 
-    def __init__(self, stream: BinaryIO | None = None) -> None:
+    def __init__(self, stream: BinaryIO | None = None, *, unbuffered: bool = False) -> None:
         self._stream = stream or sys.stdout.buffer
         self._lines: list[str] = []
         self._held = 0
+        self._block = 0 if unbuffered else _BLOCK_BYTES
 
     def write(self, line: str) -> None:
         """One line, without its newline."""
         self._lines.append(line)
         self._held += len(line)
-        if self._held >= _BLOCK_BYTES:
+        if self._held >= self._block:
             self.flush()
+
+    def write_bytes(self, data: bytes) -> None:
+        """Bytes as they are, behind all lines so far."""
+        if self._lines or not self._block:
+            self.flush()
+        self._stream.write(data)
+        if not self._block:
+            self._stream.flush()
 
     def write_lines(self, lines: bytes | memoryview) -> None:
         """Whole lines with their newlines, as they are."""

@@ -77,8 +77,9 @@ class _Bar:
 class ByteProgress(_Bar):
     """Counts bytes, and tells the time that is left."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str, total: int, *, quiet: bool = False) -> None:
         super().__init__(what)
+        self._visible = self._visible and not quiet
         self._total = total
         self._done = 0
 

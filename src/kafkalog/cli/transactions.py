@@ -22,7 +22,7 @@ from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
-from kafkalog.recovery.chosen import ALL
+from kafkalog.log.chosen import ALL
 
 __all__ = ["command"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from kafkalog.cli.options.numbers import PARTITION
-from kafkalog.recovery.chosen import Chosen
+from kafkalog.log.chosen import Chosen
 
 __all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
 

@@ -31,10 +31,10 @@ _RECORDS = (
 )
 _INDEX = (
     "Indexes are derived from the log and hold no data of their own: `kafkalog index rebuild` or the recovery below "
-    "makes them anew, and a broker does so too."
+    "makes them again, and a broker does so too."
 )
 _CHECKPOINT = (
-    "The file is written anew by a broker that starts, where it can start; the recovery below repairs it without one. "
+    "The file is rewritten by a broker that starts, where it can start; the recovery below repairs it without one. "
     "Do not delete log-start-offset-checkpoint by hand: deleted records would come back."
 )
 _CLUSTER = "See the page about clusters in the documentation: what the cluster knew contradicts itself here."
@@ -64,7 +64,7 @@ _ADVICE = {
     ),
     FindingCode.SEGMENT_MISSING: (
         "Look for the file in lost+found, a snapshot, a `.deleted` name (`kafkalog undelete`) or another broker's "
-        "volume; no recovery can make it anew."
+        "volume; no recovery can create it again."
     ),
     FindingCode.MAX_TIMESTAMP_MISMATCH: (
         "Lookups by time and retention go by the header; the records themselves are whole. Usually a producer's fault."
@@ -76,7 +76,7 @@ _ADVICE = {
     FindingCode.INDEX_PREALLOCATED: "Room that a running broker reserves; one that stops in order gives it back.",
     FindingCode.TXN_INDEX_MISMATCH: (
         "Consumers with isolation level read_committed may see aborted records, or miss committed ones. The recovery "
-        "below makes the index anew."
+        "below makes the index again."
     ),
     FindingCode.SNAPSHOT_INVALID: "A broker takes an older one and reads the log from there; recovery does so too.",
     FindingCode.CHECKPOINT_INVALID: _CHECKPOINT,

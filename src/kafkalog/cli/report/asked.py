@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.recovery.chosen import ALL, Chosen
+from kafkalog.log.chosen import ALL, Chosen
 
 if TYPE_CHECKING:
     from kafkalog.recovery.workers import ProgressState

@@ -16,9 +16,9 @@ from kafkalog.cli.report.walked import walk_over
 from kafkalog.cli.ways_text import command_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.log.chosen import ALL
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
-from kafkalog.recovery.chosen import ALL
 from kafkalog.recovery.compare import compare
 from kafkalog.recovery.comparison import Comparison
 from kafkalog.recovery.history import RunInfo, runs

@@ -1,11 +1,11 @@
-"""Which records `dump` prints: filters on time, key, value and header; those on batches are `batch_filter`'s."""
+"""Which records `dump` shows: filters on time, key, value and header; those on batches are `batch_filter`'s."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkalog.cli.dump.patterns import Pattern
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, RecordBatch
 
@@ -19,9 +19,11 @@ class RecordFilter:
     start_time: int | None = None
     end_time: int | None = None
     key: bytes | None = None
-    value_regex: re.Pattern[bytes] | None = None
+    key_regex: Pattern | None = None
+    value_regex: Pattern | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
     """name, and value or None for any"""
+    header_regexes: Sequence[tuple[str, Pattern]] = ()
 
     @classmethod
     def of(
@@ -30,30 +32,41 @@ class RecordFilter:
         start_time: int | None,
         end_time: int | None,
         key: str | None,
+        key_regex: str | None,
         value_regex: str | None,
         headers: Sequence[str],
+        header_regexes: Sequence[str],
     ) -> RecordFilter:
         """From the words of the command line; raises `UsageError` for a broken regular expression."""
-        try:
-            pattern = None if value_regex is None else re.compile(value_regex.encode("utf-8", "surrogateescape"))
-        except re.error as error:
-            raise UsageError(f"{value_regex!r} is not a regular expression: {error}") from None
         wanted = []
         for text in headers:
             name, equals, value = text.partition("=")
             wanted.append((name, value.encode("utf-8", "surrogateescape") if equals else None))
+        patterns = []
+        for text in header_regexes:
+            name, equals, regex = text.partition("=")
+            if not equals:
+                raise UsageError(f"--header-regex {text[:100]!r} is not NAME=REGEX")
+            patterns.append((name, Pattern(regex)))
         return cls(
             start_time=start_time,
             end_time=end_time,
             key=None if key is None else key.encode("utf-8", "surrogateescape"),
-            value_regex=pattern,
+            key_regex=None if key_regex is None else Pattern(key_regex),
+            value_regex=None if value_regex is None else Pattern(value_regex),
             headers=tuple(wanted),
+            header_regexes=tuple(patterns),
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether everything passes."""
         return self == RecordFilter()
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether there are regular expressions, which need `patterns.searching`."""
+        return bool(self.key_regex or self.value_regex or self.header_regexes)
 
     def accepts_batch(self, batch: RecordBatch) -> bool:
         """What can be said from a batch's header alone; True does not mean that any record passes."""
@@ -67,9 +80,19 @@ class RecordFilter:
             return False
         if self.key is not None and record.key != self.key:
             return False
-        if self.value_regex is not None and (record.value is None or not self.value_regex.search(record.value)):
+        if not all(self._has_header(record, name, value) for name, value in self.headers):
             return False
-        return all(self._has_header(record, name, value) for name, value in self.headers)
+        return self._matches(record)
+
+    def _matches(self, record: Record) -> bool:
+        if self.key_regex is not None and not self.key_regex.found_in(record.key):
+            return False
+        if self.value_regex is not None and not self.value_regex.found_in(record.value):
+            return False
+        return all(
+            any(header.key == name and pattern.found_in(header.value) for header in record.headers)
+            for name, pattern in self.header_regexes
+        )
 
     @staticmethod
     def _has_header(record: Record, name: str, value: bytes | None) -> bool:

@@ -1,0 +1,103 @@
+"""Where reading a partition begins and ends: offsets, or kcat's `-o` and `-G`, which each partition has its own for.
+
+Decided by kcat's `kcat.c` (`argparse`, `consume_cb`) and, for `s@`, by `ListOffsets`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.cli.dump.options import Options
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log import Partition
+from kafkalog.log.consumer_view import READ_COMMITTED
+
+__all__ = ["Begin", "Bounds", "Committed", "begin_of"]
+
+Committed = Mapping[tuple[str | None, int | None], int]
+"""(topic, partition) -> the offset that a group has committed"""
+
+_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_TIME = re.compile(r"([se])@([0-9]{1,19})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of one partition: the first offset, the one not read any more, and the time (ms) at which reading ends."""
+
+    start_offset: int | None = None
+    end_offset: int | None = None
+    stop_time: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can lie within."""
+        return self.start_offset is not None and self.end_offset is not None and self.start_offset >= self.end_offset
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What the options say, the same for all partitions."""
+
+    word: str | None = None
+    """beginning, end or stored"""
+    offset: int | None = None
+    """absolute; before the end where it is negative"""
+    start_time: int | None = None
+    stop_time: int | None = None
+
+    def of(self, partition: Partition, options: Options, committed: Committed, findings: list[Finding]) -> Bounds:
+        """The bounds in a partition, and what was wrong where they were looked for; raises `StorageError`."""
+        end = options.end_offset
+        if options.one_offset is not None:
+            return Bounds(options.one_offset, options.one_offset + 1)
+        if self.start_time is not None:
+            found = partition.offset_for_timestamp(self.start_time, findings=findings)
+            start: int | None = self._end(partition, options) if found is None else found.offset
+        elif self.word == "end":
+            start = self._end(partition, options)
+        elif self.word == "stored":
+            start = committed.get((partition.topic, partition.partition))
+            start = self._end(partition, options) if start is None else start
+        elif self.offset is not None and self.offset < 0:
+            start = max(self._end(partition, options) + self.offset, partition.log_start_offset)
+        else:
+            start = self.offset if self.offset is not None else options.start_offset
+        return Bounds(start, end, self.stop_time)
+
+    @staticmethod
+    def _end(partition: Partition, options: Options) -> int:
+        if options.isolation_level == READ_COMMITTED:
+            return partition.last_stable_offset()
+        return partition.log_end_offset()
+
+
+def begin_of(texts: Sequence[str], group: str | None) -> Begin:
+    """Of all `-o`, and `-G`, which alone means `-o stored`; raises `UsageError`."""
+    starts: list[Begin] = []
+    stop: int | None = None
+    for text in texts:
+        time = _TIME.fullmatch(text)
+        if time is not None and time[1] == "e":
+            if stop is not None:
+                raise UsageError("-o e@ is given twice")
+            stop = int(time[2])
+        elif time is not None:
+            starts.append(Begin(start_time=int(time[2])))
+        elif text in ("beginning", "end", "stored"):
+            starts.append(Begin(text))
+        elif _NUMBER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+            starts.append(Begin(offset=int(text)))
+        else:
+            raise UsageError(f"-o {text[:100]!r} is none of beginning, end, stored, N, -N, s@MS and e@MS")
+    if len(starts) > 1:
+        raise UsageError("-o says twice where to begin")
+    begin = starts[0] if starts else Begin("stored" if group is not None else None)
+    if begin.word == "stored" and group is None:
+        raise UsageError("-o stored needs -G GROUP: what a group has committed is read from __consumer_offsets")
+    if begin.word != "stored" and group is not None:
+        raise UsageError("-G has no meaning with a -o that is not stored")
+    return Begin(begin.word, begin.offset, begin.start_time, stop)

@@ -1,0 +1,103 @@
+"""`--parquet` and `--arrow`: records as columns, under the names of Spark's Kafka source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kafkalog.cli.dump.bounds import Bounds
+from kafkalog.cli.dump.record_lines import metadata_words
+from kafkalog.cli.dump.records import Walk
+from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS, TYPES, record_schema
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import Record, RecordBatch
+from kafkalog.log import Partition, Segment
+from kafkalog.log.columns_file import ColumnsFile
+
+__all__ = ["ColumnsSink", "columns_schema"]
+
+_MOST_ROWS = 65_536
+_MOST_BYTES = 16 * MIB
+_OF_ARROW = ("leaderEpoch", "producerId", "producerEpoch", "sequence")
+"""`--metadata` as far as `to_arrow` has it"""
+_OF_BATCH = {
+    "isTransactional": pa.bool_(),
+    "compresscodec": pa.string(),
+    "magic": pa.int8(),
+    "baseOffset": pa.int64(),
+    "position": pa.int64(),
+}
+
+
+def columns_schema(*, with_metadata: bool) -> pa.Schema:
+    """The columns of the file."""
+    if not with_metadata:
+        return record_schema()
+    more = [pa.field(name, kind) for name, kind in _OF_BATCH.items()]
+    return pa.schema([*record_schema((*DEFAULT_COLUMNS, *_OF_ARROW)), *more])
+
+
+class ColumnsSink:
+    """Rows of records that are kept until there are enough for a batch; `flush` writes the rest."""
+
+    def __init__(self, file: ColumnsFile, schema: pa.Schema, redaction: Redaction | None) -> None:
+        self._file = file
+        self._schema = schema
+        self._redaction = redaction
+        self._rows: dict[str, list[Any]] = {name: [] for name in schema.names}
+        self._held = 0
+
+    def begin(self, partition: Partition) -> None:
+        """Remember where the records are."""
+        self._place = {"topic": partition.topic, "partition": partition.partition}
+
+    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
+        """Keep them as rows."""
+        for record in records:
+            self._take(batch, record)
+            if self._held >= _MOST_BYTES or len(self._rows["offset"]) >= _MOST_ROWS:
+                self.flush()
+
+    def _take(self, batch: RecordBatch, record: Record) -> None:
+        shown = record if self._redaction is None else self._redaction.record(record)
+        words = metadata_words(batch, record) if "position" in self._rows else {}
+        for name, cells in self._rows.items():
+            if name in self._place:
+                cells.append(self._place[name])
+            elif name in TYPES:
+                of_record = COLUMNS[name].of_record
+                cells.append(None if of_record is None else of_record(batch.header, shown))
+            else:
+                cells.append(words[name])
+        self._held += len(shown.key or b"") + len(shown.value or b"")
+        self._held += sum(len(key) + len(value or b"") for key, value in shown.headers) + 100
+
+    def flush(self) -> None:
+        """Write what is kept."""
+        if self._rows["offset"]:
+            arrays = [pa.array(self._rows[name], self._schema.field(name).type) for name in self._schema.names]
+            self._file.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._rows = {name: [] for name in self._schema.names}
+        self._held = 0
+
+    def whole(self, walk: Walk, partition: Partition, bounds: Bounds) -> bool:
+        """All records within the bounds, without an object for each; False where that does not give what is wanted."""
+        plain = walk.is_plain(bounds) and self._redaction is None and "position" not in self._rows
+        if not plain or partition.topic is None:
+            return False
+        self.flush()
+        reader = partition.to_arrow(
+            start_offset=bounds.start_offset,
+            end_offset=bounds.end_offset,
+            isolation_level=walk.isolation_level,
+            findings=walk.findings,
+            **walk.of_batches._asdict(),
+        )
+        for batch in reader:
+            walk.printed += batch.num_rows
+            self._file.write(batch)
+        walk.progress.advance(partition.size)
+        return True

@@ -1,0 +1,198 @@
+"""What keys and values say: of Kafka's internal topics, by the types that `cluster` knows, or of a decoder class.
+
+Text is that of kafka-dump-log's `…MessageParser` classes, objects are the same JSON.  Secrets of metadata records are
+hidden unless they are asked for, which Kafka's tool does not do.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkalog.cli.output import escape_controls, text_of
+from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.model import Record
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    COORDINATOR_TOPICS,
+    REMOTE_LOG_METADATA_TOPIC,
+)
+
+__all__ = ["Decoder", "DecoderClasses", "PlainDecoder", "control_decoded", "data_decoder", "decoder_of", "decodes"]
+
+Texts = tuple[str | None, str | None]
+_DELETED = "<DELETE>"
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class Decoder(Protocol):
+    """Shows the data of a record that is no control record."""
+
+    def texts(self, record: Record) -> Texts:
+        """Key and payload for a line; None for what the line leaves out."""
+
+    def decoded(self, record: Record) -> dict[str, object] | None:
+        """`{"key": …, "value": …}`, or None where there is nothing to add to the data itself."""
+
+
+class PlainDecoder:
+    """Kafka's `StringDecoder`: UTF-8, and here what is not UTF-8 or would steer a terminal as escapes."""
+
+    def texts(self, record: Record) -> Texts:
+        """Key and payload as text."""
+        return (
+            None if record.key is None else text_of(record.key),
+            None if record.value is None else text_of(record.value),
+        )
+
+    def decoded(self, record: Record) -> dict[str, object] | None:
+        """Nothing: text is what it is."""
+        return None
+
+
+def _number(layout: str, name: str) -> Callable[[bytes], str]:
+    number = struct.Struct(layout)
+
+    def text(data: bytes) -> str:
+        if len(data) < number.size:
+            return f"<{len(data)} bytes, too few for a {name}>"
+        return str(number.unpack_from(data)[0])
+
+    return text
+
+
+_CLASSES: dict[str, Callable[[bytes], str]] = {
+    "String": text_of,
+    "Long": _number(">q", "Long"),
+    "Integer": _number(">i", "Integer"),
+    "Double": _number(">d", "Double"),
+}
+_PACKAGES = ("org.apache.kafka.tools.api.", "kafka.serializer.", "")
+
+
+def _class(name: str) -> Callable[[bytes], str]:
+    for package in _PACKAGES:
+        short = name.removeprefix(package).removesuffix("Decoder")
+        if name.startswith(package) and short in _CLASSES:
+            return _CLASSES[short]
+    raise UsageError(
+        f"there is no decoder class {name[:200]!r} here, where no Java runs; there are "
+        f"{', '.join(f'{each}Decoder' for each in _CLASSES)} of org.apache.kafka.tools.api"
+    )
+
+
+@dataclass(frozen=True)
+class DecoderClasses:
+    """`--key-decoder-class` and `--value-decoder-class`, by their functions."""
+
+    key: Callable[[bytes], str]
+    value: Callable[[bytes], str]
+
+    @classmethod
+    def of(cls, key: str | None, value: str | None) -> DecoderClasses:
+        """From the names of Kafka's classes, or their first words; raises `UsageError` for others."""
+        return cls(_class(key or "String"), _class(value or "String"))
+
+    def texts(self, record: Record) -> Texts:
+        """Key and payload as text."""
+        return (
+            None if record.key is None else self.key(record.key),
+            None if record.value is None else self.value(record.value),
+        )
+
+    def decoded(self, record: Record) -> dict[str, object] | None:
+        """The two texts."""
+        key, value = self.texts(record)
+        return {"key": key, "value": value}
+
+
+@dataclass(frozen=True)
+class _Coordinator:
+    """`OffsetsMessageParser`, `TransactionLogMessageParser`, `ShareGroupStateMessageParser`."""
+
+    topic: str
+
+    def texts(self, record: Record) -> Texts:
+        from kafkalog.cluster.coordinator_records import decode_record
+        from kafkalog.cluster.record_json import coordinator_json
+
+        found = decode_record(self.topic, record.key, record.value)
+        if found.key is None or (found.value is None and found.raw_value is not None):
+            unknown = found.type is not None and found.name == "UNKNOWN"
+            if unknown:
+                return f"Unknown record type {found.type} at offset {record.offset}, skipping.", None
+            why = found.findings[0].detail if found.findings else "it is not understood"
+            return escape_controls(f"Error at offset {record.offset}, skipping. {why}"), None
+        shown = coordinator_json(found)
+        value = _DELETED if shown["value"] is None else escape_controls(_dumps(shown["value"]))
+        return escape_controls(_dumps(shown["key"])), value
+
+    def decoded(self, record: Record) -> dict[str, object] | None:
+        from kafkalog.cluster.coordinator_records import decode_record
+        from kafkalog.cluster.record_json import coordinator_json
+
+        found = decode_record(self.topic, record.key, record.value)
+        shown: dict[str, object] = coordinator_json(found)
+        return {"key": shown["key"] if found.key is not None else None,
+                "value": shown["value"] if found.value is not None else None}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Framed:
+    """`ClusterMetadataLogMessageParser`, `RemoteMetadataLogMessageParser`: records without keys."""
+
+    topic: str
+    show_secrets: bool
+
+    def _value(self, record: Record) -> tuple[dict[str, object] | None, str]:
+        from kafkalog.cluster.framed_records import decode_metadata, decode_remote_log_metadata
+        from kafkalog.cluster.record_json import framed_json
+
+        decode = decode_metadata if self.topic == CLUSTER_METADATA_TOPIC else decode_remote_log_metadata
+        found = decode(record.value)
+        if found.decoded is None:
+            return None, found.findings[0].detail if found.findings else "it is not understood"
+        return framed_json(found, show_secrets=self.show_secrets), ""
+
+    def texts(self, record: Record) -> Texts:
+        value, why = self._value(record)
+        if value is None:
+            at = f"{record.offset}" if self.topic == CLUSTER_METADATA_TOPIC else f"offset {record.offset}"
+            return None, escape_controls(f"Error at {at}, skipping. {why}")
+        return None, escape_controls(_dumps(value))
+
+    def decoded(self, record: Record) -> dict[str, object] | None:
+        return {"key": None, "value": self._value(record)[0]}
+
+
+def data_decoder(topic: str, *, show_secrets: bool = False) -> Decoder:
+    """The decoder of an internal topic's records, whatever directory they are in."""
+    return _Coordinator(topic) if topic in COORDINATOR_TOPICS else _Framed(topic, show_secrets)
+
+
+def decodes(topic: str | None) -> bool:
+    """Whether a topic is one of Kafka's own, whose records are understood."""
+    return topic in COORDINATOR_TOPICS or topic in (CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC)
+
+
+def decoder_of(topic: str | None, *, show_secrets: bool = False) -> Decoder | None:
+    """The decoder for a topic's name; None for a topic that is not one of Kafka's own."""
+    return data_decoder(topic, show_secrets=show_secrets) if topic is not None and decodes(topic) else None
+
+
+def control_decoded(record: Record) -> dict[str, object] | None:
+    """The fields of a KRaft control record under its name; None for others, and for what is not understood."""
+    from kafkalog.cluster.framed_records import decode_control
+    from kafkalog.cluster.layout.kraft_control import VALUES
+    from kafkalog.cluster.record_json import control_json
+
+    try:
+        kind = parse_control_key(record.key).type
+    except FormatError:
+        return None
+    found = decode_control(kind, record.value) if VALUES.get(kind) is not None else None
+    return None if found is None or found.decoded is None else control_json(found)

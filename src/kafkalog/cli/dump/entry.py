@@ -1,0 +1,140 @@
+"""The command itself: what is read, in which form it is shown, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from kafkalog.cli.dump.bounds import Bounds, Committed, begin_of
+from kafkalog.cli.dump.committed import committed_of
+from kafkalog.cli.dump.forms import Form, form_of, names_of, refuse_meaningless
+from kafkalog.cli.dump.kafka_indexes import LARGEST_MESSAGE, KafkaIndexes, is_index
+from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
+from kafkalog.cli.dump.patterns import searching
+from kafkalog.cli.dump.record_filter import RecordFilter
+from kafkalog.cli.dump.records import OfBatches, Walk
+from kafkalog.cli.dump.refused import refused_options
+from kafkalog.cli.dump.shown import shown
+from kafkalog.cli.dump.side_files import write_side_file
+from kafkalog.cli.dump.sources import Sources
+from kafkalog.cli.outcome import Outcome, outcome_of_findings
+from kafkalog.cli.output import LineWriter, report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log import Partition
+from kafkalog.log.files import unreadable
+
+__all__ = ["command"]
+
+
+def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
+    sources = {name: ctx.get_parameter_source(name) for name in given}
+    on_command_line = frozenset(
+        name for name, source in sources.items() if source is click.core.ParameterSource.COMMANDLINE
+    )
+    return Options(given=on_command_line, **given)
+
+
+@click.command(name="dump", cls=SectionedCommand)
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=str))
+@dump_options
+@refused_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> int:
+    """Print records as a consumer would see them, or batches, or the entries of another file of Kafka's.
+
+    PATH is a log directory, a directory of several, a partition directory, a segment, or an index, snapshot or
+    checkpoint file.  What was deleted and not yet removed is only printed with --deleted, and separately from live data.
+    Records of Kafka's internal topics are decoded.
+
+    The options of kafka-dump-log and of kcat's consumer are taken as they are, and then its own lines are printed.
+
+    Findings go to standard error; the exit code is then 1, or 4 if something could not be read.
+    """
+    options = _options(ctx, given)
+    form = form_of(options)
+    sources = Sources(options)
+    refuse_meaningless(options, form, names_of(ctx.command.params), side_files=bool(sources.side_files))
+    wanted = RecordFilter.of(
+        start_time=options.start_time,
+        end_time=options.end_time,
+        key=options.key,
+        key_regex=options.key_regex,
+        value_regex=options.value_regex,
+        headers=options.headers,
+        header_regexes=options.header_regexes,
+    )
+    begin = begin_of(options.kcat_offsets, options.group)
+    if form is Form.KCAT:
+        from kafkalog.cli.dump.kcat_sink import kcat_format_of
+
+        kcat_format_of(options)  # refused before anything is read
+    sources.open(options, form)
+    committed = committed_of(options.group, sources.at_hand) if options.group is not None else {}
+    progress = ByteProgress("reading", sum(each.size for each in sources.partitions), quiet=options.quiet)
+    walk = Walk(
+        wanted,
+        OfBatches(options.producer_ids or None, options.codecs or None, options.transactional),
+        options.everything,
+        options.isolation_level,
+        options.max_records,
+        progress,
+        findings=sources.findings,
+    )
+    with ExitStack() as stack:
+        if wanted.has_patterns:
+            stack.enter_context(searching())
+        stack.enter_context(progress)
+        writer = stack.enter_context(LineWriter(unbuffered=options.unbuffered))
+        indexes = KafkaIndexes(
+            writer,
+            sanity_only=options.index_sanity_check,
+            verify_only=options.verify_index_only,
+            largest_message=options.max_message_size or LARGEST_MESSAGE,
+        )
+        with shown(options, form, walk, writer) as show:
+            for each in sources.in_order:
+                if isinstance(each, Partition):
+                    _partition(options, begin.of, committed, each, walk, show)
+                else:
+                    _side_file(options, form, each, walk, writer, indexes)
+            writer.flush()
+            is_wrong = indexes.tell()
+    walk.findings += indexes.findings
+    report_findings(walk.findings)
+    outcome = outcome_of_findings(walk.findings)
+    return max(outcome, Outcome.FINDINGS) if is_wrong or walk.is_incomplete else outcome
+
+
+def _side_file(options: Options, form: Form, path: str, walk: Walk, writer: LineWriter, indexes: KafkaIndexes) -> None:
+    try:
+        if form is Form.KAFKA and is_index(path):
+            indexes.file(path)
+        else:
+            write_side_file(path, walk, writer, as_json=options.as_json)
+    except StorageError as error:
+        walk.findings.append(unreadable(error, path))
+
+
+def _partition(
+    options: Options,
+    bounds_of: Callable[[Partition, Options, Committed, list[Finding]], Bounds],
+    committed: Committed,
+    partition: Partition,
+    walk: Walk,
+    show: Callable[[Partition, Bounds], None],
+) -> None:
+    if walk.full:
+        return
+    try:
+        bounds = bounds_of(partition, options, committed, walk.findings)
+        if not bounds.is_empty:
+            show(partition, bounds)
+    except StorageError as error:
+        if options.columns_file is not None and str(error.filename).startswith(options.columns_file):
+            raise
+        walk.findings.append(unreadable(error, partition.path))

@@ -1,0 +1,148 @@
+"""The forms that `dump` has, and which options mean something in each: any other is refused by name."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import click
+
+from kafkalog.cli.dump.options import Options
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["Form", "decoded_topic", "form_of", "names_of", "refuse_meaningless"]
+
+
+class Form(enum.Enum):
+    """What is shown; the value completes "… has no meaning …"."""
+
+    TEXT = "for records as text"
+    JSON = "with --json"
+    BATCHES = "with --batches"
+    KAFKA = "for what kafka-dump-log prints"
+    KCAT = "for what kcat prints"
+    COLUMNS = "for a file of columns"
+    SIDE_FILES = "for indexes, snapshots and checkpoints"
+
+
+_WHERE = {
+    "paths",
+    "files",
+    "topics",
+    "numbers",
+    "excluded",
+    "replica",
+    "deleted",
+    "everything",
+    "quiet",
+    "exits_at_end",
+    "server_properties",
+}
+_RANGE = {
+    "start_offset", "end_offset", "one_offset", "kcat_offsets", "group", "max_records", "start_time", "end_time", "at",
+}  # fmt: skip
+_OF_BATCHES = {"producer_ids", "codecs", "transactional"}
+_OF_RECORDS = {"key", "key_regex", "value_regex", "headers", "header_regexes", "isolation_level", "redact"}
+_SELECTION = _WHERE | _RANGE | _OF_BATCHES | _OF_RECORDS
+_DECODERS = {
+    "offsets_decoder": "__consumer_offsets",
+    "transaction_log_decoder": "__transaction_state",
+    "cluster_metadata_decoder": "__cluster_metadata",
+    "remote_log_metadata_decoder": "__remote_log_metadata",
+    "share_group_state_decoder": "__share_group_state",
+}
+_CLASSES = {"key_decoder_class", "value_decoder_class"}
+_OF_KAFKA = {
+    "files", "print_data_log", "deep_iteration", "skip_record_metadata", "max_message_size", "max_bytes",
+    "verify_index_only", "index_sanity_check", *_DECODERS, *_CLASSES,
+}  # fmt: skip
+_OF_KCAT = {"kcat_format", "envelope", "message_delimiter", "key_delimiter", "null_text", "serdes", "consumer"}
+
+_MEANT = {
+    Form.TEXT: _SELECTION | {"with_metadata", "no_decode", "show_secrets", "unbuffered"},
+    Form.JSON: _SELECTION | {"as_json", "encoding", "with_metadata", "no_decode", "show_secrets", "unbuffered"},
+    Form.BATCHES: _WHERE | _RANGE | _OF_BATCHES | {"only_batches", "as_json", "encoding", "unbuffered"},
+    Form.KAFKA: (_SELECTION - {"isolation_level"}) | _OF_KAFKA | {"with_metadata", "show_secrets", "unbuffered"},
+    Form.KCAT: _SELECTION | _OF_KCAT | {"unbuffered"},
+    Form.COLUMNS: _SELECTION | {"parquet", "arrow", "with_metadata"},
+    Form.SIDE_FILES: {
+        "paths",
+        "as_json",
+        "max_records",
+        "quiet",
+        "exits_at_end",
+        "unbuffered",
+        "files",
+        "show_secrets",
+    },
+}
+
+
+def form_of(options: Options) -> Form:
+    """What is shown, by the first option that says so."""
+    given = options.given
+    if options.columns_file is not None:
+        return Form.COLUMNS
+    if given & _OF_KCAT:
+        return Form.KCAT
+    if given & (_OF_KAFKA - {"files"}) or (options.files and not (options.only_batches or options.as_json)):
+        return Form.KAFKA
+    if options.only_batches:
+        return Form.BATCHES
+    return Form.JSON if options.as_json else Form.TEXT
+
+
+def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
+    """Parameter -> the option as its help names it."""
+    return {each.name: max(each.opts, key=len) for each in parameters if each.name is not None}
+
+
+def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: bool) -> None:
+    """Raises `UsageError` for an option without a meaning for the form, and for those that contradict each other."""
+    if "encoding" in options.given and not options.as_json:
+        raise UsageError("--encoding has no meaning without --json")
+    for each in (form, *([Form.SIDE_FILES] if side_files else [])):
+        meant = _MEANT[each] | (_OF_KAFKA if each is Form.SIDE_FILES and form is Form.KAFKA else set())
+        for name in sorted(options.given - meant):
+            raise UsageError(f"{names[name]} has no meaning {each.value}")
+    if "at" in options.given and not options.given & {"start_time", "end_time"}:
+        raise UsageError("--at has no meaning without --since or --until, which may be counted from it")
+    if options.columns_file == "":
+        raise UsageError("--parquet and --arrow need the name of a file")
+    _refuse_pairs(options, names)
+    _refuse_of_kafka(options, names)
+
+
+def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
+    pairs = (
+        ("one_offset", ("start_offset", "end_offset", "kcat_offsets", "group"), "is one offset"),
+        ("start_offset", ("kcat_offsets", "group"), "says where to begin"),
+        ("no_decode", ("show_secrets",), "leaves records as they are, secrets included"),
+        ("redact", ("show_secrets", "no_decode", *_DECODERS, *_CLASSES), "decodes nothing"),
+        ("parquet", ("arrow",), "is one file"),
+        ("server_properties", ("files",), "says which directories are read"),
+        ("envelope", ("kcat_format", "key_delimiter", "serdes", "null_text"), "is an envelope of its own"),
+        ("kcat_format", ("key_delimiter", "message_delimiter"), "says what is between records"),
+    )
+    for name, others, why in pairs:
+        for other in others:
+            if {name, other} <= options.given:
+                raise UsageError(f"{names[other]} has no meaning with {names[name]}, which {why}")
+
+
+def _refuse_of_kafka(options: Options, names: dict[str, str]) -> None:
+    decoders = sorted(options.given & set(_DECODERS)) or sorted(options.given & _CLASSES)[:1]
+    if len(decoders) > 1 or (options.given & _CLASSES and options.given & set(_DECODERS)):
+        one = sorted(options.given & (set(_DECODERS) | _CLASSES))
+        raise UsageError(f"{' and '.join(names[each] for each in one)} cannot both say what the records are")
+    if options.skip_record_metadata and not decoders and not options.print_data_log:
+        raise UsageError("--skip-record-metadata belongs to --print-data-log or to a decoder")
+    if options.skip_record_metadata and options.with_metadata:
+        raise UsageError("--skip-record-metadata and --metadata cannot both be meant")
+    if options.verify_index_only and options.index_sanity_check:
+        raise UsageError("--verify-index-only and --index-sanity-check cannot both be meant")
+
+
+def decoded_topic(options: Options) -> str | None:
+    """The internal topic whose decoder was asked for."""
+    return next((topic for name, topic in _DECODERS.items() if getattr(options, name)), None)

@@ -1,0 +1,175 @@
+"""Logs as kafka-dump-log prints them: each batch of a file, whether it is valid or not, and records beneath it.
+
+Decided by `DumpLogSegments.dumpLog` of 4.1.  A file is walked by the sizes that it declares, as Kafka's tool does; what
+ends the walk early is said, where that tool throws.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cli.dump.bounds import Bounds
+from kafkalog.cli.dump.decoders import Decoder, DecoderClasses, PlainDecoder, data_decoder
+from kafkalog.cli.dump.forms import decoded_topic
+from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.record_lines import RecordText, batch_line
+from kafkalog.cli.dump.records import Walk
+from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.dump.sinks import heading_lines
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START
+from kafkalog.codec.legacy import inner_messages
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import Codec, LegacyHeader, Record, RecordBatch
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import Scanner
+from kafkalog.log import Partition, Segment
+from kafkalog.log.batch_filter import batch_filter
+
+__all__ = ["KafkaLogs"]
+
+_MOST_GAPS = 1000
+"""pairs of offsets that are listed for a file"""
+
+
+@dataclass
+class _Gaps:
+    """Offsets that do not follow each other."""
+
+    last: int = -1
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    more: int = 0
+
+    def next(self, offset: int) -> None:
+        if self.last not in (-1, offset - 1):
+            if len(self.pairs) < _MOST_GAPS:
+                self.pairs.append((self.last, offset))
+            else:
+                self.more += 1
+        self.last = offset
+
+
+class KafkaLogs:
+    """Prints log files; `tell_gaps` says at the end where offsets were missing."""
+
+    def __init__(self, options: Options, walk: Walk, writer: LineWriter, redaction: Redaction | None) -> None:
+        self._options = options
+        self._walk = walk
+        self._writer = writer
+        topic = decoded_topic(options)
+        classes = options.key_decoder_class or options.value_decoder_class
+        decoder: Decoder = PlainDecoder()
+        if topic is not None:
+            decoder = data_decoder(topic, show_secrets=options.show_secrets)
+        elif classes:
+            decoder = DecoderClasses.of(options.key_decoder_class, options.value_decoder_class)
+        self._with_data = bool(options.print_data_log or topic or classes)
+        self._deep = self._with_data or options.deep_iteration
+        self._text = RecordText(
+            decoder,
+            redaction,
+            options.with_metadata,
+            skip_record_metadata=options.skip_record_metadata,
+            skip_data=not self._with_data,
+        )
+        self._accepted = batch_filter(*walk.of_batches)
+        self._gaps: dict[str, _Gaps] = {}
+
+    def partition(self, partition: Partition, bounds: Bounds) -> None:
+        """Every segment of a partition, or the one file that stands for it."""
+        for segment in partition.segments:
+            if self._walk.full:
+                return
+            self._segment(segment, bounds.start_offset, bounds.end_offset)
+
+    def _segment(self, segment: Segment, start: int | None, end: int | None) -> None:
+        for line in heading_lines(segment.path, segment.base_offset):
+            self._writer.write(line)
+        with segment.open() as source:
+            scanner = Scanner(source, end=self._options.max_bytes, check_crc=False)
+            for batch in scanner:
+                self._walk.progress.advance(batch.size)
+                if self._walk.full:
+                    return
+                self._batch(segment, batch, start, end)
+            self._ended(segment, scanner, source.size)
+
+    def _batch(self, segment: Segment, batch: RecordBatch, start: int | None, end: int | None) -> None:
+        header = batch.header
+        first = header.offset if isinstance(header, LegacyHeader) else header.base_offset
+        outside = (start is not None and header.last_offset < start) or (end is not None and first >= end)
+        if outside or not (self._accepted is None or self._accepted.accepts(header)):
+            return
+        if not self._walk.wanted.accepts_batch(batch):
+            return
+        is_valid = self._is_valid(segment, batch)
+        lines = [*self._records(segment, batch, start, end)] if self._deep else []
+        if self._deep and not lines and not (self._walk.wanted.is_empty and start is None and end is None):
+            return
+        self._walk.printed += len(lines) if self._deep else 1
+        self._writer.write(batch_line(batch, is_valid=is_valid))
+        for line in lines:
+            self._writer.write(line)
+
+    def _is_valid(self, segment: Segment, batch: RecordBatch) -> bool:
+        is_legacy = isinstance(batch.header, LegacyHeader)
+        found = zlib.crc32(batch.data[LEGACY_CRC_START:]) if is_legacy else crc32c(batch.data[BATCH_CRC_START:])
+        if found != batch.header.crc:
+            detail = f"stored checksum {batch.header.crc:#010x}, computed {found:#010x}"
+            self._walk.findings.append(
+                Finding(
+                    FindingCode.CRC_MISMATCH, Severity.ERROR, batch.position, batch.last_offset, detail, segment.path
+                )
+            )
+        return found == batch.header.crc
+
+    def _records(self, segment: Segment, batch: RecordBatch, start: int | None, end: int | None) -> Iterator[str]:
+        decoded = decode_batch(batch)
+        if decoded.finding is not None:
+            self._walk.findings.append(decoded.finding.in_file(segment.path))
+        gaps = self._gaps.setdefault(segment.path, _Gaps())
+        left = None if self._walk.max_records is None else self._walk.max_records - self._walk.printed
+        for record, crc in zip(decoded.records, self._checksums(batch, decoded.records), strict=True):
+            gaps.next(record.offset)
+            within = (start is None or record.offset >= start) and (end is None or record.offset < end)
+            if not within or not self._walk.wanted.accepts(record) or left == 0:
+                continue
+            left = None if left is None else left - 1
+            yield self._text.line(batch, record, crc)
+
+    @staticmethod
+    def _checksums(batch: RecordBatch, records: Sequence[Record]) -> Sequence[int | None]:
+        """Of messages of magic 0 and 1, as they are stored; those in a wrapper have their own."""
+        header = batch.header
+        if not isinstance(header, LegacyHeader):
+            return [None] * len(records)
+        if header.codec == Codec.NONE or not records:
+            return [header.crc] * len(records)
+        return [inner.crc for inner, _ in inner_messages(batch, DEFAULT_LIMITS, PLAIN)[: len(records)]]
+
+    def _ended(self, segment: Segment, scanner: Scanner, size: int) -> None:
+        if self._options.max_bytes is not None or scanner.stop is StopReason.END:
+            return
+        left = size - scanner.valid_bytes
+        if left:
+            name = escape_controls(os.path.basename(segment.path))
+            self._writer.write(f"Found {left} invalid bytes at the end of {name}")
+        self._walk.findings += [each.in_file(segment.path) for each in scanner.findings]
+
+    def tell_gaps(self) -> None:
+        """As Kafka's tool ends: files with offsets that do not follow each other, on standard error."""
+        for path, gaps in self._gaps.items():
+            if not gaps.pairs:
+                continue
+            sys.stderr.write(f"Non-consecutive offsets in {escape_controls(os.path.abspath(path))}\n")
+            for first, second in gaps.pairs:
+                sys.stderr.write(f"  {first} is followed by {second}\n")
+            if gaps.more:
+                sys.stderr.write(f"  and {gaps.more} more\n")

@@ -1,0 +1,66 @@
+"""kcat's `-s`: keys and values as numbers and text, by a string of letters as Python's `struct` has them.
+
+Decided by kcat's `format.c` (`pack_check`, `unpack`); `<` counts for 16-bit integers too, which kcat forgets, and `c`
+behind the end is an error, where kcat reads what is not its own.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafkalog.codec.errors import FormatError, UsageError
+
+__all__ = ["serdes", "unpack"]
+
+_NUMBERS = frozenset("bBhHiIqQ")
+_VALID = frozenset(" <>cs$") | _NUMBERS
+_LONGEST = 1000
+
+
+def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """The strings for keys and for values, of all `-s`; raises `UsageError`."""
+    found: dict[str, str | None] = {"key": None, "value": None}
+    for text in texts:
+        field, equals, pattern = text.partition("=")
+        fields = (field,) if equals and field in found else tuple(found)
+        pattern = pattern if equals and field in found else text
+        if pattern == "avro":
+            raise UsageError("-s avro needs a schema registry, which is not asked here; -s s prints the bytes")
+        if not pattern:
+            raise UsageError(f"-s {text[:100]!r} has no letters; -s key=i is a key of four bytes")
+        if len(pattern) > _LONGEST:
+            raise UsageError(f"-s {text[:20]!r}… has more than {_LONGEST} letters")
+        unknown = next((letter for letter in pattern if letter not in _VALID), None)
+        if unknown is not None:
+            raise UsageError(f"-s {text[:100]!r} has {unknown!r}, which is none of <>bBhHiIqQcs$ and space")
+        for each in fields:
+            found[each] = pattern
+    return found["key"], found["value"]
+
+
+def unpack(what: str, pattern: str, data: bytes) -> bytes:
+    """`data` as text; what is left at the end is ignored.  Raises `FormatError` where it is too short or too long."""
+    parts: list[bytes] = []
+    position, order = 0, ">"
+    for letter in pattern:
+        left = len(data) - position
+        if letter in "<>":
+            order = letter
+        elif letter == " ":
+            parts.append(b" ")
+        elif letter == "s":
+            parts.append(data[position:])
+            position = len(data)
+        elif letter == "$":
+            if left:
+                raise FormatError(f"expected {what} end-of-input, but {left} bytes remaining")
+        else:
+            size = 1 if letter == "c" else struct.calcsize(order + letter)
+            if size > left:
+                raise FormatError(
+                    f"{what} truncated, expected {size} bytes to unpack {letter} but only {left} bytes remaining"
+                )
+            piece = data[position : position + size]
+            parts.append(piece if letter == "c" else str(struct.unpack(order + letter, piece)[0]).encode())
+            position += size
+    return b"".join(parts)

@@ -1,0 +1,227 @@
+"""What was asked of `dump`: its options as one object, and how they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import SERVER_PROPERTIES
+from kafkalog.cli.options.times import AT, time_range_options
+from kafkalog.codec.model import Codec
+from kafkalog.log import ISOLATION_LEVELS
+
+__all__ = ["Options", "dump_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_OFFSET = Whole(-(2**63), 2**63 - 1)
+_COUNT = Whole(0, 2**63 - 1)
+_BYTES = Whole(1, 2**31 - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Every option of the command by its parameter's name; offsets and times have inclusive starts, exclusive ends."""
+
+    paths: tuple[str, ...]
+    given: frozenset[str] = frozenset()
+    """names of those that were on the command line"""
+    as_json: bool
+    encoding: str
+    only_batches: bool
+    everything: bool
+    deleted: bool
+    isolation_level: str
+    topics: tuple[str, ...]
+    numbers: tuple[int, ...]
+    excluded: tuple[str, ...]
+    start_offset: int | None
+    end_offset: int | None
+    one_offset: int | None
+    start_time: int | None
+    end_time: int | None
+    key: str | None
+    key_regex: str | None
+    value_regex: str | None
+    headers: tuple[str, ...]
+    header_regexes: tuple[str, ...]
+    producer_ids: tuple[int, ...]
+    codecs: tuple[str, ...]
+    transactional: bool | None
+    max_records: int | None
+    with_metadata: bool
+    redact: bool
+    no_decode: bool
+    show_secrets: bool
+    parquet: str | None
+    arrow: str | None
+    replica: str | None
+    server_properties: str | None
+    at: int | None
+    # kafka-dump-log's
+    files: tuple[str, ...]
+    print_data_log: bool
+    deep_iteration: bool
+    offsets_decoder: bool
+    transaction_log_decoder: bool
+    cluster_metadata_decoder: bool
+    remote_log_metadata_decoder: bool
+    share_group_state_decoder: bool
+    key_decoder_class: str | None
+    value_decoder_class: str | None
+    skip_record_metadata: bool
+    max_message_size: int | None
+    max_bytes: int | None
+    verify_index_only: bool
+    index_sanity_check: bool
+    # kcat's
+    kcat_offsets: tuple[str, ...]
+    group: str | None
+    kcat_format: str | None
+    envelope: bool
+    message_delimiter: str
+    key_delimiter: str | None
+    null_text: bool
+    serdes: tuple[str, ...]
+    consumer: bool
+    quiet: bool
+    unbuffered: bool
+    exits_at_end: bool
+
+    @property
+    def columns_file(self) -> str | None:
+        """Where `--parquet` or `--arrow` writes."""
+        return self.parquet if self.parquet is not None else self.arrow
+
+
+_WHAT = (
+    click.option("--json", "as_json", is_flag=True, help="One JSON object on each line."),
+    click.option("--parquet", metavar="OUT", help="Write records into this new Parquet file, under the column names of "
+                 "Spark's Kafka source."),
+    click.option("--arrow", metavar="OUT", help="The same into an Arrow file (a stream if it ends in .arrows)."),
+    click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
+                 help="Keys and values in JSON: text, with a _b64 sibling where they are not UTF-8, or always base64."),
+    click.option("--batches", "only_batches", is_flag=True, help="Batches instead of records."),
+    click.option("--metadata", "with_metadata", is_flag=True, help="With each record what its batch says: producer, "
+                 "epochs, compression, position."),
+    click.option("--redact", is_flag=True, help="Sizes and salted hashes in place of keys, values and values of "
+                 "headers."),
+    click.option("--no-decode", is_flag=True, help="Leave the records of Kafka's internal topics undecoded."),
+    SHOW_SECRETS,
+    click.option("--all", "everything", is_flag=True, help="All that is in the files: also control records, deleted "
+                 "ones below the log start offset, aborted ones, and what comes after damage."),
+    click.option("--deleted", is_flag=True, help="Instead of what lives, what was deleted and is still there: -delete "
+                 "directories and .deleted segments."),
+    click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0],
+                 show_default=True, help="read_committed leaves out aborted and open transactions."),
+)  # fmt: skip
+
+_WHICH = (
+    click.option("-t", "--topic", "topics", metavar="TOPIC", multiple=True,
+                 help="Only this topic; a name or a pattern with *, ? and [...], may be repeated."),
+    click.option("-p", "--partition", "numbers", metavar="N", type=Whole(-1, 2**31 - 1), multiple=True,
+                 help="Only partitions of this number; may be repeated."),
+    click.option("--exclude", "excluded", metavar="TOPIC[-N]", multiple=True,
+                 help="Leave this topic or partition out; a name or a pattern, may be repeated."),
+    click.option("--offset", "one_offset", type=Whole(0, 2**63 - 2), metavar="N",
+                 help="Only the record at this offset."),
+    click.option("--start-offset", type=_OFFSET, metavar="N", help="From this offset on."),
+    click.option("--end-offset", type=_OFFSET, metavar="N", help="Up to, not including, this offset."),
+    time_range_options,
+    AT,
+    click.option("--key", help="Only records with exactly this key."),
+    click.option("--key-regex", metavar="REGEX", help="Only records whose key this expression finds."),
+    click.option("--value-regex", metavar="REGEX", help="Only records whose value this expression finds."),
+    click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header."),
+    click.option("--header-regex", "header_regexes", multiple=True, metavar="NAME=REGEX",
+                 help="Only records with this header, in whose value this expression is found."),
+    click.option("--producer-id", "producer_ids", type=_OFFSET, metavar="ID", multiple=True,
+                 help="Only records of this producer; may be repeated."),
+    click.option("--codec", "codecs", type=click.Choice([codec.label for codec in Codec]), multiple=True,
+                 help="Only records of batches of this compression; may be repeated."),
+    click.option("--transactional/--not-transactional", default=None,
+                 help="Only what is, or is not, part of a transaction."),
+    click.option("-n", "-c", "--max-records", type=_COUNT, metavar="N", help="Stop after so many lines."),
+    REPLICA,
+    SERVER_PROPERTIES,
+)  # fmt: skip
+
+_KAFKA = (
+    click.option("--files", multiple=True, metavar="FILE,...", help="Print these files as kafka-dump-log does; so do "
+                 "the options below."),
+    click.option("--print-data-log", is_flag=True, help="Records beneath their batches."),
+    click.option("--deep-iteration", is_flag=True, help="Records beneath their batches, without keys and values."),
+    click.option("--offsets-decoder", is_flag=True, help="Records are those of __consumer_offsets."),
+    click.option("--transaction-log-decoder", is_flag=True, help="Records are those of __transaction_state."),
+    click.option("--cluster-metadata-decoder", is_flag=True, help="Records are those of __cluster_metadata."),
+    click.option("--remote-log-metadata-decoder", is_flag=True, help="Records are those of __remote_log_metadata."),
+    click.option("--share-group-state-decoder", is_flag=True, help="Records are those of __share_group_state."),
+    click.option("--key-decoder-class", metavar="CLASS", help="Keys are String, Long, Integer or Double."),
+    click.option("--value-decoder-class", metavar="CLASS", help="Values are String, Long, Integer or Double."),
+    click.option("--skip-record-metadata", is_flag=True, help="Of records print keys and values only."),
+    click.option("--max-message-size", type=_BYTES, metavar="BYTES", help="Largest batch that an index "
+                 "is compared with [5242880]."),
+    click.option("--max-bytes", type=Whole(0, 2**31 - 1), metavar="BYTES", help="Read no more of each log file."),
+    click.option("--verify-index-only", is_flag=True, help="Compare indexes with their logs, and print no entries."),
+    click.option("--index-sanity-check", is_flag=True, help="Check indexes only as a broker does when it starts."),
+)  # fmt: skip
+
+_KCAT = (
+    click.option("-C", "consumer", is_flag=True, help="Print as kcat does; so do -f, -J, -D, -K, -Z and -s."),
+    click.option("-o", "kcat_offsets", multiple=True, metavar="OFFSET",
+                 help="Where to begin: beginning, end, stored (with -G), N, -N (before the end), s@MS; e@MS: the end."),
+    click.option("-G", "group", metavar="GROUP", help="Begin where this group has committed, as __consumer_offsets "
+                 "says."),
+    click.option("-f", "kcat_format", metavar="FORMAT", help="Of %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX."),
+    click.option("-J", "envelope", is_flag=True, help="kcat's JSON envelope."),
+    click.option("-D", "message_delimiter", default="\\n", metavar="TEXT", help="After each record."),
+    click.option("-K", "key_delimiter", metavar="TEXT", help="Print keys, and this after them."),
+    click.option("-Z", "null_text", is_flag=True, help="Print NULL for what is null or empty."),
+    click.option("-s", "serdes", multiple=True, metavar="[key=|value=]LETTERS",
+                 help="Unpack keys and values: < > b B h H i I q Q c s $."),
+    click.option("-e", "exits_at_end", is_flag=True, help="End at the end, which is always so."),
+    click.option("-q", "quiet", is_flag=True, help="No progress and no remarks; findings are still said."),
+    click.option("-u", "unbuffered", is_flag=True, help="Write each record at once."),
+)  # fmt: skip
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has its options in three parts."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Ours, kafka-dump-log's, kcat's."""
+        parameters = [each for each in self.get_params(ctx) if each.get_help_record(ctx) is not None]
+        for heading, theirs in (("Options", None), ("As kafka-dump-log", _KAFKA), ("As kcat", _KCAT)):
+            names = None if theirs is None else _names_of(theirs)
+            others = _names_of((*_KAFKA, *_KCAT))
+            records = [
+                record
+                for each in parameters
+                if (each.name not in others if names is None else each.name in names)
+                and (record := each.get_help_record(ctx)) is not None
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _names_of(options: Iterable[Callable[[Any], Any]]) -> frozenset[str]:
+    """Names of the parameters that some decorators declare."""
+
+    def nothing() -> None:
+        """Takes the declarations."""
+
+    declared: Any = nothing
+    for option in options:
+        declared = option(declared)
+    return frozenset(each.name for each in declared.__click_params__)
+
+
+def dump_options(function: Function) -> Function:
+    """All options but those that are only refused, in the order of the help."""
+    for option in reversed((*_WHAT, *_WHICH, *_KAFKA, *_KCAT)):
+        function = option(function)
+    return function

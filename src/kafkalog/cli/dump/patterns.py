@@ -1,0 +1,77 @@
+"""Regular expressions over data, each search within a budget of the processor's time.
+
+Python's matcher takes exponential time for some expressions, and it looks for signals while it matches: a timer ends
+what takes too long.  A second matcher would know other expressions than the first, or be one more dependency.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["SECONDS", "Pattern", "searching"]
+
+SECONDS = 2.0
+"""of processor time for one search"""
+
+
+class _TookTooLongError(Exception):
+    pass
+
+
+class Pattern:
+    """An expression that is looked for anywhere in some bytes; `UsageError` if it is none, or takes too long."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what other expressions may mean in later releases
+                self._compiled = re.compile(text.encode("utf-8", "surrogateescape"))
+        except (re.error, RecursionError, OverflowError) as error:
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            raise UsageError(f"{text[:100]!r} is not a regular expression: {reason}") from None
+
+    def found_in(self, data: bytes | None) -> bool:
+        """Whether the expression is found; never in null."""
+        if data is None:
+            return False
+        try:
+            with _budget():
+                return self._compiled.search(data) is not None
+        except _TookTooLongError:
+            raise UsageError(
+                f"{self.text[:100]!r} takes more than {SECONDS:g} s of processor time on {len(data)} bytes; "
+                "an expression without repetitions inside of repetitions does not"
+            ) from None
+
+
+def _expired(number: int, frame: FrameType | None) -> None:
+    raise _TookTooLongError
+
+
+@contextmanager
+def searching() -> Iterator[None]:
+    """Around all searches: takes the signal of the timer, as far as this is the main thread, and gives it back."""
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError("regular expressions are looked for in the main thread only, where a timer can end them")
+    before = signal.signal(signal.SIGVTALRM, _expired)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGVTALRM, before)
+
+
+class _budget:  # noqa: N801 - a class, for it is entered once a record
+    def __enter__(self) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -1,0 +1,204 @@
+"""Records and batches as lines: in kafka-dump-log's words, or as JSON objects."""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
+from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.output import escape_controls
+from kafkalog.codec.control import end_transaction_marker, parse_control_key
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.model import BatchHeader, Record, RecordBatch, codec_label
+from kafkalog.log.batch_words import batch_words
+
+__all__ = ["RecordText", "batch_line", "metadata_words", "record_object"]
+
+Json = dict[str, object]
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_texts = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else b2a_base64(data, newline=False).decode("ascii")
+
+
+def _optional(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def batch_line(batch: RecordBatch, *, is_valid: bool = True) -> str:
+    """The line that kafka-dump-log prints for a batch."""
+    words = []
+    for name, value in {**batch_words(batch), "isvalid": is_valid}.items():
+        if name == "deleteHorizonMs":
+            words.append(f"{name}: {_optional(batch.header.delete_horizon_ms)}")
+        else:
+            words.append(f"{name}: {_word(value)}")
+    return " ".join(words)
+
+
+def metadata_words(batch: RecordBatch, record: Record) -> Json:
+    """What a record's batch says of it, under kafka-dump-log's names: `--metadata`."""
+    header = batch.header
+    base = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+    return {
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "sequence": record.sequence,
+        "partitionLeaderEpoch": header.partition_leader_epoch if isinstance(header, BatchHeader) else -1,
+        "isTransactional": header.is_transactional,
+        "compresscodec": codec_label(header.codec),
+        "magic": header.magic,
+        "baseOffset": base,
+        "position": batch.position,
+    }
+
+
+def _control_words(record: Record) -> Json:
+    try:
+        kind = parse_control_key(record.key)
+        marker = end_transaction_marker(record)
+    except FormatError:
+        return {"controlType": "UNKNOWN"}
+    if marker is None:
+        return {"controlType": f"{kind.label}({kind.type})"}
+    return {"endTxnMarker": marker.type.name, "coordinatorEpoch": marker.coordinator_epoch}
+
+
+def _control_text(record: Record, *, decode: bool) -> str:
+    decoded = control_decoded(record) if decode else None
+    if decoded is None:
+        return "".join(f" {name}: {value}" for name, value in _control_words(record).items())
+    ((name, fields),) = decoded.items()
+    colon = ":" if name == "LeaderChange" else ""
+    return escape_controls(f" {name}{colon} {_texts(fields)}")
+
+
+@dataclass(frozen=True)
+class RecordText:
+    """Makes the lines that kafka-dump-log prints for records."""
+
+    decoder: Decoder = field(default_factory=PlainDecoder)
+    """shows keys and values"""
+    redaction: Redaction | None = None
+    with_metadata: bool = False
+    """`--metadata`: what the batch says, after what the record says"""
+    skip_record_metadata: bool = False
+    """`--skip-record-metadata`: nothing but key and payload"""
+    skip_data: bool = False
+    """`--deep-iteration` alone: no key and payload"""
+    decode: bool = True
+    """whether control records of KRaft are shown by their fields"""
+
+    def line(self, batch: RecordBatch, record: Record, crc: int | None = None) -> str:
+        """One line; `crc` is the checksum of a message of magic 0 and 1, which `--print-data-log` prints."""
+        line = ""
+        if not self.skip_record_metadata:
+            line = self._about(batch, record)
+            if crc is not None:
+                line += f" isValid: true crc: {crc}}}"  # the bracket is Kafka's
+            if batch.header.is_control:
+                line += _control_text(record, decode=self.decode and self.redaction is None)
+            if self.with_metadata:
+                words = metadata_words(batch, record)
+                del words["sequence"]
+                line += "".join(f" {name}: {_word(value)}" for name, value in words.items())
+        if self.skip_data or batch.header.is_control:
+            return line
+        shown = record if self.redaction is None else self.redaction.record(record)
+        key, payload = self.decoder.texts(shown)
+        if key is not None:
+            line += f"{' ' if line else '| '}key: {key}"
+        return line if payload is None else f"{line} payload: {payload}"
+
+    @staticmethod
+    def _about(batch: RecordBatch, record: Record) -> str:
+        line = (
+            f"| offset: {record.offset} {record.timestamp_type.label}: {record.timestamp}"
+            f" keySize: {-1 if record.key is None else len(record.key)}"
+            f" valueSize: {-1 if record.value is None else len(record.value)}"
+        )
+        if isinstance(batch.header, BatchHeader):
+            names = ",".join(escape_controls(header.key) for header in record.headers)
+            line += f" sequence: {record.sequence} headerKeys: [{names}]"
+        return line
+
+
+def _put_text(target: Json, name: str, data: bytes | None) -> None:
+    """Bytes as text, or null beside a `_b64` sibling where they are not UTF-8."""
+    try:
+        target[name] = None if data is None else data.decode("utf-8")
+    except UnicodeDecodeError:
+        target[name] = None
+        target[f"{name}_b64"] = _base64(data)
+
+
+def _text_values(target: Json, record: Record) -> None:
+    _put_text(target, "key", record.key)
+    _put_text(target, "value", record.value)
+    try:
+        target["headers"] = [
+            [header.key, None if header.value is None else header.value.decode("utf-8")] for header in record.headers
+        ]
+    except UnicodeDecodeError:
+        target["headers"] = None
+        target["headers_b64"] = [[header.key, _base64(header.value)] for header in record.headers]
+
+
+def _base64_values(target: Json, record: Record) -> None:
+    target["key"] = _base64(record.key)
+    target["value"] = _base64(record.value)
+    target["headers"] = [[header.key, _base64(header.value)] for header in record.headers]
+
+
+def record_object(
+    topic: str | None,
+    partition: int | None,
+    encoding: str,
+    *,
+    decoder: Decoder | None = None,
+    with_metadata: bool = False,
+    redaction: Redaction | None = None,
+) -> Callable[[RecordBatch, Record], str]:
+    """A function that makes a record's JSON line; `encoding` is `text` or `base64`.
+
+    With a `decoder` the line has what the data says as `decoded`; with metadata what its batch says.
+    """
+    put_values = _base64_values if encoding == "base64" else _text_values
+
+    def line(batch: RecordBatch, record: Record) -> str:
+        found: Json = {
+            "topic": topic,
+            "partition": partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestampType": record.timestamp_type.label,
+        }
+        put_values(found, record if redaction is None else redaction.record(record))
+        found["leaderEpoch"] = None if record.leader_epoch < 0 else record.leader_epoch
+        if with_metadata:
+            found.update(metadata_words(batch, record))
+        if batch.header.is_control:
+            found.update(_control_words(record))
+        if decoder is not None and redaction is None:
+            decoded = _decoded(decoder, batch, record)
+            if decoded is not None:
+                found["decoded"] = decoded
+        return _dumps(found)
+
+    return line
+
+
+def _decoded(decoder: Decoder, batch: RecordBatch, record: Record) -> Json | None:
+    if not batch.header.is_control:
+        return decoder.decoded(record)
+    fields = control_decoded(record)
+    return None if fields is None else {"key": None, "value": fields}

@@ -1,0 +1,174 @@
+"""The walk over what is shown: records or batches, within their bounds, as far as the filters let them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog.cli.dump.bounds import Bounds
+from kafkalog.cli.dump.record_filter import RecordFilter
+from kafkalog.cli.dump.record_lines import batch_line, record_object
+from kafkalog.cli.dump.sinks import Sink, heading_lines
+from kafkalog.cli.output import LineWriter, WritesBehind
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import Record
+from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.log import Partition, RecordReader, Segment
+from kafkalog.log.batch_words import batch_words
+from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
+from kafkalog.log.consumer_view import consumer_view
+from kafkalog.log.walk import BatchReader
+
+__all__ = ["OfBatches", "Walk", "json_lines"]
+
+
+class OfBatches(NamedTuple):
+    """Conditions on the headers of batches, as `Partition.records` has them."""
+
+    producer_ids: tuple[int, ...] | None
+    codecs: tuple[str, ...] | None
+    transactional: bool | None
+
+
+@dataclass
+class Walk:
+    """One run: what is wanted, how far it is, and what was found."""
+
+    wanted: RecordFilter
+    of_batches: OfBatches
+    everything: bool
+    isolation_level: str
+    max_records: int | None
+    progress: ByteProgress
+    findings: list[Finding] = field(default_factory=list)
+    printed: int = 0
+    is_incomplete: bool = False
+    """whether a record was left out that could not be shown as it was asked for"""
+
+    @property
+    def full(self) -> bool:
+        """Whether as much was shown as was asked for."""
+        return self.max_records is not None and self.printed >= self.max_records
+
+    def reader(self, partition: Partition, bounds: Bounds) -> RecordReader:
+        """The records of a partition within its bounds."""
+        return partition.records(
+            bounds.start_offset,
+            bounds.end_offset,
+            isolation_level=self.isolation_level,
+            all=self.everything,
+            on_bytes=self.progress.advance,
+            **self.of_batches._asdict(),
+        )
+
+    def records(self, partition: Partition, bounds: Bounds, sink: Sink) -> None:
+        """Records into a sink."""
+        sink.begin(partition)
+        reader = self.reader(partition, bounds)
+        everything = self.wanted.is_empty
+        for batch, found in reader.by_batch():
+            if self.full:
+                break
+            records: Sequence[Record] = found
+            is_last = False
+            if bounds.stop_time is not None:
+                records, is_last = _before(records, bounds.stop_time)
+            if not everything:
+                if not self.wanted.accepts_batch(batch):
+                    continue
+                records = [record for record in records if self.wanted.accepts(record)]
+            if self.max_records is not None:
+                records = records[: self.max_records - self.printed]
+            if records:
+                self.printed += len(records)
+                sink.take(reader.segment, batch, records)
+            if is_last:
+                break
+        self.ended(partition, reader)
+
+    def batches(self, partition: Partition, bounds: Bounds, writer: LineWriter, *, as_json: bool) -> None:
+        """Batch lines; times are compared with the largest in a batch, which its line shows."""
+        start = bounds.start_offset
+        if not self.everything:
+            start = consumer_view(partition, start).start_offset
+        reader = partition.batches(start_offset=start, through_damage=self.everything, **self.of_batches._asdict())
+        place = {"topic": partition.topic, "partition": partition.partition}
+        heading: str | None = None
+        for batch in reader:
+            self.progress.advance(batch.size)
+            words = batch_words(batch)
+            base = int(str(words.get("baseOffset", batch.last_offset)))
+            if bounds.end_offset is not None and base >= bounds.end_offset:
+                break
+            newest = batch.header.max_timestamp
+            if bounds.stop_time is not None and newest >= bounds.stop_time:
+                break
+            if not self.wanted.accepts_batch(batch) or not _is_before(newest, self.wanted.end_time):
+                continue
+            if self.full:
+                break
+            self.printed += 1
+            if as_json:
+                writer.write(json.dumps({**place, **words}))
+                continue
+            heading = _headed(writer, reader.segment, heading)
+            writer.write(batch_line(batch))
+        self.ended(partition, reader)
+
+    def ended(self, partition: Partition, reader: BatchReader | RecordReader) -> None:
+        """Take over what was found; where damage ended the walk, with what comes after it."""
+        found = list(reader.findings)
+        if reader.damaged_at is not None and found and not self.everything:
+            segment, position = reader.damaged_at
+            behind = behind_damage(partition.segments, segment, position, log_start=partition.log_start_offset)
+            found[-1] = with_what_is_behind(found[-1], behind, "; --all shows them")
+        self.findings.extend(found)
+
+    def is_plain(self, bounds: Bounds) -> bool:
+        """Whether all that a consumer sees within offsets is shown."""
+        return not self.everything and self.wanted.is_empty and self.max_records is None and bounds.stop_time is None
+
+
+def _headed(writer: LineWriter, segment: Segment | None, heading: str | None) -> str | None:
+    if segment is None or segment.path == heading:
+        return heading
+    for line in heading_lines(segment.path, segment.base_offset):
+        writer.write(line)
+    return segment.path
+
+
+def _is_before(timestamp: int, end: int | None) -> bool:
+    return end is None or timestamp < end
+
+
+def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record], bool]:
+    """The records before the first that has reached a time, and whether there is one."""
+    for number, record in enumerate(records):
+        if record.timestamp >= stop_time:
+            return records[:number], True
+    return records, False
+
+
+def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
+    """All records as JSON lines, most of them without an object for each; False where that is not worth it."""
+    if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
+        return False
+    from kafkalog.codec.columnar.json_lines import JsonLines
+
+    reader = walk.reader(partition, bounds)
+    readable = record_object(partition.topic, partition.partition, encoding)
+    many = JsonLines(partition.topic, partition.partition, encoding, DEFAULT_LIMITS)
+    with WritesBehind(writer) as behind:
+        for made in reader.by_run(many.lines):
+            if isinstance(made, memoryview):
+                behind.write_lines(made)
+                continue
+            batch, records = made
+            for record in records:
+                behind.write(readable(batch, record))
+    walk.ended(partition, reader)
+    return True

@@ -1,0 +1,50 @@
+"""`--redact`: keys, values and values of headers as their size and a salted hash, so that equal ones are seen to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafkalog.codec.model import Header, Record
+
+__all__ = ["Redacted", "Redaction", "size_of"]
+
+_DIGEST_BYTES = 6
+_SALT_BYTES = 16
+
+
+class Redacted(bytes):
+    """What is shown in place of data; `size` is that of the data."""
+
+    size: int
+
+
+def size_of(data: bytes | None) -> int:
+    """Bytes of a key or value, whether shown or not; -1 for null."""
+    if data is None:
+        return -1
+    return data.size if isinstance(data, Redacted) else len(data)
+
+
+class Redaction:
+    """One run's redaction: the salt is drawn again, so hashes of two runs say nothing of each other."""
+
+    def __init__(self, salt: bytes | None = None) -> None:
+        from hashlib import blake2b
+        from os import urandom
+
+        self._hash = blake2b(digest_size=_DIGEST_BYTES, key=urandom(_SALT_BYTES) if salt is None else salt)
+
+    def data(self, data: bytes | None) -> bytes | None:
+        """The words for some data; null stays null."""
+        if data is None:
+            return None
+        digest = self._hash.copy()
+        digest.update(data)
+        shown = Redacted(f"[{len(data)} bytes #{digest.hexdigest()}]".encode())
+        shown.size = len(data)
+        return shown
+
+    def record(self, record: Record) -> Record:
+        """The record without its data; names of headers stay."""
+        headers = [Header(key, self.data(value)) for key, value in record.headers]
+        return replace(record, key=self.data(record.key), value=self.data(record.value), headers=headers)

@@ -1,0 +1,83 @@
+"""The form in which partitions are shown, chosen once; each loads what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kafkalog.cli.dump.bounds import Bounds
+from kafkalog.cli.dump.decoders import decodes
+from kafkalog.cli.dump.forms import Form
+from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.records import Walk, json_lines
+from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
+from kafkalog.cli.output import LineWriter
+from kafkalog.codec.arguments import needed
+from kafkalog.log import Partition
+
+__all__ = ["shown"]
+
+
+@contextmanager
+def shown(
+    options: Options, form: Form, walk: Walk, writer: LineWriter
+) -> Iterator[Callable[[Partition, Bounds], None]]:
+    """What shows one partition."""
+    redaction = Redaction() if options.redact else None
+    decode = not options.no_decode
+    if form is Form.BATCHES:
+        yield lambda partition, bounds: walk.batches(partition, bounds, writer, as_json=options.as_json)
+    elif form is Form.KAFKA:
+        from kafkalog.cli.dump.kafka_logs import KafkaLogs
+
+        logs = KafkaLogs(options, walk, writer, redaction)
+        yield lambda partition, bounds: logs.partition(partition, bounds)
+        writer.flush()
+        logs.tell_gaps()
+    elif form is Form.COLUMNS:
+        with _columns(options, walk, redaction) as show:
+            yield show
+    elif form is Form.JSON:
+        decode = decode and options.encoding != "base64"
+        sink: Sink = JsonSink(
+            writer, options.encoding, decode, options.show_secrets, options.with_metadata, redaction
+        )  # fmt: skip
+        plain = not (options.with_metadata or options.redact)
+
+        def show_json(partition: Partition, bounds: Bounds) -> None:
+            fast = plain and not (decode and decodes(partition.topic))
+            if not (fast and json_lines(walk, partition, bounds, writer, options.encoding)):
+                walk.records(partition, bounds, sink)
+
+        yield show_json
+    elif form is Form.KCAT:
+        from kafkalog.cli.dump.kcat_sink import KcatSink, kcat_format_of
+
+        kcat = KcatSink(writer, kcat_format_of(options), options.envelope, redaction)
+        yield lambda partition, bounds: walk.records(partition, bounds, kcat)
+        if kcat.failed:
+            walk.is_incomplete = True
+    else:
+        text = TextSink(writer, decode, options.show_secrets, options.with_metadata, redaction)
+        yield lambda partition, bounds: walk.records(partition, bounds, text)
+
+
+@contextmanager
+def _columns(
+    options: Options, walk: Walk, redaction: Redaction | None
+) -> Iterator[Callable[[Partition, Bounds], None]]:
+    with needed("dump --parquet" if options.parquet is not None else "dump --arrow", "fast"):
+        from kafkalog.cli.dump.columns import ColumnsSink, columns_schema
+        from kafkalog.log.columns_file import ColumnsFile
+
+    schema = columns_schema(with_metadata=options.with_metadata)
+    with ColumnsFile(str(options.columns_file), schema, parquet=options.parquet is not None) as file:
+        sink = ColumnsSink(file, schema, redaction)
+
+        def show(partition: Partition, bounds: Bounds) -> None:
+            if not sink.whole(walk, partition, bounds):
+                walk.records(partition, bounds, sink)
+
+        yield show
+        sink.flush()

@@ -1,0 +1,33 @@
+"""Indexes, snapshots and checkpoints: their entries as lines."""
+
+from __future__ import annotations
+
+import json
+
+from kafkalog.cli.dump.records import Walk
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.log.side_files import read_side_file
+
+__all__ = ["write_side_file"]
+
+
+def write_side_file(path: str, walk: Walk, writer: LineWriter, *, as_json: bool) -> None:
+    """The entries of one file; what is wrong with it is found.  Raises `StorageError`."""
+    content = read_side_file(path)
+    if not as_json:
+        writer.write(f"Dumping {escape_controls(path)}")
+    for entry in content.entries:
+        if walk.full:
+            break
+        walk.printed += 1
+        writer.write(json.dumps(entry) if as_json else _line(entry))
+    walk.findings.extend(content.findings)
+
+
+def _line(entry: dict[str, object]) -> str:
+    words = []
+    for name, value in entry.items():
+        if name == "currentTxnFirstOffset":
+            value = "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+        words.append(f"{name}: {escape_controls(str(value))}")
+    return " ".join(words)

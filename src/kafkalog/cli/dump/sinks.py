@@ -1,0 +1,98 @@
+"""Where records go: text or JSON lines; kcat's words are `kcat_sink`'s, a file of columns is `columns`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of
+from kafkalog.cli.dump.record_lines import RecordText, record_object
+from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.codec.model import Record, RecordBatch
+from kafkalog.codec.names import FileKind, parse_kraft_snapshot_file
+from kafkalog.log import Partition, Segment
+
+__all__ = ["JsonSink", "Sink", "TextSink", "heading_lines"]
+
+
+class Sink(Protocol):
+    """Takes the records of one partition after the other."""
+
+    def begin(self, partition: Partition) -> None:
+        """What comes is of this partition."""
+
+    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
+        """Some records of one batch; at least one."""
+
+
+def heading_lines(path: str, base_offset: int) -> list[str]:
+    """The lines with which kafka-dump-log begins a log or a snapshot of KRaft's."""
+    lines = [f"Dumping {escape_controls(path)}"]
+    snapshot = parse_kraft_snapshot_file(os.path.basename(path))
+    if snapshot is not None and not snapshot.pending:
+        lines.append(f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}")
+    elif path.endswith(FileKind.KRAFT_SNAPSHOT):
+        lines.append("KRaft bootstrap snapshot")
+    else:
+        lines.append(f"Log starting offset: {base_offset}")
+    return lines
+
+
+@dataclass
+class TextSink:
+    """Lines as kafka-dump-log prints them for records, each segment's under its heading."""
+
+    writer: LineWriter
+    decode: bool
+    show_secrets: bool
+    with_metadata: bool
+    redaction: Redaction | None
+    _text: RecordText = field(default_factory=RecordText)
+    _heading: str | None = None
+
+    def begin(self, partition: Partition) -> None:
+        """Choose what decodes the partition's records."""
+        decoder: Decoder | None = None
+        if self.decode and self.redaction is None:
+            decoder = decoder_of(partition.topic, show_secrets=self.show_secrets)
+        self._text = RecordText(decoder or PlainDecoder(), self.redaction, self.with_metadata, decode=self.decode)
+
+    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
+        """Their lines."""
+        if segment is not None and segment.path != self._heading:
+            self._heading = segment.path
+            for line in heading_lines(segment.path, segment.base_offset):
+                self.writer.write(line)
+        for record in records:
+            self.writer.write(self._text.line(batch, record))
+
+
+@dataclass
+class JsonSink:
+    """One JSON object for each record."""
+
+    writer: LineWriter
+    encoding: str
+    decode: bool
+    show_secrets: bool
+    with_metadata: bool
+    redaction: Redaction | None
+
+    def begin(self, partition: Partition) -> None:
+        """Choose what decodes the partition's records."""
+        self._line = record_object(
+            partition.topic,
+            partition.partition,
+            self.encoding,
+            decoder=decoder_of(partition.topic, show_secrets=self.show_secrets) if self.decode else None,
+            with_metadata=self.with_metadata,
+            redaction=self.redaction,
+        )
+
+    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
+        """Their lines."""
+        for record in records:
+            self.writer.write(self._line(batch, record))

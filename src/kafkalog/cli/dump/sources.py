@@ -1,0 +1,85 @@
+"""What the paths of a command line hold, as far as it was chosen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+from kafkalog.cli.dump.forms import Form
+from kafkalog.cli.dump.options import Options
+from kafkalog.cli.options.paths import log_directories, settings_in
+from kafkalog.cli.options.selection import chosen_of, selected
+from kafkalog.cli.output import escape_controls
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log import Inventory, Partition, open_all
+from kafkalog.log.deleted import deleted_partitions
+from kafkalog.log.files import real
+from kafkalog.log.side_files import is_side_file
+
+__all__ = ["Sources"]
+
+
+class Sources:
+    """What the paths hold, as far as it was chosen."""
+
+    def __init__(self, options: Options) -> None:
+        paths = [*options.paths, *(path for text in options.files for path in text.split(",") if path)]
+        if options.server_properties is not None:
+            if paths:
+                raise UsageError("--server-properties replaces PATH here: give one of them")
+            paths = [*log_directories(options.server_properties, settings_in(options.server_properties))]
+        if not paths:
+            raise click.UsageError("Missing argument 'PATH...'.")
+        self.side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]
+        missing = [path for path in self.side_files if not os.path.lexists(path)]
+        if missing:
+            raise UsageError(f"{missing[0]} does not exist")
+        self._others = [path for path in paths if path not in self.side_files]
+        self._paths = paths
+        self.partitions: list[Partition] = []
+        self.in_order: list[str | Partition] = []
+        """side files and partitions: as the paths were given for kafka-dump-log's lines, else the former first"""
+        self.at_hand: Sequence[Partition] = ()
+        self.findings: list[Finding] = []
+
+    def open(self, options: Options, form: Form) -> None:
+        """Look into the paths; `UnknownName` for a topic that is not there."""
+        if self._others:
+            self._open(options)
+        self.in_order = [*self.side_files, *self.partitions]
+        if form is Form.KAFKA and self.side_files:
+            places = {real(path): number for number, path in enumerate(self._paths)}
+            self.in_order.sort(key=lambda each: _place(each if isinstance(each, str) else each.path, places))
+
+    def _open(self, options: Options) -> None:
+        inventory = open_all(*self._others, tolerant=True)
+        self.at_hand = inventory.readable(options.replica)
+        chosen = chosen_of(options.topics, [each for each in options.numbers if each >= 0], options.excluded)
+        if options.topics and not options.deleted and _only_deleted(options, self.at_hand, inventory):
+            sys.stderr.write(f"kafkalog: {', '.join(map(escape_controls, options.topics))}: only what was deleted is "
+                             "there; --deleted prints it\n")  # fmt: skip
+            return
+        self.partitions = selected(chosen, deleted_partitions(inventory) if options.deleted else self.at_hand)
+        self.findings.extend(inventory.unreadable)
+        self.findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
+        self.findings.extend(finding for partition in self.partitions for finding in partition.findings)
+
+
+def _place(path: str, places: Mapping[str, int]) -> int:
+    """Number of the path that is this one, or one above it."""
+    below = real(path)
+    while below not in places and below != os.path.dirname(below):
+        below = os.path.dirname(below)
+    return places.get(below, len(places))
+
+
+def _only_deleted(options: Options, at_hand: Sequence[Partition], inventory: Inventory) -> bool:
+    """Whether the topics that were asked for are only among what was deleted."""
+    chosen = chosen_of(options.topics)
+    if any(chosen.takes(each.topic, each.partition) for each in at_hand):
+        return False
+    return any(chosen.takes(each.topic, each.partition) for each in deleted_partitions(inventory))
