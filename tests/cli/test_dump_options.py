@@ -44,7 +44,7 @@ LOG = BROKER / "sensors-0-0" / "00000000000000000000.log"
     (["--offset", "9" * 30], "is not a whole number from"),
     (["--start-offset", "9" * 30], "is not a whole number from"),
     (["--at", "5"], "--at has no meaning without --since or --until"),
-    (["--server-properties", "pyproject.toml"], "stands in place of PATH"),
+    (["--server-properties", "pyproject.toml"], "replaces PATH"),
     (["--key-regex", "("], "'(' is not a regular expression"),
     (["--value-regex", "(" * 20_000], "is not a regular expression"),
     (["--value-regex", "a{99999999999999999999}"], "is not a regular expression"),

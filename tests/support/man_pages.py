@@ -6,6 +6,7 @@ pages change only when the help does.
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 import tempfile
@@ -22,10 +23,21 @@ MAN = Path(__file__).resolve().parents[2] / "docs" / "man"
 _TITLE = re.compile(r'^(\.TH "[^"]*" "1" )"[^"]*"', re.MULTILINE)
 
 
+def _with_backslashes(command: click.Command) -> click.Command:
+    """A copy whose help keeps its backslashes, which begin an instruction in a man page."""
+    made = copy.copy(command)
+    made.params = [copy.copy(each) for each in command.params]
+    for each in made.params:
+        if isinstance(each, click.Option) and each.help:
+            each.help = each.help.replace("\\", "\\e")
+    return made
+
+
 def _with_all_commands() -> click.Group:
     """The command with its subcommands loaded; what makes the pages does not know that they can be lazy."""
     context = click.Context(cli)
-    commands = {name: command for name in cli.list_commands(context) if (command := cli.get_command(context, name))}
+    found = {name: command for name in cli.list_commands(context) if (command := cli.get_command(context, name))}
+    commands = {name: _with_backslashes(command) for name, command in found.items()}
     return click.Group("kafkalog", commands, help=cli.help, params=cli.params)
 
 

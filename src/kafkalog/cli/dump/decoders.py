@@ -30,7 +30,7 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class Decoder(Protocol):
-    """Shows the data of a record that is no control record."""
+    """Shows the data of a record that is not a control record."""
 
     def texts(self, record: Record) -> Texts:
         """Key and payload for a line; None for what the line leaves out."""

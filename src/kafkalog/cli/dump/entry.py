@@ -48,7 +48,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     """Print records as a consumer would see them, or batches, or the entries of another file of Kafka's.
 
     PATH is a log directory, a directory of several, a partition directory, a segment, or an index, snapshot or
-    checkpoint file.  What was deleted and not yet removed is only printed with --deleted, and separately from live data.
+    checkpoint file.  What was deleted and not yet removed is printed with --deleted only, apart from live data.
     Records of Kafka's internal topics are decoded.
 
     The options of kafka-dump-log and of kcat's consumer are taken as they are, and then its own lines are printed.

@@ -1,4 +1,4 @@
-"""What was asked of `dump`: its options as one object, and how they are declared."""
+"""What was asked of `dump`: its options as one object, and their declarations."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _WHAT = (
     SHOW_SECRETS,
     click.option("--all", "everything", is_flag=True, help="All that is in the files: also control records, deleted "
                  "ones below the log start offset, aborted ones, and what comes after damage."),
-    click.option("--deleted", is_flag=True, help="Instead of what lives, what was deleted and is still there: -delete "
+    click.option("--deleted", is_flag=True, help="Instead of live data, what was deleted and is still there: -delete "
                  "directories and .deleted segments."),
     click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0],
                  show_default=True, help="read_committed leaves out aborted and open transactions."),
@@ -134,8 +134,8 @@ _WHICH = (
     time_range_options,
     AT,
     click.option("--key", help="Only records with exactly this key."),
-    click.option("--key-regex", metavar="REGEX", help="Only records whose key this expression finds."),
-    click.option("--value-regex", metavar="REGEX", help="Only records whose value this expression finds."),
+    click.option("--key-regex", metavar="REGEX", help="Only records whose key matches this regular expression."),
+    click.option("--value-regex", metavar="REGEX", help="Only records whose value matches this regular expression."),
     click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header."),
     click.option("--header-regex", "header_regexes", multiple=True, metavar="NAME=REGEX",
                  help="Only records with this header, in whose value this expression is found."),

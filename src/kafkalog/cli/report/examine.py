@@ -76,7 +76,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> Facts:
 
 
 def _is_zookeeper(path: str) -> bool:
-    """ZooKeeper's data directory, which tells `compare` the ISRs and is no log directory."""
+    """ZooKeeper's data directory, which tells `compare` the ISRs and is not a log directory."""
     return os.path.isdir(os.path.join(path, "version-2")) and not os.path.lexists(os.path.join(path, "meta.properties"))
 
 
