@@ -270,7 +270,11 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
         names = set(stored.namelist())
         contents = {name: stored.read(name) for name in names if name.endswith(_COMPARED)}
     problems = _source_problems("the wheel", contents, names, root, prefix="")
-    tops = {name.partition("/")[0] for name in names}
+    manual = {name for name in names if name.partition("/")[2].startswith("data/share/man/")}
+    pages = {path.name for path in (root / "docs" / "man").glob("*.1")}
+    if {name.rpartition("/")[2] for name in manual} != pages:
+        problems.append(f"the wheel holds {len(manual)} pages of the manual, and there are {len(pages)}")
+    tops = {name.partition("/")[0] for name in names - manual}
     wanted = {name.partition("/")[0] for name in package_sources(root)}
     for top in sorted(tops - wanted):
         if not top.endswith(".dist-info"):

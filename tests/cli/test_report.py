@@ -320,6 +320,14 @@ def test_partitions_are_chosen() -> None:
     assert "did you mean 'ledger-40'?" in missing.err
 
 
+def test_the_brokers_own_file_names_the_directories(flipped: Path, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={flipped}\nlog.index.interval.bytes=256\n")
+    page = page_of("--server-properties", file, code=1)
+    assert page.one("dl", class_="facts").all("code")[0].text == str(flipped)
+    assert f"--server-properties {file}" in page.one("section", id="ways").all("pre")[0].text
+
+
 def test_a_partition_directory_and_a_segment_can_be_reported(flipped: Path) -> None:
     page = page_of(flipped / "t-0", code=1)
     assert page.one("section", id="ways").all("pre")[0].text.startswith(f"kafkalog recover {flipped}/t-0")

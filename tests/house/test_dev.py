@@ -303,6 +303,15 @@ def test_a_wheel_that_leaks_a_folder_is_found_out(checkout: Path, tmp_path: Path
     assert dev.wheel_problems(archive, checkout) == ["the wheel holds codec at its top"]
 
 
+def test_the_manual_is_in_the_wheel(checkout: Path, tmp_path: Path) -> None:
+    page = "kafkalog-1.data/data/share/man/man1/kafkalog.1"
+    archive = wheel_of(checkout, tmp_path / "a.whl", extra=page)
+    assert dev.wheel_problems(archive, checkout) == ["the wheel holds 1 pages of the manual, and there are 0"]
+    (checkout / "docs" / "man").mkdir(parents=True)
+    (checkout / "docs" / "man" / "kafkalog.1").write_bytes(b"")
+    assert dev.wheel_problems(archive, checkout) == []
+
+
 def test_an_sdist_of_links_is_found_out(checkout: Path, tmp_path: Path) -> None:
     path = tmp_path / "kafkalog-1.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
