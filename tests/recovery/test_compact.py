@@ -261,7 +261,7 @@ def test_the_command(tmp_path: Path) -> None:
     words = [*WORDS, "--at", T0 + 5]
     before = stamps(root)
     declined = command("compact", *words, root)
-    assert (declined.code, "add --yes" in declined.err, "t-0" in declined.out) == (3, True, True)
+    assert (declined.code, "Pass --yes to proceed." in declined.err, "t-0" in declined.out) == (3, True, True)
     assert command("compact", "--dry-run", *words, root).code == 0
     (planned,) = command("compact", "--dry-run", "--json", *words, root).objects
     assert (planned["changed"], planned["changes"]) == (False, True)
