@@ -153,6 +153,20 @@ def test_other_files(kafka: KafkaOracle, compared: Compared) -> None:
     compared("lines of snapshots", same(kafka, "--files", ",".join(map(str, files))))
 
 
+def test_a_message_that_is_not_sound(kafka: KafkaOracle, tmp_path: Path) -> None:
+    source = next(path for path in logs("0.9.0.1/segments", "[a-z]*", 9) if path.stat().st_size > 500)
+    copy = own_copy(source.parent, tmp_path / "t-0") / source.name
+    data = bytearray(copy.read_bytes())
+    data[30] ^= 1
+    copy.write_bytes(data)
+    theirs = kafka.dump("--files", str(copy), "--deep-iteration")
+    ours = kafkalog("dump", "--files", copy, "--deep-iteration")
+    assert theirs["exception"] is None
+    assert as_lines(ours.out) == as_lines(theirs["stdout"])
+    assert "isValid: false" in ours.out
+    assert ours.code == 1
+
+
 def test_what_is_not_sound(kafka: KafkaOracle, tmp_path: Path) -> None:
     (source,) = logs("4.1.1/segments", "[a-z]*", 1)
     copy = own_copy(source.parent, tmp_path / "t-0") / source.name

@@ -16,7 +16,7 @@ from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import Decoder, DecoderClasses, PlainDecoder, data_decoder
 from kafkalog.cli.dump.forms import decoded_topic
 from kafkalog.cli.dump.options import Options
-from kafkalog.cli.dump.record_lines import RecordText, batch_line
+from kafkalog.cli.dump.record_lines import Checksum, RecordText, batch_line
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import heading_lines
@@ -110,7 +110,7 @@ class KafkaLogs:
         if not self._walk.wanted.accepts_batch(batch):
             return
         is_valid = self._is_valid(segment, batch)
-        lines = [*self._records(segment, batch, start, end)] if self._deep else []
+        lines = [*self._records(segment, batch, is_valid, start, end)] if self._deep else []
         if self._deep and not lines and not (self._walk.wanted.is_empty and start is None and end is None):
             return
         self._walk.printed += len(lines) if self._deep else 1
@@ -130,29 +130,35 @@ class KafkaLogs:
             )
         return found == batch.header.crc
 
-    def _records(self, segment: Segment, batch: RecordBatch, start: int | None, end: int | None) -> Iterator[str]:
+    def _records(
+        self, segment: Segment, batch: RecordBatch, is_valid: bool, start: int | None, end: int | None
+    ) -> Iterator[str]:
         decoded = decode_batch(batch)
         if decoded.finding is not None:
             self._walk.findings.append(decoded.finding.in_file(segment.path))
         gaps = self._gaps.setdefault(segment.path, _Gaps())
         left = None if self._walk.max_records is None else self._walk.max_records - self._walk.printed
-        for record, crc in zip(decoded.records, self._checksums(batch, decoded.records), strict=True):
+        checksums = self._checksums(batch, decoded.records, is_valid=is_valid)
+        for record, checksum in zip(decoded.records, checksums, strict=True):
             gaps.next(record.offset)
             within = (start is None or record.offset >= start) and (end is None or record.offset < end)
             if not within or not self._walk.wanted.accepts(record) or left == 0:
                 continue
             left = None if left is None else left - 1
-            yield self._text.line(batch, record, crc)
+            yield self._text.line(batch, record, checksum)
 
     @staticmethod
-    def _checksums(batch: RecordBatch, records: Sequence[Record]) -> Sequence[int | None]:
+    def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
         """Of messages of magic 0 and 1, as they are stored; those in a wrapper have their own."""
         header = batch.header
         if not isinstance(header, LegacyHeader):
             return [None] * len(records)
         if header.codec == Codec.NONE or not records:
-            return [header.crc] * len(records)
-        return [inner.crc for inner, _ in inner_messages(batch, DEFAULT_LIMITS, PLAIN)[: len(records)]]
+            return [Checksum(header.crc, is_valid)] * len(records)
+        return [
+            Checksum(inner.crc, zlib.crc32(data[LEGACY_CRC_START:]) == inner.crc)
+            for inner, data in inner_messages(batch, DEFAULT_LIMITS, PLAIN)[: len(records)]
+        ]
 
     def _ended(self, segment: Segment, scanner: Scanner, size: int) -> None:
         if self._options.max_bytes is not None or scanner.stop is StopReason.END:

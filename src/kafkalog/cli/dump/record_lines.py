@@ -6,6 +6,7 @@ import json
 from binascii import b2a_base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
@@ -15,9 +16,18 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch, codec_label
 from kafkalog.log.batch_words import batch_words
 
-__all__ = ["RecordText", "batch_line", "metadata_words", "record_object"]
+__all__ = ["Checksum", "RecordText", "batch_line", "metadata_words", "record_object"]
 
 Json = dict[str, object]
+
+
+class Checksum(NamedTuple):
+    """The checksum that a message of magic 0 or 1 has stored, and whether its bytes agree."""
+
+    stored: int
+    is_valid: bool
+
+
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _texts = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -98,13 +108,13 @@ class RecordText:
     decode: bool = True
     """whether control records of KRaft are shown by their fields"""
 
-    def line(self, batch: RecordBatch, record: Record, crc: int | None = None) -> str:
-        """One line; `crc` is the checksum of a message of magic 0 and 1, which `--print-data-log` prints."""
+    def line(self, batch: RecordBatch, record: Record, checksum: Checksum | None = None) -> str:
+        """One line; `checksum` is that of a message of magic 0 and 1, which kafka-dump-log prints."""
         line = ""
         if not self.skip_record_metadata:
             line = self._about(batch, record)
-            if crc is not None:
-                line += f" isValid: true crc: {crc}}}"  # the bracket is Kafka's
+            if checksum is not None:
+                line += f" isValid: {_word(checksum.is_valid)} crc: {checksum.stored}}}"  # the bracket is Kafka's
             if batch.header.is_control:
                 line += _control_text(record, decode=self.decode and self.redaction is None)
             if self.with_metadata:
