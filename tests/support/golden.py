@@ -66,7 +66,10 @@ ls data --topic nosuch
 """
 
 _RUN = re.compile(r"\b20[0-9]{6}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{8}\b")
-_NOW = re.compile(r"(?<=records; )20[-0-9]+ [:0-9]+(?= UTC, kafkalog)|(?<=00000000  )20[-0-9]+ [:0-9]+(?=  )")
+_NOW = re.compile(
+    r"(?<=records; )20[-0-9]+ [:0-9]+(?= UTC, kafkalog)|(?<=00000000  )20[-0-9]+ [:0-9]+(?=  )"
+    r"|20[-0-9]+ [:0-9]+(?=Z  [^ ]+-delete)"
+)
 
 
 def _blanked(text: str, place: Path) -> str:
