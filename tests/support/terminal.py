@@ -73,9 +73,11 @@ def on_a_terminal(*words: str | Path, answer: bytes = b"", setup: str = "", colu
         stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
     )  # fmt: skip
     os.close(slave)
+    poll = select.poll()  # unlike select it takes a number above 1024, which a long run of tests comes to
+    poll.register(master, select.POLLIN)
     seen, pressed, silent = b"", False, 0.0
     while True:
-        ready, _, _ = select.select([master], [], [], _SILENCE_SECONDS)
+        ready = poll.poll(_SILENCE_SECONDS * 1000)
         silent = 0.0 if ready else silent + _SILENCE_SECONDS
         if not ready and silent < _MOST_SILENCE_SECONDS:
             if pressed:  # between two looks of Python's at signals; a person presses it again
