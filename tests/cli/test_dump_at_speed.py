@@ -75,7 +75,7 @@ def test_any_bytes(
         offset += 11
     if 0 <= flip < len(data):
         data[flip] ^= 4
-    directory = tmp_path_factory.getbasetemp() / 'a "topic"-0'
+    directory = tmp_path_factory.mktemp("odd") / 'a "topic"-0'
     directory.mkdir(exist_ok=True)
     (directory / f"{0:020}.log").write_bytes(data)
     plain, fast = both_ways(directory, "--encoding", encoding)
