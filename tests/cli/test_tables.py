@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,3 +187,17 @@ def test_damage_comes_first_on_request(tmp_path: Path) -> None:
         line.split()[1] for line in command("ls", "--damage-first", root).out.splitlines() if line.startswith("t ")
     ]
     assert first == ["11", *map(str, range(11))]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "colored"), [(True, "", True), (False, "", False), (True, "1", False)]
+)
+def test_color_is_for_terminals(
+    drawn: Any, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, no_color: str, colored: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    lines = drawn(120, ["partition", Column("health", alarms=True)], [["a-0", "ok"], ["b-1", "torn_tail"]])
+    assert ("\x1b[1mpartition" in lines[1]) is colored
+    assert "\x1b" not in lines[2]
+    assert ("\x1b[31mtorn_tail\x1b[0m" in lines[3]) is colored
