@@ -27,7 +27,7 @@ def test_there_is_a_page_for_each_scene_and_the_index_names_them_all() -> None:
 
 
 def part(page: Path, directory: Path, number: int) -> Path:
-    """A page up to where what it did is taken back, or from there on; the directory is beside what the page is about."""
+    """A page up to where what it did is taken back, or from there on; written beside the directory that it is about."""
     made = directory.with_name(f"{page.stem}-{number}.md")
     made.write_text((*page.read_text().split("## To take it back"), "")[number])
     return made
