@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,10 +10,11 @@ from fnmatch import translate
 from functools import lru_cache
 
 from kafkalog.codec.errors import UnknownName, UsageError
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.codec.unknown import quoted, unknown
 
-__all__ = ["ALL", "Chosen", "is_glob", "matcher"]
+__all__ = ["ALL", "Chosen", "is_glob", "matcher", "unreadable_names"]
 
 _GLOB_CHARACTERS = frozenset("*?[")
 _MOST_LISTED = 20
@@ -117,3 +119,15 @@ class Chosen:
 
 
 ALL = Chosen()
+
+
+def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:
+    """Topic and number of the partitions of which a directory, or a file in it, could not be read."""
+    names = []
+    for finding in findings:
+        if finding.code is FindingCode.UNREADABLE and finding.file is not None:
+            for part in (finding.file, os.path.dirname(finding.file)):
+                parsed = parse_partition_directory(os.path.basename(part))
+                if parsed is not None:
+                    names.append((parsed.topic, parsed.partition))
+    return names

@@ -15,6 +15,7 @@ from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
 from kafkalog.log.identities import identity_findings
@@ -41,6 +42,12 @@ class Inventory:
     def partitions(self) -> tuple[Partition, ...]:
         """All of them: live, deleted, future and stray."""
         return (*(found for log_dir in self.log_dirs for found in log_dir.partitions), *self.standalone)
+
+    @property
+    def all_unreadable(self) -> list[Finding]:
+        """Paths, directories and files that could not be read when everything was listed."""
+        found = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
+        return [finding for finding in found if finding.code is FindingCode.UNREADABLE]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -93,14 +100,20 @@ class Inventory:
         return None
 
     @checked
-    def readable(self, replica: PathLike | None = None) -> tuple[Partition, ...]:
+    def readable(self, replica: PathLike | None = None, select: Chosen = ALL) -> tuple[Partition, ...]:
         """What a consumer would read: live partitions once each, and whatever was pointed at itself.
+
+        Those that `select` does not take are not chosen among: each of their directories is given.
 
         `replica` chooses among directories of the same topic-partition: `"longest"`, or the path of one of them or of
         its log directory.  Without a choice a duplicate is a `UsageError` that names the paths.
         """
         several = self.duplicates()
-        chosen = {name: self._choose(name, found, replica) for name, found in several.items()}
+        chosen = {
+            name: self._choose(name, found, replica)
+            for name, found in several.items()
+            if select.takes(name.topic, name.partition)
+        }
         wanted = [
             found for log_dir in self.log_dirs for found in log_dir.partitions if found.state is DirectoryState.LIVE
         ]

@@ -64,7 +64,7 @@ class _Salvage:
                 self._note_cut(path, stop)
                 position = stop.behind
                 continue
-            mended = self._mend(source, path, stop)
+            mended = self._mend(source, path, stop, base)
             if mended is not None:
                 repaired, position = mended
                 parts += repaired
@@ -154,20 +154,22 @@ class _Salvage:
             self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
         self._gap_from = (self._last + 1) if self._last is not None else None
 
-    def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
+    def _mend(self, source: Source, path: str, stop: _Stop, base: int) -> tuple[list[Part], int] | None:
         """The damaged batch with one bit turned over, and the position after it; None if that is not proven."""
         found = stop.repair
         if self._repair is None:
             return None
-        if found is None and self._last is not None:
-            neighbors = Neighbors(self._last + 1, None, self._epoch if self._epoch >= 0 else None)
+        if found is None:  # of the first batch nothing before it tells the offset
+            expected = None if self._last is None else self._last + 1
+            neighbors = Neighbors(expected, None, self._epoch if self._epoch >= 0 else None)
             found = repair_at(source, stop.position, neighbors)
         if found is None or found[0].proof < self._repair:
             return None
         repair, size = found
         repaired = repair.apply(bytes(source.read(stop.position, size)))
         header = next(iter(Scanner(BufferSource(repaired)))).header
-        if not isinstance(header, BatchHeader) or (self._last is not None and header.base_offset <= self._last):
+        least = base if self._last is None else self._last + 1
+        if not isinstance(header, BatchHeader) or header.base_offset < least:
             return None
         self._last = header.last_offset
         self._previous_epoch = header.partition_leader_epoch

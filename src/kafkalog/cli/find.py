@@ -12,7 +12,7 @@ from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.times import time_text
@@ -197,9 +197,10 @@ def command(
     if isolation_level == READ_COMMITTED and "latest" not in times:
         raise UsageError("--isolation-level has a meaning for --time latest only")
     inventory = open_all(*paths, tolerant=True)
-    partitions = selected(chosen_of(topics, numbers, excluded), inventory.readable(replica))
+    chosen = chosen_of(topics, numbers, excluded)
+    partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
-    search.findings += inventory.unreadable
+    search.findings += chosen_findings(chosen, inventory.all_unreadable)
     lines = _lines(search, partitions, times, offsets)
     if as_json:
         print_lines(lines)

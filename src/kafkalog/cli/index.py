@@ -8,12 +8,13 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.lines import finish
 from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES, job_count
 from kafkalog.cli.options.paths import PATH, PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import parse_settings, total_bytes
@@ -32,6 +33,7 @@ _ABOUT_INDEXES = frozenset(
         FindingCode.INDEX_ENTRY_MISMATCH,
         FindingCode.TXN_INDEX_MISMATCH,
         FindingCode.SNAPSHOT_INVALID,
+        FindingCode.UNREADABLE,
     }
 )
 
@@ -58,7 +60,7 @@ def verify_command(
 ) -> int:
     """Say whether every index, transaction index and producer snapshot describes the log beside it.
 
-    Exit code 0 if they do, 1 if not.  Nothing is changed.
+    Exit code 0 if they do, 1 if not, 4 if something could not be read.  Nothing is changed.
     """
     properties_only_for(ctx)
     chosen = chosen_of(topics, numbers, excluded)
@@ -68,7 +70,7 @@ def verify_command(
         for directory in report.directories:
             found = _of_indexes(directory.findings)
             print_json({"path": directory.path, "clean": not found, "findings": [each.as_dict() for each in found]})
-    return Outcome.FINDINGS if report_findings(_of_indexes(report.findings)) else Outcome.CLEAN
+    return finish(_of_indexes(report.findings))
 
 
 def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Inventory
+from kafkalog.log.chosen import Chosen
 
 __all__ = ["finish", "partitions_with", "print_lines", "unique"]
 
 
 def partitions_with(inventory: Inventory, topic: str, replica: str | None) -> tuple[Any, ...]:
     """What a consumer would read; `UsageError` if no partition of `topic` is there."""
-    found = inventory.readable(replica)
+    found = inventory.readable(replica, Chosen.of([topic]))
     if not any(each.topic == topic for each in found):
         raise UsageError(f"no partition of {topic} in {', '.join(inventory.paths)}")
     return found
@@ -38,4 +39,6 @@ def unique(findings: Iterable[Finding]) -> list[Finding]:
 
 def finish(findings: Iterable[Finding]) -> int:
     """Report findings on standard error; the exit code."""
-    return Outcome.FINDINGS if report_findings(unique(findings)) else Outcome.CLEAN
+    found = unique(findings)
+    report_findings(found)
+    return outcome_of_findings(found)

@@ -11,14 +11,14 @@ import click
 
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
 from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.cli.times import moment_text
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, Severity, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState
 from kafkalog.codec.wording import counted
 from kafkalog.log import Inventory, LogDir, Partition, open_all
@@ -400,7 +400,7 @@ def command(
         raise UsageError(f"{'--damage-first' if damage_first else '--all'} is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
     inventory = open_all(*paths, tolerant=True)
-    wanted = selected(chosen, inventory.partitions)
+    wanted = selected(chosen, inventory.partitions, inventory.all_unreadable)
     listed = _listed(inventory, chosen, wanted, job_count(jobs))
     if as_json:
         for each in listed:
@@ -442,7 +442,8 @@ def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition], j
     with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
         for log_dir in inventory.log_dirs:
             partitions = [each for each in log_dir.partitions if id(each) in meant]
-            if log_dir.partitions and not partitions:
+            hidden = [each for each in log_dir.findings if each.code is FindingCode.UNREADABLE]
+            if log_dir.partitions and not partitions and not chosen_findings(chosen, hidden):
                 continue
             places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
             found = [*log_dir.findings, *(each for each in together if each.file in places)]

@@ -96,6 +96,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _quiet_pipe()
         return PIPE_CLOSED
+    except SystemExit as stop:
+        if not isinstance(stop.__context__, BrokenPipeError):  # click ends with 1 when nobody reads on
+            raise
+        _quiet_pipe()
+        return PIPE_CLOSED
     except (click.ClickException, click.Abort, KeyboardInterrupt, Exception) as error:  # noqa: BLE001
         if "--debug" in arguments:
             import traceback

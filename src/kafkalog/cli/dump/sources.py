@@ -57,13 +57,14 @@ class Sources:
 
     def _open(self, options: Options) -> None:
         inventory = open_all(*self._others, tolerant=True)
-        self.at_hand = inventory.readable(options.replica)
         chosen = chosen_of(options.topics, [each for each in options.numbers if each >= 0], options.excluded)
+        self.at_hand = inventory.readable(options.replica, chosen)
         if options.topics and not options.deleted and _only_deleted(options, self.at_hand, inventory):
             sys.stderr.write(f"kafkalog: {', '.join(map(escape_controls, options.topics))}: only what was deleted is "
                              "there; --deleted prints it\n")  # fmt: skip
             return
-        self.partitions = selected(chosen, deleted_partitions(inventory) if options.deleted else self.at_hand)
+        found = deleted_partitions(inventory) if options.deleted else self.at_hand
+        self.partitions = selected(chosen, found, inventory.all_unreadable)
         self.findings.extend(inventory.unreadable)
         self.findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
         self.findings.extend(finding for partition in self.partitions for finding in partition.findings)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from kafkalog.cli.options.numbers import PARTITION
-from kafkalog.log.chosen import Chosen
+from kafkalog.codec.findings import Finding
+from kafkalog.log.chosen import Chosen, unreadable_names
 
-__all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
+__all__ = ["chosen_findings", "chosen_of", "selected", "selection_options", "topic_names"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,8 +72,21 @@ def topic_names(items: Iterable[_Named]) -> list[tuple[str, int]]:
     return [(each.topic, each.partition) for each in items if each.topic is not None and each.partition is not None]
 
 
-def selected(chosen: Chosen, items: Iterable[Item]) -> list[Item]:
-    """Those items that are meant, in their order; `UnknownName` where something that was named is not among them."""
+def selected(chosen: Chosen, items: Iterable[Item], unreadable: Iterable[Finding] = ()) -> list[Item]:
+    """Those items that are meant, in their order; `UnknownName` where something that was named is not among them.
+
+    What `unreadable` findings are about is there, although it cannot be read.
+    """
     found = list(items)
-    chosen.check(topic_names(found))
+    chosen.check([*topic_names(found), *unreadable_names(unreadable)])
     return [each for each in found if chosen.takes(each.topic, each.partition)]
+
+
+def chosen_findings(chosen: Chosen, unreadable: Iterable[Finding]) -> list[Finding]:
+    """Of findings about what cannot be read those about what is meant; all where no partition is named by them."""
+    found = []
+    for finding in unreadable:
+        names = unreadable_names([finding])
+        if not names or any(chosen.takes(*name) for name in names):
+            found.append(finding)
+    return found
