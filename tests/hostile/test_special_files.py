@@ -126,7 +126,7 @@ def test_a_lock_that_is_no_file_says_what_to_do(tmp_path: Path) -> None:
         finished = command(*words, tmp_path / "data")
         assert finished.code == 4
         assert finished.err.endswith(".lock: a FIFO, not a file, which locks nothing: remove it, and a broker makes "
-                                     "the file again\n")  # fmt: skip
+                                     "a new file\n")  # fmt: skip
     with pytest.raises(NotRegularFileError, match="remove it"):
         kafkalog.Log.open(tmp_path / "data" / "t-0")
 

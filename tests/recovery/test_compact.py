@@ -319,7 +319,7 @@ def test_the_command_says_what_goes_besides(tmp_path: Path) -> None:
         (root / "t-0" / f"{number:020d}.log.deleted").write_bytes(b"")
     (root / "t-0" / f"{18:020d}.snapshot").unlink()
     done = command("compact", "--dry-run", *WORDS, root)
-    assert (done.code, "besides, 3 files that a start deletes go, 1 file is made" in done.out) == (0, True)
+    assert (done.code, "also, 3 files that a start deletes go, 1 file is made" in done.out) == (0, True)
 
 
 def test_dropped_records_are_all_that_are_gone(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def torn(tmp_path: Path) -> Path:
 
 
 def in_ls(root: Path) -> tuple[object, str]:
-    return json.loads(kafkalog("ls", "--json", root).out)["log_dirs"][0]["standing"], kafkalog("ls", root).out
+    return json.loads(kafkalog("ls", "--json", root).out)["standing"], kafkalog("ls", root).out
 
 
 def test_nothing_to_say(torn: Path) -> None:

@@ -75,7 +75,7 @@ def sentence_of(error: BaseException) -> str:
         told = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours
         return str(told or "") or "interrupted"
     if isinstance(error, click.ClickException):
-        return error.format_message()
+        return " ".join(error.format_message().split())
     from kafkalog.codec.errors import ReplicaError
 
     if isinstance(error, ReplicaError):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 
 from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
+from kafkalog.codec.errors import UsageError
 
 __all__ = ["reset_lines"]
+
+_UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> Iterator[str]:
@@ -22,6 +26,10 @@ def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> It
         if each.key in seen:
             continue
         seen.add(each.key)
+        for name in (each.key.group, each.key.topic):
+            if _UNFIT.search(name):
+                raise UsageError(f"{name!r} cannot be in this file: Kafka reads it line by line, as UTF-8; --group and "
+                                 "--topic choose others")  # fmt: skip
         row = [each.key.topic, each.key.partition, each.offset]
         line = io.StringIO()
         csv.writer(line).writerow([each.key.group, *row] if with_group else row)

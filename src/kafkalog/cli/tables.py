@@ -32,7 +32,9 @@ _WRAPPED = 20
 _NARROW = 12
 """Text is not wrapped to less: of a column that may wrap early, and of any other."""
 _WORD = 32
-"""Words up to this length are not broken while a column may wrap early."""
+"""Words up to this length are not broken."""
+_WIDEST = 200
+"""No column is padded to more where nothing limits a line."""
 
 Cells = list[list[str]]
 
@@ -166,11 +168,14 @@ def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width:
     heads = [_cells_wide(each.name) for each in columns]
     full = [max(pair) for pair in zip(natural, heads, strict=True)]
     kept = list(range(len(columns)))
-    if width is None or _taken(full, kept) <= width:
+    if width is None:  # a cell that is longer than any screen is wide pushes the others aside in its own row only
+        yield from _lines(columns, right, rows, [min(each, _WIDEST) for each in full], kept, folds=False)
+        return
+    if _taken(full, kept) <= width:
         yield from _lines(columns, right, rows, full, kept)
         return
     words = [
-        _longest_word((row[i] for row in rows), _WORD) if each.wraps and natural[i] > _WRAPPED else 0
+        _longest_word((row[i] for row in rows), _WORD) if not right[i] and natural[i] > _NARROW else 0
         for i, each in enumerate(columns)
     ]
     while True:
@@ -221,7 +226,7 @@ def _fitted(
             if over <= 0:
                 break
             if not right[i] and (columns[i].wraps or (not may_wrap and last_resort)):
-                least = max(floor, heads[i], words[i] if may_wrap else 0)
+                least = max(floor, heads[i], words[i])
                 widths[i] = max(widths[i] - over, min(widths[i], least))
     over = _taken(widths, kept) - width
     if over > 0:
@@ -233,7 +238,13 @@ def _fitted(
 
 
 def _lines(
-    columns: Sequence[Column], right: Sequence[bool], rows: Cells, widths: Sequence[int], kept: Sequence[int]
+    columns: Sequence[Column],
+    right: Sequence[bool],
+    rows: Cells,
+    widths: Sequence[int],
+    kept: Sequence[int],
+    *,
+    folds: bool = True,
 ) -> Iterable[str]:
     heads = [_wrapped(columns[i].name, widths[i]) for i in kept]
     height = max(map(len, heads))
@@ -243,7 +254,7 @@ def _lines(
         line = _joined([each[row] for each in heads], right, widths, kept)
         yield f"\x1b[1m{line}\x1b[0m" if color else line
     for cells in rows:
-        parts = [_wrapped(cells[i], widths[i]) for i in kept]
+        parts = [_wrapped(cells[i], widths[i]) if folds else [cells[i]] for i in kept]
         for row in range(max(map(len, parts))):
             texts = [each[row] if row < len(each) else "" for each in parts]
             marked = [color and columns[i].alarms and cells[i] not in ("", "ok") for i in kept]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 
 import click
@@ -12,10 +11,9 @@ from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import chosen_of, selected
-from kafkalog.cli.output import escape_controls
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.log import Inventory, Partition, open_all
+from kafkalog.log import Partition, open_all
 from kafkalog.log.deleted import deleted_partitions
 from kafkalog.log.files import real
 from kafkalog.log.side_files import is_side_file
@@ -59,12 +57,15 @@ class Sources:
         inventory = open_all(*self._others, tolerant=True)
         chosen = chosen_of(options.topics, [each for each in options.numbers if each >= 0], options.excluded)
         self.at_hand = inventory.readable(options.replica, chosen)
-        if options.topics and not options.deleted and _only_deleted(options, self.at_hand, inventory):
-            sys.stderr.write(f"kafkalog: {', '.join(map(escape_controls, options.topics))}: only what was deleted is "
-                             "there; --deleted prints it\n")  # fmt: skip
-            return
         found = deleted_partitions(inventory) if options.deleted else self.at_hand
-        self.partitions = selected(chosen, found, inventory.all_unreadable)
+        try:
+            self.partitions = selected(chosen, found, inventory.all_unreadable)
+        except UnknownName:
+            gone = [each for each in deleted_partitions(inventory) if chosen.takes(each.topic, each.partition)]
+            if options.deleted or not gone:
+                raise
+            names = ", ".join(dict.fromkeys(str(each.name) for each in gone))
+            raise UnknownName(f"{names}: only what was deleted is there; --deleted prints it") from None
         self.findings.extend(inventory.unreadable)
         self.findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
         self.findings.extend(finding for partition in self.partitions for finding in partition.findings)
@@ -76,11 +77,3 @@ def _place(path: str, places: Mapping[str, int]) -> int:
     while below not in places and below != os.path.dirname(below):
         below = os.path.dirname(below)
     return places.get(below, len(places))
-
-
-def _only_deleted(options: Options, at_hand: Sequence[Partition], inventory: Inventory) -> bool:
-    """Whether the topics that were asked for are only among what was deleted."""
-    chosen = chosen_of(options.topics)
-    if any(chosen.takes(each.topic, each.partition) for each in at_hand):
-        return False
-    return any(chosen.takes(each.topic, each.partition) for each in deleted_partitions(inventory))

@@ -28,16 +28,22 @@ _CELL = 200
 
 def _text(text: str) -> str:
     """Data as text in which nothing is a mark, a mention or the end of a cell."""
-    return _MARKS.sub(r"\\\1", escape_controls(text)).replace("@", "@\u200b")
+    marked = _MARKS.sub(r"\\\1", escape_controls(text)).replace("@", "@\u200b")
+    return re.sub(r"(?i)\b(www)\.", r"\1\\.", marked.replace("://", "\\://"))
+
+
+def _code_in_cell(text: str) -> str:
+    """Data as code in a table, where a bar would end the cell."""
+    return _code(text).replace("|", "\\|")
 
 
 def _code(text: str) -> str:
-    """Data as code; in a table too."""
+    """Data as code."""
     plain = escape_controls(text)
     longest = max((len(each) for each in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     space = " " if plain.startswith("`") or plain.endswith("`") else ""
-    return f"{fence}{space}{plain}{space}{fence}".replace("|", "\\|")
+    return f"{fence}{space}{plain}{space}{fence}"
 
 
 def _cut(text: str) -> str:
@@ -83,7 +89,7 @@ def _damage(facts: Facts) -> Iterator[str]:
     yield "|---|---|---|---|"
     for damage in facts.damages[:_FINDINGS]:
         found = damage.finding
-        place = "" if found.file is None else _code(found.file)
+        place = "" if found.file is None else _code_in_cell(found.file)
         at = "" if found.position is None else f" byte {found.position}"
         yield f"| {found.severity} | `{found.code}` | {place}{at} | {_text(_cut(found.detail))} |"
     left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
@@ -123,7 +129,7 @@ def _ways(planned: Planned) -> Iterator[str]:
         for way in planned.ways:
             name = f"**{label_of(way)}** (recommended)" if way is planned.best else label_of(way)
             lost = "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none"
-            needs = _code(" ".join(way.needs)) if way.needs else "nothing"
+            needs = _code_in_cell(" ".join(way.needs)) if way.needs else "nothing"
             name = name.replace("_", "\\_")
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
