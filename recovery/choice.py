@@ -439,7 +439,7 @@ class _Words:
             case WayName.SAFE:
                 return "everything up to the damage is kept, what comes after it goes to quarantine"
             case WayName.REPAIR_BITS:
-                return "flipped bits are turned back where checksum and content prove which they are"
+                return "flipped bits are corrected where checksum and content prove which they are"
             case WayName.SALVAGE:
                 return "everything sound is kept, on both sides of the damage, with a gap in the offsets"
             case WayName.MERGE:

@@ -214,7 +214,7 @@ class _Partition:
             f"its last leader epoch, {report.last_epoch}, is the highest",
             f"its log is sound furthest, up to offset {first[1]}",
             "it is as long as any and not damaged",
-            "it is as good as any and in sync by the cluster's own memory",
+            "it is as good as any and in sync by the cluster's metadata",
             "it is as good as any and led last",
             "it is as long as any and holds the most records",
             "it is as long as any and begins first",

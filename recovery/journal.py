@@ -200,7 +200,7 @@ class _Reader:
             self.refuse("a path is not a path")
         parts = value.split("/")
         if len(parts) > most or any(part in ("", ".", "..") for part in parts):
-            self.refuse("a path leads out of the log directory, or deeper than anything of Kafka's")
+            self.refuse("a path leads out of the log directory, or deeper than anything Kafka makes")
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:

@@ -53,7 +53,7 @@ def merge_replicas(
     (found,) = shelf.copies.values()
     place = os.path.join(os.path.realpath(target), str(found[0].name))
     if os.path.lexists(place):
-        raise UsageError(f"{place} is there already")
+        raise UsageError(f"{place} already exists")
     refuse_inside(os.path.dirname(os.path.dirname(place)), target)
     read = MergeCopies(found, segment_bytes=given.segment_bytes)
     result, log = read.preview()
@@ -86,7 +86,7 @@ def merge_directories(
     """
     target = os.path.realpath(into)
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise UsageError(f"{target} is there already: name a directory that is not")
+        raise UsageError(f"{target} already exists: name a directory that does not")
     refuse_inside(target, into)
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
     refuse_several_clusters(shelf)

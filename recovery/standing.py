@@ -40,9 +40,7 @@ class UnfinishedRun:
                 f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` brings "
                 "it to its end"
             )
-        return (
-            f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` takes it back"
-        )
+        return f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` reverses it"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -67,12 +65,12 @@ class Standing:
         if self.locked:
             told.append("somebody holds the broker's lock: a broker is running on it, or a recovery")
         elif self.locked is None:
-            told.append("whether a broker is running on it cannot be told: its lock file cannot be examined")
+            told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
         told += [run.sentence() for run in self.unfinished]
         if self.undoable is not None:
             told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")
         if self.problem is not None:
-            told.append(f"which recoveries it has seen cannot be told: {self.problem}")
+            told.append(f"its recoveries are unknown: {self.problem}")
         return told
 
     def as_dict(self) -> Mapping[str, Any]:

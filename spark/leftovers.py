@@ -1,7 +1,7 @@
 """What jobs that were killed before their commit left beside a log directory: found, and removed by age.
 
-A job's directory is in use while its tasks write and its driver lives, and nobody can tell from outside; what nothing
-was written into for long is left.  Needs no Spark.
+A job's directory is in use while its tasks write and its driver is alive, which cannot be seen from outside: a directory
+that nothing was written into for long counts as left.  Needs no Spark.
 """
 
 from __future__ import annotations

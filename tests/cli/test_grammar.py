@@ -84,7 +84,7 @@ REFUSED = [
     ("groups", ZOOKEEPER, ["--subscribe", "t"], "--subscribe is about __consumer_offsets"),
     ("groups", ZOOKEEPER, ["--partitions", "t=3"], "--partitions is about __consumer_offsets"),
     ("groups", ZOOKEEPER, ["--metadata", "."], "--metadata is about __consumer_offsets"),
-    ("offsets", GROUPS, ["--migrate", "kafka", "--into", "x"], "reads directories of ZooKeeper's only"),
+    ("offsets", GROUPS, ["--migrate", "kafka", "--into", "x"], "reads ZooKeeper directories only"),
     ("undelete", SEGMENTS, ["--topic", "t", "--hold", "--as", "x"], "--hold only keeps what is there"),
     ("zk", ZOOKEEPER, ["--hide-secrets"], "--hide-secrets goes with --json"),
     ("zk", ZOOKEEPER, ["--show-secrets", "--json"], "--show-secrets is for tables"),

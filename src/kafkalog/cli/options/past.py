@@ -77,12 +77,12 @@ AS_OF_POSITION = click.option(
     "--as-of",
     metavar="OFFSET|ZXID|TIME",
     type=_PositionOrTime(),
-    help="As it was before this offset of the metadata log, after this transaction of ZooKeeper's, or at this time "
-    "(ISO 8601, or a span from now like -2h).",
+    help="The state before this offset of the metadata log, after this ZooKeeper transaction, or at this time "
+    "(ISO 8601, or a span from now such as -2h).",
 )
 """As `as_of`, a `Position`."""
 
-AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="As of this transaction of ZooKeeper.")
+AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="The state after this ZooKeeper transaction.")
 
 
 def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -95,9 +95,9 @@ def as_of_time(function: Function) -> Function:
     for option in (
         click.option("--at", hidden=True, expose_value=False, is_eager=True, callback=_refuse_at),
         click.option("--at-offset", type=OFFSET, metavar="OFFSET",
-                     help="As it was before this offset of the internal topic."),
+                     help="The state before this offset of the internal topic."),
         click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="As it was at this time: ms since 1970, ISO 8601, or a span from now like -2h."),
+                     help="The state at this time: ms since 1970, ISO 8601, or a span from now such as -2h."),
     ):  # fmt: skip
         function = option(function)
     return function
