@@ -40,7 +40,9 @@ class UnfinishedRun:
                 f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` brings "
                 "it to its end"
             )
-        return f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` reverses it"
+        return (
+            f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` reverses it"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

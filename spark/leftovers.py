@@ -1,6 +1,6 @@
 """What jobs that were killed before their commit left beside a log directory: found, and removed by age.
 
-A job's directory is in use while its tasks write and its driver is alive, which cannot be seen from outside: a directory
+A job's directory is in use while its tasks write and its driver is alive, which cannot be seen from outside: one
 that nothing was written into for long counts as left.  Needs no Spark.
 """
 
