@@ -51,7 +51,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     checkpoint file.  Data that was deleted but is still on disk is printed only with --deleted, and never together
     with live data.  Records of Kafka's internal topics are decoded.
 
-    The options of kafka-dump-log and of kcat's consumer work unchanged and print what those tools print.
+    Also takes the options of kafka-dump-log and of kcat's consumer, and then prints the lines of that tool.
 
     Findings go to standard error; the exit code is then 1, or 4 if something could not be read.
     """
