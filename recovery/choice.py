@@ -401,7 +401,7 @@ def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:
 
 
 def _mends(full: _Outcome, others: Sequence[_Outcome]) -> bool:
-    """Bits turned back in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
+    """Bits corrected in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
     whole = total(full.measured.values())
     part = [total(each.measured.values()) for each in others if each.way is full.way and not each.is_full]
     return not whole.sound_lost and all(_harm(whole) < _harm(each) for each in part)

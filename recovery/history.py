@@ -71,7 +71,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """Bytes of the log directory that stand nowhere but in a run."""
+    """Bytes of the log directory that exist nowhere but in a run."""
 
     path: str
     """relative to the log directory"""

@@ -79,7 +79,7 @@ def merge_directories(
     """Merge every partition that is in any of several log directories into a new one, which must not exist.
 
     `topics`, `partitions` and `exclude` choose as in `compare`; `config` are settings under Kafka's names, over which
-    those of the topics in a volume's metadata win; `at` is the time that counts as now, in ms.  What is in one
+    those of the topics in a volume's metadata win; `at` is the time to treat as now, in ms.  What is in one
     volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written: whose
     directory it is to be, is the operator's to say.  A partition that cannot be merged does not stop the others; the
     result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several clusters.

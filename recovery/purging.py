@@ -1,4 +1,4 @@
-"""Removing for good what a run has kept.
+"""Permanently deleting what a run has kept.
 
 A run is marked first, by the name of its document, and its document goes last: one whose removal was stopped is known
 for what it is, is never taken for a run that can be undone, and can be purged again.  Nothing is followed, and only
@@ -77,10 +77,10 @@ def purge(
     older_than_days: float | None = None,
     quarantine: PathLike | None = None,
 ) -> PurgeResult:
-    """Remove for good what runs have kept, under the broker's lock: those named, and all that began so many days ago.
+    """Permanently delete what runs have kept, under the broker's lock: those named, and all older than so many days.
 
     They can no longer be undone then, and the originals that they kept are lost.  A run that is cut short is never
-    removed, unless it was put aside as superseded.  Raises `RecoveryRefused`, and then nothing was removed, if a named
+    removed, unless it was set aside as superseded.  Raises `RecoveryRefused`, and then nothing was removed, if a named
     run is not there or may not be removed; runs chosen by age that may not be are left and named in the result.
     """
     _choose(_runs(path, quarantine), run_ids, older_than_days)  # refused before anything is locked

@@ -1,4 +1,4 @@
-"""Runs on one log directory: begun, completed after they were cut short, put aside, taken back."""
+"""Runs on one log directory: begun, completed after they were cut short, set aside, undone."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Completed:
     """What became of earlier runs that had been cut short."""
 
     completed: tuple[str, ...] = ()
-    """run ids; brought to their end, or taken back where they were being undone"""
+    """run ids; completed, or undone where they were being undone"""
     superseded: Mapping[str, str] = field(default_factory=dict)
-    """run id -> why it was put aside: the directory was changed since, by a broker for example"""
+    """run id -> why it was set aside: the directory was changed since, by a broker for example"""
     marker_withheld: str | None = None
 
 
@@ -81,7 +81,7 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 
 def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | None]) -> Completed:
-    """Bring to their end the runs that were cut short, undos too; put aside those that fit no more.
+    """Bring to their end the runs that were cut short, undos too; set aside those that fit no more.
 
     A run that was stopped before it had changed anything leaves copies only: they are removed.
     """

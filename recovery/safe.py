@@ -628,7 +628,7 @@ def recover_safely(
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
-    With their `repair_bits` single bits are turned back if proven so well, in mode `salvage` a log goes on after
+    With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
     damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` tells the id of a
     topic whose partitions have lost it.
     """

@@ -28,7 +28,7 @@ class UnfinishedRun:
 
     run_id: str
     is_foreign: bool
-    """another machine began it: it is completed or taken back only by name"""
+    """another machine began it: it is completed or undone only by name"""
     is_undo: bool
 
     def sentence(self) -> str:
@@ -37,8 +37,8 @@ class UnfinishedRun:
         complete = f"`recover --complete {self.run_id}`" if self.is_foreign else "`recover`"
         if self.is_undo:
             return (
-                f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` brings "
-                "it to its end"
+                f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` "
+                "completes it"
             )
         return (
             f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` reverses it"

@@ -205,7 +205,7 @@ def test_a_record_that_serdes_do_not_fit_is_left_out_and_said(tmp_path: Path, pa
 
 
 @pytest.mark.parametrize(("options", "why"), [
-    (["-b", "host:9092"], "-b: no broker is asked here"),
+    (["-b", "host:9092"], "-b: kafkalog contacts no broker"),
     (["-X", "a=b"], "-X: it sets a property of a client"),
     (["-F", "kcat.conf"], "-F: it names a client's configuration"),
     (["-L"], "-L: kafkalog ls"),

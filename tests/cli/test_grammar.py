@@ -61,7 +61,7 @@ REFUSED = [
     ("metadata", METADATA, ["--effective", "--against", "x"], "do not go with it"),
     ("metadata", METADATA, ["--history", "--as-of", "5"], "--as-of and --against do not go with it"),
     ("metadata", METADATA, ["--history", "--show-secrets"], "--show-secrets does not go with --history"),
-    ("metadata", METADATA, ["--as-of", "0x5"], "no transaction of ZooKeeper's"),
+    ("metadata", METADATA, ["--as-of", "0x5"], "not a ZooKeeper transaction"),
     ("metadata", ZOOKEEPER, ["--effective", "--replica", "longest"], "--replica chooses among log directories"),
     ("elections", METADATA, ["--unclean"], "--unclean and --as-of go with --without"),
     ("elections", METADATA, ["--as-of", "9"], "--unclean and --as-of go with --without"),

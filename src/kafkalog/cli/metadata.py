@@ -325,7 +325,7 @@ def command(
 
 
 def zxid_of(directory: ZooKeeperDirectory, as_of: Position | None) -> int | None:
-    """The transaction of ZooKeeper's that `--as-of` names; None for the last."""
+    """The ZooKeeper transaction that `--as-of` names; None for the last."""
     if as_of is None or as_of.time is None:
         return None if as_of is None else as_of.number
     return zxid_at(directory, as_of.time)

@@ -1,4 +1,4 @@
-"""`kafkalog runs`: what recoveries have left, and its removal for good."""
+"""`kafkalog runs`: what recoveries have left, and its permanent deletion."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Position(NamedTuple):
     """A moment: one of the two is given."""
 
     number: int | None = None
-    """an offset of the metadata log, or a transaction of ZooKeeper's"""
+    """an offset of the metadata log, or a ZooKeeper transaction"""
     time: int | None = None
     """ms since 1970"""
     text: str = ""
@@ -55,7 +55,7 @@ class Position(NamedTuple):
 
     @property
     def is_hexadecimal(self) -> bool:
-        """Only a transaction of ZooKeeper's is written like that."""
+        """Only a ZooKeeper transaction is written like that."""
         return self.text.lower().startswith("0x")
 
 
@@ -87,7 +87,7 @@ AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="The state after
 
 def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
-        raise click.UsageError("--at is the time that counts as now and has no meaning here; --as-of is the past")
+        raise click.UsageError("--at is the time to treat as now and has no meaning here; --as-of is the past")
 
 
 def as_of_time(function: Function) -> Function:

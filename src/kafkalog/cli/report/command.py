@@ -1,4 +1,4 @@
-"""`kafkalog report`: everything that is known of log directories, on one page to hand on."""
+"""`kafkalog report`: everything that is known of log directories, on one page to share."""
 
 from __future__ import annotations
 
