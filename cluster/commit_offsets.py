@@ -171,8 +171,8 @@ def _count(root: str, known: KnownTopic | None, given: int | None, group: str | 
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
             raise UsageError(
-                f"{CONSUMER_OFFSETS_TOPIC} has {len(known.partitions)} partitions, says the cluster's metadata, and "
-                f"offsets_topic_num_partitions is {given}"
+                f"{CONSUMER_OFFSETS_TOPIC} has {len(known.partitions)} partitions according to the cluster's metadata, "
+                f"and offsets_topic_num_partitions is {given}"
             )
         return len(known.partitions)
     option, wanted = "offsets_topic_num_partitions", given

@@ -139,7 +139,7 @@ def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) ->
         if assigned and assigned not in _RESERVED and assigned != meta.directory_id:
             yield (
                 Severity.WARNING,
-                f"{partition.name} belongs into directory {assigned}, this one is {meta.directory_id}",
+                f"{partition.name} belongs in directory {assigned}, this one is {meta.directory_id}",
             )
 
 

@@ -28,7 +28,7 @@ class Growth:
         """`UsageError` if a topic would get smaller, or nobody says how large a new one is."""
         for topic, count in self.partitions.items():
             if count < counts.get(topic, 0):
-                raise UsageError(f"{topic} has {counts[topic]} partitions at least, and a topic never gets fewer")
+                raise UsageError(f"{topic} has {counts[topic]} partitions or more, and a topic never gets fewer")
         for topic in self.topics:
             if topic not in self.partitions and topic not in counts:
                 raise UsageError(f"how many partitions {topic} has is not known here: give --partitions {topic}=N")

@@ -43,7 +43,9 @@ def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None
     node = tree.nodes.get(f"{chroot}/brokers/topics/{CONSUMER_OFFSETS_TOPIC}")
     count = len(replicas_of(node.data)) if node is not None else 0
     if count and given not in (None, count):
-        raise UsageError(f"{CONSUMER_OFFSETS_TOPIC} has {count} partitions, says ZooKeeper, and {given} were asked for")
+        raise UsageError(
+            f"{CONSUMER_OFFSETS_TOPIC} has {count} partitions according to ZooKeeper, and {given} were asked for"
+        )
     return count or given
 
 
@@ -61,9 +63,7 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
             )
         by_group.setdefault(each.key.group, {})[each.key.topic, each.key.partition] = each.offset
     if os.path.lexists(into) and (not os.path.isdir(into) or any(scan_directory(os.fspath(into)))):
-        raise UsageError(
-            f"{os.fspath(into)} is there already; migrated offsets go into a directory that is new or empty"
-        )
+        raise UsageError(f"{os.fspath(into)} already exists; migrated offsets go into a directory that is new or empty")
     if by_group:
         made_log_directory(into)
     return [

@@ -53,7 +53,7 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
 
 
 def forget(root: str, name: PartitionName) -> None:
-    """Drop the lines of a partition that is not there any more."""
+    """Drop the lines of a partition that no longer exists."""
     for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
         if read_offset(root, file, name) is not None:
             write_offset(root, file, name, None)

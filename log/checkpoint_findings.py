@@ -1,4 +1,4 @@
-"""What the checkpoints of a log directory say of a partition, held against where its log really ends."""
+"""What the checkpoints of a log directory say of a partition, compared with where its log really ends."""
 
 from __future__ import annotations
 

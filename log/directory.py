@@ -330,7 +330,7 @@ def new_directory(target: PathLike, *, beside: str) -> str:
     """
     destination = os.path.realpath(target)
     if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
-        raise UsageError(f"{os.fspath(target)} is there already and not an empty directory")
+        raise UsageError(f"{os.fspath(target)} already exists and is not an empty directory")
     refuse_inside(destination, target)
     if destination.startswith(os.path.join(beside, "")):
         raise _inside(target, beside)

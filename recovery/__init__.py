@@ -1,4 +1,4 @@
-"""Recovery: what is wrong with a log directory, what the broker would do, what we do, and how to take it back."""
+"""Recovery: what is wrong with a log directory, what the broker would do, what we do, and how to undo this."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -182,7 +182,7 @@ def roll_forward(
 
     `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would not be true; the run
     then ends without it.  Returns the journal as it was closed, and that reason.  If a file turns out to have changed
-    since it was planned for, what was done is taken back, as by `roll_back`, and `RecoveryRefused` raised.
+    since it was planned for, what was done is rolled back, as by `roll_back`, and `RecoveryRefused` raised.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)

@@ -401,7 +401,7 @@ def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:
 
 
 def _mends(full: _Outcome, others: Sequence[_Outcome]) -> bool:
-    """Bits turned back in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
+    """Bits corrected in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
     whole = total(full.measured.values())
     part = [total(each.measured.values()) for each in others if each.way is full.way and not each.is_full]
     return not whole.sound_lost and all(_harm(whole) < _harm(each) for each in part)
@@ -439,7 +439,7 @@ class _Words:
             case WayName.SAFE:
                 return "everything up to the damage is kept, what comes after it goes to quarantine"
             case WayName.REPAIR_BITS:
-                return "flipped bits are turned back where checksum and content prove which they are"
+                return "flipped bits are corrected where checksum and content prove which they are"
             case WayName.SALVAGE:
                 return "everything sound is kept, on both sides of the damage, with a gap in the offsets"
             case WayName.MERGE:

@@ -1,4 +1,4 @@
-"""What a cluster's own memory says of its replicas: who is in sync, who led, which topics are compacted.
+"""What a cluster's metadata says of its replicas: who is in sync, who led, which topics are compacted.
 
 From the metadata log of KRaft that is in a volume (the one that goes furthest, where several do), or from
 ZooKeeper's data directory.  An election takes a leader from the ISR (`PartitionChangeBuilder.electLeader`,

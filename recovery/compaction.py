@@ -331,7 +331,7 @@ class _Pass:
         if self._logs() != before:
             raise _LeftAloneError(f"a broker's start would change its log; {_ADVICE}")
         if is_kraft(self._tree) and topic_id_or_none(self._tree, self._directory) is None:
-            raise _LeftAloneError(f"it has no topic id, so that a broker would not know it for its own; {_GIVE_ID}")
+            raise _LeftAloneError(f"it has no topic id, so that a broker would not recognize it as its own; {_GIVE_ID}")
         return loader, loaded
 
     def _loader(self, tree: Tree, config: CleanerConfig) -> LogLoader:

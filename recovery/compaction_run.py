@@ -115,7 +115,7 @@ def compact(
 
     What stands there afterwards is what a broker leaves whose delayed deletions are done (`LogCleaner`).  Which topics
     are compacted, and how, say their settings in the metadata log in the directory, else `config`, under Kafka's names
-    for topics or brokers, else Kafka's defaults; `at` is the time in ms that counts as now.  `topics`, `partitions`
+    for topics or brokers, else Kafka's defaults; `at` is the time in ms to treat as now.  `topics`, `partitions`
     and `exclude` choose as in `recover`; a path may also be one partition directory.  The log end counts as the high
     watermark, or what `replication-offset-checkpoint` says where that is lower.  With `into` a copy in that directory,
     new or empty, is compacted, and not the original.  `quarantine` is where the old files are kept, for `undo`;

@@ -1,7 +1,7 @@
 """Several brokers' volumes of one cluster side by side: what each copy of a partition holds, and which is the best.
 
-Every copy is read once with checksums; then each is held against the best one by the columns of their headers.  Where a
-copy parts from the best one is told twice: by leader epochs, which is where Kafka would cut it when it follows
+Every copy is read once with checksums; then each is compared with the best one by the columns of their headers.  Where
+a copy diverges from the best one is reported twice: by leader epochs, which is where Kafka would cut it when it follows
 (`lineage`), and by content (`difference`).
 """
 
@@ -108,7 +108,7 @@ class _Partition:
         self._on_read = on_read
 
     def compared(self) -> PartitionComparison:
-        """Facts, the best copy, and the others held against it."""
+        """Facts, the best copy, and the others compared with it."""
         facts = [self._facts(copy) for copy in self._copies]
         readable = [each for each in facts if each.report.error is None]
         self._lineages(readable)
@@ -214,7 +214,7 @@ class _Partition:
             f"its last leader epoch, {report.last_epoch}, is the highest",
             f"its log is sound furthest, up to offset {first[1]}",
             "it is as long as any and not damaged",
-            "it is as good as any and in sync by the cluster's own memory",
+            "it is as good as any and in sync by the cluster's metadata",
             "it is as good as any and led last",
             "it is as long as any and holds the most records",
             "it is as long as any and begins first",

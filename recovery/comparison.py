@@ -44,7 +44,7 @@ class CopyReport:
     records_behind_damage: int = 0
     """sound records after it"""
     in_sync: bool | None = None
-    """the cluster's own memory says that this broker may lead without loss; None if it says nothing"""
+    """the cluster's metadata says that this broker may lead without loss; None if it says nothing"""
     led: bool | None = None
     """it says that this broker was the leader"""
     past: CommonPast | None = None
@@ -106,7 +106,7 @@ class PartitionComparison:
     why: str
     """why the best one is the best"""
     replica_state: ReplicaState | None
-    """what the cluster's own memory says"""
+    """what the cluster's metadata says"""
     missing: list[int]
     """brokers whose volumes were given and that should hold a copy, and do not"""
 

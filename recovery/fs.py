@@ -489,7 +489,7 @@ class FileSystem:
         """Everything below a directory with its lstat, directories before what is in them."""
         if depth > _MOST_DEPTH:
             raise RecoveryRefused(
-                f"{os.path.join(self.root, path)} lies {depth} directories deep, deeper than anything of Kafka's: "
+                f"{os.path.join(self.root, path)} lies {depth} directories deep, deeper than anything Kafka makes: "
                 "move it out of the log directory",
                 reason="special",
             )

@@ -44,7 +44,7 @@ class RunState(enum.StrEnum):
 
     FINISHED = "finished"
     CUT_SHORT = "cut short"
-    """it began and did not end; `recover` completes it, `undo` takes it back"""
+    """it began and did not end; `recover` completes it, `undo` reverses it"""
     UNDO_CUT_SHORT = "undo cut short"
     """taking it back began and did not end; `recover` or `undo` brings that to its end"""
     UNDONE = "undone"
@@ -71,7 +71,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """Bytes of the log directory that stand nowhere but in a run."""
+    """Bytes of the log directory that exist nowhere but in a run."""
 
     path: str
     """relative to the log directory"""
@@ -209,7 +209,7 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
         why = str(error)
         files, allocated = _held(place, run_id)
     if place != kept.default:
-        why += "; which log directory it belongs to cannot be told"
+        why += "; it is unknown which log directory it belongs to"
     return RunInfo(run_id, directory, RunState.UNREADABLE, _began(run_id), files=files, allocated_bytes=allocated,
                    why_not=why)  # fmt: skip
 

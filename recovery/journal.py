@@ -5,10 +5,10 @@ The name of the document says how far the run is:
 * `preparing.json`: copies are being made, nothing was changed;
 * `journal.json`: the run has begun and not ended;
 * `manifest.json`: it has ended;
-* `undoing.json`: it is being taken back;
-* `undone.json`: it was taken back;
+* `undoing.json`: it is being undone;
+* `undone.json`: it was undone;
 * `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed;
-* `purging.json`: what it saved is being removed for good.
+* `purging.json`: what it saved is being permanently deleted.
 
 A journal comes from the disk, so it is not believed: a checksum is not a signature.  Every path in it must lie below
 the log directory beside which it was found, and it never says where in the quarantine anything is: that follows from
@@ -200,7 +200,7 @@ class _Reader:
             self.refuse("a path is not a path")
         parts = value.split("/")
         if len(parts) > most or any(part in ("", ".", "..") for part in parts):
-            self.refuse("a path leads out of the log directory, or deeper than anything of Kafka's")
+            self.refuse("a path leads out of the log directory, or deeper than anything Kafka makes")
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:

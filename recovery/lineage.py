@@ -1,7 +1,7 @@
 """How far two copies of a partition tell the same story: leader epochs, as a follower and a leader compare them.
 
 A follower asks its leader where an epoch ended (OffsetsForLeaderEpoch) and cuts its log there before it fetches.  Two
-logs that never met a leader together can be held against each other in the same way.  Decided by
+logs that never met a leader together can be compared with each other in the same way.  Decided by
 `LeaderEpochFileCache.endOffsetFor` and `AbstractFetcherThread.getOffsetTruncationState`.
 """
 

@@ -53,7 +53,7 @@ def merge_replicas(
     (found,) = shelf.copies.values()
     place = os.path.join(os.path.realpath(target), str(found[0].name))
     if os.path.lexists(place):
-        raise UsageError(f"{place} is there already")
+        raise UsageError(f"{place} already exists")
     refuse_inside(os.path.dirname(os.path.dirname(place)), target)
     read = MergeCopies(found, segment_bytes=given.segment_bytes)
     result, log = read.preview()
@@ -79,14 +79,14 @@ def merge_directories(
     """Merge every partition that is in any of several log directories into a new one, which must not exist.
 
     `topics`, `partitions` and `exclude` choose as in `compare`; `config` are settings under Kafka's names, over which
-    those of the topics in a volume's metadata win; `at` is the time that counts as now, in ms.  What is in one
+    those of the topics in a volume's metadata win; `at` is the time to treat as now, in ms.  What is in one
     volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written: whose
     directory it is to be, is the operator's to say.  A partition that cannot be merged does not stop the others; the
     result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several clusters.
     """
     target = os.path.realpath(into)
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise UsageError(f"{target} is there already: name a directory that is not")
+        raise UsageError(f"{target} already exists: name a directory that does not")
     refuse_inside(target, into)
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
     refuse_several_clusters(shelf)

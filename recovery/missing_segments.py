@@ -18,7 +18,7 @@ def missing_segments(directory: str, missing: Sequence[tuple[int, int]], log_sta
     for first, last in missing:
         if last >= log_start:
             detail = (
-                f"offsets {max(first, log_start)} to {last} are not there, and no others are missing in this log: a "
+                f"offsets {max(first, log_start)} to {last} are missing, and no others in this log are: a "
                 "segment before this one is gone, or the end of it"
             )
             path = f"{directory}/{segment_file(last + 1, FileKind.LOG)}"

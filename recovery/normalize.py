@@ -95,7 +95,7 @@ def normalize_root(tree: Tree) -> list[Change]:
             changes.append(Change(name, "a directory in place of a checkpoint takes the log directory offline"))
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
-            changes.append(Change(name + TEMPORARY, "left of a write that was cut short; a broker overwrites it"))
+            changes.append(Change(name + TEMPORARY, "left over from an interrupted write; a broker overwrites it"))
     for name in (REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):  # ReplicaManager's, LogCleanerManager's
         offline = "takes the log directory offline soon after a broker's start"
         if name in tree.directories:

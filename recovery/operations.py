@@ -1,4 +1,4 @@
-"""The operations that a run consists of: each happens whole or not at all, and can be taken back.
+"""The operations that a run consists of: each happens whole or not at all, and can be undone.
 
 A step becomes one or two of them.  Where the quarantine is reached through the same mount as the log directory, files
 move by renaming; where it is not, whole and verified copies were made before the run began, and originals are removed.

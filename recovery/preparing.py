@@ -52,7 +52,7 @@ def prepare(
     refuse_changed: Callable[[], None],
     on_step: Callable[[], None] = lambda: None,
 ) -> Journal:
-    """Save what will go, stage what will come, write the journal; after this the run can be completed or taken back.
+    """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
 
     `empty` is the journal without its steps; `refuse_changed` is called when everything is saved, and raises if the
     directory is no longer what was planned for; `on_step` is called after each action that was prepared.  If anything

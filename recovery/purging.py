@@ -1,4 +1,4 @@
-"""Removing for good what a run has kept.
+"""Permanently deleting what a run has kept.
 
 A run is marked first, by the name of its document, and its document goes last: one whose removal was stopped is known
 for what it is, is never taken for a run that can be undone, and can be purged again.  Nothing is followed, and only
@@ -77,10 +77,10 @@ def purge(
     older_than_days: float | None = None,
     quarantine: PathLike | None = None,
 ) -> PurgeResult:
-    """Remove for good what runs have kept, under the broker's lock: those named, and all that began so many days ago.
+    """Permanently delete what runs have kept, under the broker's lock: those named, and all older than so many days.
 
     They can no longer be undone then, and the originals that they kept are lost.  A run that is cut short is never
-    removed, unless it was put aside as superseded.  Raises `RecoveryRefused`, and then nothing was removed, if a named
+    removed, unless it was set aside as superseded.  Raises `RecoveryRefused`, and then nothing was removed, if a named
     run is not there or may not be removed; runs chosen by age that may not be are left and named in the result.
     """
     _choose(_runs(path, quarantine), run_ids, older_than_days)  # refused before anything is locked
@@ -147,12 +147,12 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
     """Why what a run keeps may not be removed."""
     place = os.path.dirname(run.directory)
     if run.is_unfinished:
-        return f"it is {run.state}, so what it keeps may be needed: `recover` completes it, `undo --run` takes it back"
+        return f"it is {run.state}, so what it keeps may be needed: `recover` completes it, `undo --run` reverses it"
     if run.state is RunState.UNREADABLE:
         if not os.path.isdir(run.directory) or os.path.islink(run.directory):
             return f"{run.directory} is not a directory of kafkalog's"
         if place != kept.default or document_of(place, run.run_id) in (JOURNAL, UNDOING):
-            return f"{run.why_not}, and whether it is needed cannot be told: remove {run.directory} yourself"
+            return f"{run.why_not}, and it is unknown whether it is needed: remove {run.directory} yourself"
     if run.is_others and run.state not in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED):
         return "it carries the id of another log directory"
     with FileSystem(place) as fs:

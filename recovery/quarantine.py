@@ -218,7 +218,7 @@ class Runs:
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def all(self) -> list[KeptRun]:
-        """Every run on this directory that was not undone or put aside, in the order in which they began."""
+        """Every run on this directory that was not undone or set aside, in the order in which they began."""
         if self._runs is None:
             found = [run for place in self._places for run in self._in(place)]
             self._runs = sorted(found, key=lambda run: (run.journal.sequence, run.run_id))

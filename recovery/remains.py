@@ -368,7 +368,7 @@ def _judged(
     why_not: str | None
     if run_id is not None:
         kind, outcome = RemainsKind.QUARANTINE, "only taken out, with --into"
-        why_not = f"`undo --run {run_id}` puts back the whole run, where that is possible"
+        why_not = f"`undo --run {run_id}` restores the whole run, if that is possible"
     elif name.state in _UNWANTED:
         kind = RemainsKind.DIRECTORY if name.state is DirectoryState.DELETE else RemainsKind.STRAY
         outcome, why_not = _of_directory(found, files, str(name))

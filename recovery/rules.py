@@ -32,7 +32,7 @@ class Rules:
     config: Mapping[str, str] = field(default_factory=dict)
     """settings under Kafka's names; what the cluster knew of a topic wins"""
     at: int | None = None
-    """the time in ms that counts as now; None: the time at which the rules are settled"""
+    """the time in ms to treat as now; None: the time at which the rules are settled"""
     full: bool = False
     """segments below the recovery point too"""
     repair_bits: Proof | None = None
@@ -55,7 +55,7 @@ class Rules:
 
     @property
     def now_ms(self) -> int:
-        """The time that counts as now."""
+        """The time to treat as now."""
         if self.at is None:
             raise AssertionError("rules that were not settled")
         return self.at
@@ -84,5 +84,5 @@ class Rules:
 
     @staticmethod
     def unique(_directory: str) -> str:
-        """What makes the name of a directory unique that is put aside (`UnifiedLog.logStrayDirName`)."""
+        """What makes the name of a directory unique that is set aside (`UnifiedLog.logStrayDirName`)."""
         return uuid.uuid4().hex

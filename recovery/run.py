@@ -209,7 +209,7 @@ def plan(
 ) -> Plan:
     """What `recover` would do, and what the broker would do; reads only.
 
-    `config` holds settings under Kafka's names, `at` is the time in ms that counts as now, `full` examines segments
+    `config` holds settings under Kafka's names, `at` is the time in ms to treat as now, `full` examines segments
     below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
     for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
     what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins

@@ -1,4 +1,4 @@
-"""Runs on one log directory: begun, completed after they were cut short, put aside, taken back."""
+"""Runs on one log directory: begun, completed after they were cut short, set aside, undone."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Completed:
     """What became of earlier runs that had been cut short."""
 
     completed: tuple[str, ...] = ()
-    """run ids; brought to their end, or taken back where they were being undone"""
+    """run ids; completed, or undone where they were being undone"""
     superseded: Mapping[str, str] = field(default_factory=dict)
-    """run id -> why it was put aside: the directory was changed since, by a broker for example"""
+    """run id -> why it was set aside: the directory was changed since, by a broker for example"""
     marker_withheld: str | None = None
 
 
@@ -74,14 +74,14 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
         if run.is_foreign and run.run_id != allowed:
             raise RecoveryRefused(
                 f"run {run.run_id} in {run.place} was begun on another machine and is not finished: `recover "
-                f"--complete {run.run_id}` completes it, `undo --run {run.run_id}` takes it back; if you do not know "
+                f"--complete {run.run_id}` completes it, `undo --run {run.run_id}` reverses it; if you do not know "
                 f"where it is from, move {run.directory} away",
                 reason="foreign",
             )
 
 
 def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | None]) -> Completed:
-    """Bring to their end the runs that were cut short, undos too; put aside those that fit no more.
+    """Bring to their end the runs that were cut short, undos too; set aside those that fit no more.
 
     A run that was stopped before it had changed anything leaves copies only: they are removed.
     """
@@ -123,8 +123,8 @@ def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | N
 
 def _superseded(disks: Disks, run: KeptRun, found: Unexpected) -> str:
     return (
-        f"{disks.full(found.place)} {found.what} since the run was cut short, so it can neither be completed nor taken "
-        f"back; what it had saved stays in {run.directory}"
+        f"{disks.full(found.place)} {found.what} since the run was cut short, so it can neither be completed nor "
+        f"undone; what it had saved stays in {run.directory}"
     )
 
 
@@ -296,7 +296,7 @@ def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
         return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
     if run.name in (JOURNAL, UNDOING):
         return (
-            f"run {run.run_id} was cut short and cannot be undone any more: {where} since, by a broker perhaps; "
-            f"{saved}; `recover` puts the run aside and examines the directory as it is"
+            f"run {run.run_id} was cut short and can no longer be undone: {where} since, by a broker perhaps; "
+            f"{saved}; `recover` sets the run aside and examines the directory as it is"
         )
     return f"run {run.run_id} cannot be undone: {where} since; {saved}"

@@ -337,7 +337,7 @@ class _PartitionRun:
         if result.outcome == Outcome.LOADED:
             partition = self.result_of(result)
             if partition.emptied is not None:
-                detail = "an older offset that an index of Kafka's would not take: Kafka would empty the segment"
+                detail = "an older offset that a Kafka index would not take: Kafka would empty the segment"
                 return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
@@ -531,7 +531,7 @@ def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
         highest = -1
         for batch in Scanner(tree.source(path), check_crc=False) if indexed else ():
             if batch.last_offset < highest and batch.position in indexed:
-                detail = f"offset {batch.last_offset} after {highest}, to which an index of Kafka's would lead"
+                detail = f"offset {batch.last_offset} after {highest}, to which a Kafka index would lead"
                 yield Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
             highest = max(highest, batch.last_offset)
 
@@ -628,7 +628,7 @@ def recover_safely(
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
-    With their `repair_bits` single bits are turned back if proven so well, in mode `salvage` a log goes on after
+    With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
     damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` tells the id of a
     topic whose partitions have lost it.
     """

@@ -1,4 +1,4 @@
-"""Going on after damage: bits turned back where that is proven, and the log resumed at the next proven batch.
+"""Going on after damage: bits corrected where that is proven, and the log resumed at the next proven batch.
 
 What `safe` would cut away is looked through here.  Everything that is kept passed the same checks as anything else;
 what is lost is reported as exact offset ranges.

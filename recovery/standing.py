@@ -28,7 +28,7 @@ class UnfinishedRun:
 
     run_id: str
     is_foreign: bool
-    """another machine began it: it is completed or taken back only by name"""
+    """another machine began it: it is completed or undone only by name"""
     is_undo: bool
 
     def sentence(self) -> str:
@@ -37,11 +37,11 @@ class UnfinishedRun:
         complete = f"`recover --complete {self.run_id}`" if self.is_foreign else "`recover`"
         if self.is_undo:
             return (
-                f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` brings "
-                "it to its end"
+                f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` "
+                "completes it"
             )
         return (
-            f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` takes it back"
+            f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` reverses it"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,12 +67,12 @@ class Standing:
         if self.locked:
             told.append("somebody holds the broker's lock: a broker is running on it, or a recovery")
         elif self.locked is None:
-            told.append("whether a broker is running on it cannot be told: its lock file cannot be examined")
+            told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
         told += [run.sentence() for run in self.unfinished]
         if self.undoable is not None:
             told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")
         if self.problem is not None:
-            told.append(f"which recoveries it has seen cannot be told: {self.problem}")
+            told.append(f"its recoveries are unknown: {self.problem}")
         return told
 
     def as_dict(self) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """The note that deleted data still is in a log directory and nothing else there holds it; `undelete` has the way.
 
-What a broker deleted goes for good soon: `.deleted` files at its next start, `-delete` directories a minute later.
+What a broker deleted is soon gone forever: `.deleted` files at its next start, `-delete` directories a minute later.
 Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment of
 the live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same
 topic id, which begins no later, was moved: their records are held or were replaced.

@@ -1,4 +1,4 @@
-"""What the cluster's own memory says of the topics in a log directory: `__cluster_metadata` beside the partitions.
+"""What the cluster's metadata says of the topics in a log directory: `__cluster_metadata` beside the partitions.
 
 A KRaft broker takes a topic's settings from there (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its
 id, and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).

@@ -111,7 +111,7 @@ class Undeletion:
 
 @dataclass(frozen=True, slots=True)
 class UndeleteResult:
-    """What was put back, and the run that takes it back again."""
+    """What was put back, and the run that reverses it."""
 
     done: Undeletion
     run_id: str
@@ -165,7 +165,7 @@ def undelete(
     With `hold`, `-delete` directories only become `-stray`, which no broker removes, so that one can be started and
     the topic be created again before they are put back.  `config`, `at` and `quarantine` are as for `recover`;
     `expected` is what `plan_undelete` said: if the directory is no longer what that was made from, nothing is done.
-    `undo` takes it back.
+    `undo` reverses it.
 
     Raises `RecoveryRefused`, and then nothing was changed, if there is nothing, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was cut short.
@@ -178,7 +178,7 @@ def undelete(
         kept = Runs(fs.root, None if quarantine is None else os.fspath(quarantine))
         for run in kept.unfinished():
             raise RecoveryRefused(
-                f"run {run.run_id} was cut short: `recover` completes it, `undo --run {run.run_id}` takes it back; "
+                f"run {run.run_id} was cut short: `recover` completes it, `undo --run {run.run_id}` reverses it; "
                 "nothing was changed",
                 reason="unfinished",
             )
@@ -245,7 +245,7 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
     for each in chosen:
         if each.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(
-                f"{each.directory} lives, and a broker that starts removes its deleted segments at once: put them "
+                f"{each.directory} is live, and a broker that starts removes its deleted segments at once: put them "
                 "back, or take them out with --into",
                 reason="segments",
             )
@@ -264,8 +264,8 @@ def _target(each: Remains, wanted: Wanted) -> str:
     if each.kind is RemainsKind.SEGMENTS:
         if wanted.as_topic is not None:
             raise UsageError(
-                f"{each.directory} lives, and only segments of it are deleted: those go back into it, or are taken out "
-                "with --into, but do not go to another topic"
+                f"{each.directory} is live, and only segments of it are deleted: those go back into it, or are taken "
+                "out with --into, but do not go to another topic"
             )
         return each.directory
     return f"{wanted.target_topic}-{each.partition}"

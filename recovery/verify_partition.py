@@ -114,7 +114,7 @@ class _PartitionVerifier:
         for path in self.partition.snapshots:
             self._snapshot(path)
         for path in self.partition.unfinished:
-            detail = "an operation that was not finished, or a file that waits for deletion"
+            detail = "an unfinished operation, or a file waiting for deletion"
             self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=Severity.INFO)
         return self.report
 

@@ -63,7 +63,7 @@ class WayName(enum.StrEnum):
     SAFE = "safe"
     """`recover`: everything up to the damage"""
     REPAIR_BITS = "repair_bits"
-    """`recover --repair-bits`: flipped bits turned back where that is proven"""
+    """`recover --repair-bits`: flipped bits corrected where that is proven"""
     SALVAGE = "salvage"
     """`recover --mode salvage`: everything that is sound, on both sides of the damage"""
     MERGE = "merge"
@@ -75,7 +75,7 @@ class WayName(enum.StrEnum):
 
 
 def repair_options(proof: Proof) -> tuple[str, str]:
-    """The arguments that turn bits back which are proven at least so well."""
+    """The arguments that correct bits with at least this proof."""
     return REPAIR_OPTION, proof.name.lower()
 
 

@@ -1,7 +1,7 @@
 """What tasks wrote becomes part of logs: offsets in the order of the tasks, all partitions or none.
 
 Written through `kafkalog.log.Log`, so that segments, indexes, epochs and checkpoints are those of a broker.  A journal
-says beforehand what will be done; a commit that fails is taken back at once, one that was killed by the next commit.
+says beforehand what will be done; a commit that fails is rolled back at once, one that was killed by the next commit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
 
     `batch` is the number of a stream's batch; one that was committed before is not written again.  Raises `UsageError`
     if the directory is locked, `FormatError` if a log is damaged, `RecoveryRefused` if an earlier commit that did not
-    end cannot be taken back.
+    end cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -177,7 +177,7 @@ def _grouped(batches: Iterator[RecordBatch], limit: int) -> Iterator[list[Record
 
 
 def abandon(work: str, jobs: Iterable[str]) -> None:
-    """Remove what jobs left, unless one of them is a commit that has still to be taken back."""
+    """Remove what jobs left, unless one of them is a commit that has still to be rolled back."""
     pending = load_journal(work)
     discard(work, [job for job in jobs if pending is None or pending.job != job])
 

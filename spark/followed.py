@@ -138,11 +138,11 @@ class FollowedLogs:
             view = views.get(key)
             if view is None and not is_wanted(key, self._options):
                 self.lost(
-                    f"the checkpoint has {name_of(key)}, read up to offset {offset}, which the query's options do not "
-                    "name any more; name its topics again, or use another checkpointLocation"
+                    f"the checkpoint has {name_of(key)}, read up to offset {offset}, which the query's options no "
+                    "longer name; name its topics again, or use another checkpointLocation"
                 )
             elif view is None:
-                self.lost(f"{name_of(key)}, read up to offset {offset}, is not there any more")
+                self.lost(f"{name_of(key)}, read up to offset {offset}, no longer exists")
             elif offset > view.log_end:
                 self.lost(f"{name_of(key)} was read up to offset {offset} and ends at {view.log_end} now: it was cut")
             elif offset < view.first:

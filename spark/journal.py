@@ -1,7 +1,7 @@
 """What a commit is about to do, on disk before it does it; and which batches of which streams are committed.
 
-A commit that did not reach its end is taken back by the next one: whoever was not told that rows were written writes
-them again.  Only what is provably that commit's is ever taken back.
+A commit that did not reach its end is rolled back by the next one: whoever was not told that rows were written writes
+them again.  Only what is provably that commit's is ever rolled back.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def save_journal(work: str, journal: Journal) -> None:
 
 
 def remove_journal(work: str) -> None:
-    """The commit came to its end, or was taken back."""
+    """The commit came to its end, or was rolled back."""
     fs.remove(os.path.join(work, _JOURNAL))
     fs.sync_directory(work)
 

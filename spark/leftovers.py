@@ -1,7 +1,7 @@
 """What jobs that were killed before their commit left beside a log directory: found, and removed by age.
 
-A job's directory is in use while its tasks write and its driver lives, and nobody can tell from outside; what nothing
-was written into for long is left.  Needs no Spark.
+A job's directory is in use while its tasks write and its driver is alive, which cannot be seen from outside: one
+that nothing was written into for long counts as left.  Needs no Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Leftover:
     modified: float
     """seconds since 1970, of the newest of them"""
     is_pending: bool
-    """a commit that was killed needs them to be taken back"""
+    """a commit that was killed needs them to be rolled back"""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -69,7 +69,7 @@ def leftovers(path: PathLike) -> list[Leftover]:
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
-    """Remove what is older, but for what a commit needs to be taken back; gives what was removed."""
+    """Remove what is older, but for what a commit needs to be rolled back; gives what was removed."""
     if older_than_seconds < 0:
         raise UsageError("an age is not negative")
     before = time.time() - older_than_seconds

@@ -78,7 +78,7 @@ def _root(path: str) -> str:
     parts = urlsplit(path)
     if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
         host = parts.netloc.rpartition("@")[2]
-        raise UsageError(f"{parts.scheme}://{host}: credentials belong into the options {_PREFIX}*, not into the path")
+        raise UsageError(f"{parts.scheme}://{host}: credentials belong in the options {_PREFIX}*, not into the path")
     return f"{parts.scheme}://{parts.netloc}"
 
 

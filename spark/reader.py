@@ -109,7 +109,7 @@ class _Task:
             if self._options.fail_on_data_loss:
                 message = f"{piece.slice.path} was there when the query was planned and is not any more; {LOSS}"
                 raise StorageError(error.errno, message) from None
-            tell(f"{piece.slice.path} is not there any more and is left out")
+            tell(f"{piece.slice.path} no longer exists and is left out")
 
     def _damage(self, piece: Piece, damage: Damage) -> Iterator[pa.RecordBatch]:
         finding = damage.finding

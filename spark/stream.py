@@ -88,7 +88,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._logs.check(views, begun)
         until = self._available = self._logs.ends(views, begun)
         if self._target is not None:
-            # nothing that came after the query began, and nothing taken back that a batch has read
+            # nothing that came after the query began, and nothing rolled back that a batch has read
             until = {
                 key: max(min(end, self._target.get(key, 0)), min(begun.get(key, 0), end))
                 for key, end in until.items()

@@ -22,5 +22,5 @@ def set_aside() -> None:
     if _done or TaskContext.get() is None:
         return
     _done = True
-    gc.collect()  # what is garbage now would otherwise stay for good
+    gc.collect()  # what is garbage now would otherwise stay forever
     gc.freeze()

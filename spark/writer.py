@@ -68,7 +68,7 @@ class LogArrowWriter(DataSourceArrowWriter):
             clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task failed for good, or the commit did; nothing of the job stays."""
+        """A task failed finally, or the commit did; nothing of the job stays."""
         self._discard()
 
     def _discard(self) -> None:
@@ -102,5 +102,5 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
             clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A task of a batch failed for good."""
+        """A task of a batch failed finally."""
         abandon(work_directory(self._prepared.options.path), [message.job for message in _staged(messages)])

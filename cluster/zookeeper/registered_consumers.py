@@ -75,7 +75,7 @@ def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
 def streams_by_topic(
     consumer: RegisteredConsumer, topics: Iterable[str], *, exclude_internal_topics: bool = True
 ) -> dict[str, int]:
-    """Topic -> streams; a pattern is held against `topics`, those that are there.
+    """Topic -> streams; a pattern is matched against `topics`, those that are there.
 
     Patterns leave out Kafka's internal topics unless `exclude.internal.topics` was set to false.  `FormatError` for a
     pattern that cannot be followed.

@@ -1,7 +1,7 @@
 """The tree as of any transaction: a snapshot, and the transactions of the logs after it (`FileTxnSnapLog`).
 
 A snapshot is used if nothing in it is later than what is asked for; one that cannot be read gives way to the next older
-one, as it does in ZooKeeper.  Where transactions carry digests (3.6 and later) the rebuilt tree is held against them.
+one, as it does in ZooKeeper.  Where transactions carry digests (from 3.6 on) the rebuilt tree is checked against them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One transaction of ZooKeeper's log, from its payload (`SerializeUtils.deserializeTxn`)."""
+"""One transaction of a ZooKeeper log, from its payload (`SerializeUtils.deserializeTxn`)."""
 
 from __future__ import annotations
 

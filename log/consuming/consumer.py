@@ -28,7 +28,7 @@ class Consumer:
     """Reads topics as streams, and knows how far; use as a context manager, or `shutdown` it.
 
     Streams are iterators; each is read by one thread, and several may be read at once.  Every partition belongs to one
-    stream, for good.  Nothing of the directories is written, but where `offsets` says so.
+    stream, permanently.  Nothing of the directories is written, but where `offsets` says so.
     """
 
     @checked

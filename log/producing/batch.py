@@ -44,7 +44,7 @@ class Waiting:
         self.record = record
         self.callback = callback
         self.future: Future[RecordMetadata] = Future()
-        self.future.set_running_or_notify_cancel()  # a record that waits cannot be taken back
+        self.future.set_running_or_notify_cancel()  # a record that waits cannot be withdrawn
         self.content = content_size(record.key, record.value, record.headers)
 
     @property

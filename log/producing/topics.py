@@ -43,7 +43,7 @@ class PartitionCounts:
         self._option = option
         for each in wanted.values() if isinstance(wanted, Mapping) else (wanted,):
             if each is not None and each < 1:
-                raise UsageError(f"{option} is {each}; a topic has one partition at least")
+                raise UsageError(f"{option} is {each}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
         """Of one topic; `UsageError` where fewer are wanted than are there."""

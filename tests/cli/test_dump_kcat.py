@@ -205,14 +205,14 @@ def test_a_record_that_serdes_do_not_fit_is_left_out_and_said(tmp_path: Path, pa
 
 
 @pytest.mark.parametrize(("options", "why"), [
-    (["-b", "host:9092"], "-b: no broker is asked here"),
+    (["-b", "host:9092"], "-b: kafkalog contacts no broker"),
     (["-X", "a=b"], "-X: it sets a property of a client"),
     (["-F", "kcat.conf"], "-F: it names a client's configuration"),
     (["-L"], "-L: kafkalog ls"),
     (["-Q"], "-Q: kafkalog find"),
     (["-P"], "-P: nothing is produced here"),
-    (["-M", "3"], "-M: no cluster is simulated here"),
-    (["-r", "url"], "-r: no schema registry is asked here"),
+    (["-M", "3"], "-M: kafkalog simulates no cluster"),
+    (["-r", "url"], "-r: kafkalog contacts no schema registry"),
     (["-O"], "%o in -f prints the offset"),
     (["-s", "avro"], "-s avro needs a schema registry"),
     (["-s", "x"], "has 'x', which is none of"),

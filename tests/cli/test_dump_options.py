@@ -38,7 +38,7 @@ LOG = BROKER / "sensors-0-0" / "00000000000000000000.log"
     (["--offsets-decoder", "--key-decoder-class", "Long"], "cannot both say what the records are"),
     (["--skip-record-metadata"], "--skip-record-metadata belongs to --print-data-log"),
     (["--print-data-log", "--key-decoder-class", "com.example.Mine"], "no decoder class 'com.example.Mine'"),
-    (["--verify-index-only", "--index-sanity-check"], "cannot both be meant"),
+    (["--verify-index-only", "--index-sanity-check"], "cannot be used together"),
     (["--header-regex", "name"], "is not NAME=REGEX"),
     (["--parquet", ""], "need the name of a file"),
     (["--offset", "9" * 30], "is not a whole number from"),

@@ -53,7 +53,7 @@ def test_plan_question_progress_and_last_paragraph(root: Path) -> None:
         "48 records are kept; about 6 are gone (offsets 23 to 26, offsets 36 to 39, offsets 43 to 44)",
         f"every byte that was removed is in {root}.recovery/",
         "a broker that starts on it now opens it and changes nothing",
-        f"to take it back: kafkalog undo {root} --run ",
+        f"to undo this: kafkalog undo {root} --run ",
     ]
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
@@ -115,7 +115,7 @@ def test_interrupted_while_files_change(moment: str, then: str, root: Path) -> N
     assert "Traceback" not in seen.text
     said = " ".join(seen.lines)
     (run,) = set(re.findall(r"run (\S+) on \S+ has begun and is not finished", said))
-    assert f"kafkalog undo {root} --run {run} takes it back" in said
+    assert f"kafkalog undo {root} --run {run} reverses it" in said
     assert originals.missing(root, root.with_name("logs.recovery")) == []
     if then == "undo":
         assert kafkalog("undo", root, "--run", run, "--yes").code == 2
@@ -130,7 +130,7 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
     words: list[str | Path] = ["recover", root, "--mode", "salvage", "--yes", *settings()]
     seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.recover.print_result"))
     assert seen.code == 130
-    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ takes it back", " ".join(seen.lines))
+    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", " ".join(seen.lines))
 
 
 MOMENTS = (
@@ -156,7 +156,7 @@ def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callabl
     listed, planned = kafkalog("ls", root), kafkalog("plan", *words)
     for finished in (listed, planned):
         assert ("was cut short" in finished.out) is begun, finished.out
-        assert begun is False or f"`undo --run {run}` takes it back" in finished.out
+        assert begun is False or f"`undo --run {run}` reverses it" in finished.out
     assert stamps(root) == left
     recovered = kafkalog("recover", "--yes", *words)
     assert recovered.code == (0 if is_done else 2), recovered

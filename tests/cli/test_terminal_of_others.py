@@ -64,7 +64,7 @@ def test_undelete_tells_asks_and_puts_back(deleted: Path) -> None:
     assert seen.code == 2, seen.text
     text = whole(seen)
     order = ["records; offsets 0 to 234; topic id", f"Put sessions-20 back in {deleted}? [y/N]",
-             f"put back in {deleted}", f"to take it back: kafkalog undo {deleted} --run "]  # fmt: skip
+             f"put back in {deleted}", f"to undo this: kafkalog undo {deleted} --run "]  # fmt: skip
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)
@@ -118,7 +118,7 @@ def test_undelete_interrupted_while_files_change(moment: str, then: str, deleted
     said = whole(seen)
     (run,) = set(re.findall(r"run (\S+) on \S+ has begun and is not finished", said))
     assert f"kafkalog recover {deleted} completes it" in said
-    assert f"kafkalog undo {deleted} --run {run} takes it back" in said
+    assert f"kafkalog undo {deleted} --run {run} reverses it" in said
     if then == "undo":
         assert kafkalog("undo", deleted, "--run", run, "--yes").code == 2
         assert stamps(deleted) == before
@@ -132,7 +132,7 @@ def test_undelete_interrupted_when_all_is_done(deleted: Path) -> None:
     seen = on_a_terminal("undelete", deleted, "--topic", "sessions-20", "--yes",
                          setup=interrupted_at("kafkalog.cli.undelete._show_put_back"))  # fmt: skip
     assert seen.code == 130
-    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ takes it back", whole(seen))
+    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", whole(seen))
 
 
 def test_undelete_into_interrupted_leaves_no_half(deleted: Path, tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_purge_tells_asks_and_removes(recovered: tuple[Path, str]) -> None:
     seen = on_a_terminal("runs", root, "--purge", run, answer=b"y\n")
     assert seen.code == 2, seen.text
     text = whole(seen)
-    order = [f"run {run} on {root} (finished)", "these originals, which stand nowhere else, are lost",
-             "Remove all of this for good? [y/N]", "1 runs purged"]  # fmt: skip
+    order = [f"run {run} on {root} (finished)", "these originals, which exist nowhere else, are lost",
+             "Permanently delete all of this? [y/N]", "1 runs purged"]  # fmt: skip
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)
@@ -204,7 +204,7 @@ def test_purge_interrupted_before_and_behind(recovered: tuple[Path, str]) -> Non
     seen = on_a_terminal("runs", root, "--purge", run, "--yes",
                          setup=interrupted_at("kafkalog.recovery.purging._needs_pointer"))  # fmt: skip
     assert seen.code == 130
-    assert f"run {run} on {root} is gone for good" in whole(seen)
+    assert f"run {run} on {root} is permanently deleted" in whole(seen)
 
 
 # -- undo ------------------------------------------------------------------------------------------------------------

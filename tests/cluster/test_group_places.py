@@ -67,7 +67,7 @@ def test_what_the_metadata_says_counts(tmp_path: Path) -> None:
     (broker,) = brokers("4.1.1/groups")
     refused = kafkalog("groups", broker, "--offsets-partitions", 49)
     assert refused.code == 64
-    assert "says the cluster's metadata" in refused.err
+    assert "according to the cluster's metadata" in refused.err
     neither = kafkalog("groups", broker, "--metadata", brokers("2.8.2/groups")[0])
     assert neither.code == 64
     assert "is neither ZooKeeper's dataDir nor a directory with __cluster_metadata" in neither.err

@@ -31,6 +31,23 @@ DIALECT = {
     r"\bbesides, ": "also",
     r"\bgoes? away from\b": "leaves",
     r"\bhas to do with nothing\b": "is unrelated",
+    r"\bfor good\b": "permanently, or forever",
+    r"\bput(?:s)? (?:it |the run )?aside\b": "set aside",
+    r"\btaken back\b": "undone, or rolled back",
+    r"\bas far as they are(?! known)\b": "if present, or optional",
+    r"\b(?:directory|nodes?|transaction) of ZooKeeper's(?! (?:log|transaction))\b": "ZooKeeper directory",
+    r"\bcannot both be meant\b": "cannot be used together",
+    r"\bone (?:page|report) to hand on\b": "to share",
+    r"\bcounts as now\b": "the time to treat as now",
+    r"\bis held against\b": "is compared with",
+    r"\bstands? nowhere\b": "exists nowhere",
+    r"\bturned back\b": "corrected",
+    r"\bpartition at least\b": "at least one partition",
+    r"\b(?:it|them) to its end\b": "completes it",
+    r"\bthe cluster's own memory\b": "the cluster's metadata",
+    r", says (?:the|ZooKeeper)\b": "according to",
+    r"\btells the ISRs\b": "supplies the ISRs",
+    r"\bof this number\b": "with this number",
 }
 
 
@@ -72,6 +89,7 @@ def test_no_phrase_of_the_list_is_used() -> None:
 @pytest.mark.parametrize(("line", "is_dialect"), [
     ("data is no Kafka log directory", True), ("there is no topic here", False), ("it is no longer there", False),
     ("indexes are made anew", True), ("it stands in two directories", True), ("it stands in for another", False),
+    ("what it keeps is gone for good", True), ("the run was put aside", True), ("the run was set aside", False),
 ])  # fmt: skip
 def test_what_is_looked_for(line: str, *, is_dialect: bool) -> None:
     assert any(re.search(phrase, line) for phrase in DIALECT) == is_dialect

@@ -1,4 +1,4 @@
-"""Several brokers' volumes side by side: the best copy, and where the others part from it."""
+"""Several brokers' volumes side by side: the best copy, and where the others diverge from it."""
 
 from __future__ import annotations
 

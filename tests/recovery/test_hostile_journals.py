@@ -163,7 +163,7 @@ def test_a_journal_with_a_right_checksum(
         root = hostile_directory(tmp_path / name, name, data)
         for words in commands:
             one_sentence_and_nothing_changed(root, *words, root)
-        # a run that has ended is not read for its steps, and one that fits no more is put aside: recover goes on
+        # a run that has ended is not read for its steps, and one that fits no more is set aside: recover goes on
         if what not in ("a file that was never there", *(IMPOSSIBLE if name == MANIFEST else ())):
             one_sentence_and_nothing_changed(root, "recover", "--yes", root)
     measured("hostile journals, each under three names, refused with everything left as it was", 1)

@@ -61,7 +61,7 @@ def test_every_command_says_the_same(name: str, root: Path) -> None:
     severity, file, detail, offset = row
     assert (severity, offset) == ("warning", first)
     assert file == str(root / name / f"{last + 1:020d}.log")
-    assert f"offsets {first} to {last} are not there" in detail
+    assert f"offsets {first} to {last} are missing" in detail
     assert found == {key: [row] for key in found}
     for command in ("ls", "verify", "plan"):
         finished = kafkalog(command, root)

@@ -262,7 +262,7 @@ def test_consent(torn: Path) -> None:
     assert finished.code == 3
     assert "--yes" in finished.err
     assert finished.err.count("\n") == 1
-    assert "can never be undone" in finished.out
+    assert "can then never be undone" in finished.out
     for each in runs(torn)[0].originals:
         assert each.path in finished.out
     assert first_difference(dict(stamps(torn.parent)), dict(before)) == ""

@@ -123,7 +123,7 @@ def test_a_lock_that_cannot_be_looked_at(torn: Path) -> None:
     (torn / ".lock").symlink_to("/no/such/place")
     found = standing(torn)
     assert found.locked is None
-    assert "cannot be told" in found.sentences()[0]
+    assert "unknown" in found.sentences()[0]
 
 
 def test_what_cannot_be_read_is_a_sentence(torn: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_a_sentence(torn: Path) -> None:
     found = standing(torn)
     assert found.problem is not None
     assert run_id in found.problem
-    assert "cannot be told" in in_ls(torn)[1].splitlines()[1]
+    assert "unknown" in in_ls(torn)[1].splitlines()[1]
     document.unlink()
     os.mkfifo(document)
     assert standing(torn).problem is not None

@@ -257,7 +257,7 @@ def test_files_that_vanish_or_shrink_behind_the_plan_are_lost_data(spark: SparkS
     segment.unlink()
     with pytest.raises(OSError, match="is not any more"):
         list(LogReader(options, layout).read(planned))
-    with pytest.warns(RuntimeWarning, match="not there any more"):
+    with pytest.warns(RuntimeWarning, match="no longer exists"):
         rows = sum(batch.num_rows for batch in LogReader(lenient, layout).read(planned))
     assert rows == sum(1 for each in healthy.records() if not _within(each.offset, healthy, 1))
 

@@ -21,25 +21,26 @@ __all__ = ["command"]
 
 @click.command(name="build")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str))
-@click.option("--into", "target", required=True, metavar="DIR", help="The log directory that gets the partitions.")
-@click.option("--topic", metavar="TOPIC", help="Topic of all records, whatever their own column says.")
-@click.option("--partition", type=PARTITION, help="Partition of all records; 0 where nothing says it.")
+@click.option("--into", "target", required=True, metavar="DIR", help="Log directory to write the partitions into.")
+@click.option("--topic", metavar="TOPIC", help="Topic of all records; overrides the topic column.")
+@click.option("--partition", type=PARTITION, help="Partition of all records [0 unless a column says].")
 @click.option("--partitions", type=PARTITION_COUNT, metavar="N",
               help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
 @click.option("--partitioner", type=click.Choice(["murmur2", "hash"]),
-              help="How --partitions chooses: as the Java client, or Scala ones up to 1.1 [murmur2].")  # fmt: skip
+              help="Hash for --partitions: murmur2 as in the Java client, or hash as in "
+                   "Scala clients up to 1.1 [murmur2].")  # fmt: skip
 @click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
-              show_default=True, help="How batches are compressed.")  # fmt: skip
+              show_default=True, help="Compression of the batches.")  # fmt: skip
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,
-              help="Largest batch before compression, a producer's batch.size.")  # fmt: skip
+              help="Largest batch before compression, like a producer's batch.size.")  # fmt: skip
 @click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, show_default=True,
               help="Largest segment.")  # fmt: skip
 @click.option(
-    "--keep-offsets", is_flag=True, help="Keep the offsets of the records instead of numbering them from the log end."
+    "--keep-offsets", is_flag=True, help="Keep the records' own offsets instead of numbering them from the log end."
 )
-@click.option("--append", is_flag=True, help="Go on after partitions that are there already.")
+@click.option("--append", is_flag=True, help="Append to partitions that already exist.")
 @click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
-              help="Keys and values in JSON lines, as dump --encoding wrote them.")  # fmt: skip
+              help="Encoding of keys and values in JSON lines, as given to dump --encoding.")  # fmt: skip
 @JSON
 def command(
     files: tuple[str, ...],
@@ -59,8 +60,9 @@ def command(
     """Write partition directories from records: segments, indexes and checkpoints, as a broker reads them.
 
     FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump --json
-    prints them.  Columns: value, and as far as they are there key, timestamp, headers, topic, partition and offset.
-    A record without a partition goes to 0, or with --partitions where its key says; those without a key take turns.
+    prints them.  The column value is required; key, timestamp, headers, topic, partition and offset are optional.
+    A record without a partition goes to partition 0.  With --partitions its key decides; records without a key are
+    spread round-robin.
     """
     if partitions is None and partitioner is not None:
         raise UsageError("--partitioner says how --partitions chooses, and goes with it")

@@ -114,13 +114,13 @@ def _print_result(result: CompactionResult) -> None:
         for run in result.earlier.completed:
             writer.write(f"run {run}, which had been cut short, was completed first")
         for run, why in result.earlier.superseded.items():
-            writer.write(f"run {run}, which had been cut short, was put aside: {escape_controls(why)}")
+            writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
         if result.run_id is None:
             writer.write(f"{root}: nothing to do")
             return
         writer.write(f"compacted {root}: run {result.run_id}")
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
-        writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")
+        writer.write(f"to undo this: kafkalog undo {root} --run {result.run_id}")
 
 
 def _outcome(result: CompactionResult) -> Outcome:
@@ -158,7 +158,7 @@ def _plan_printed(plans: list[Compaction], as_json: bool) -> Iterator[None]:
 @click.command(name="compact")
 @PATH
 @YES
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
 @CONFIG
 @SERVER_PROPERTIES
@@ -182,12 +182,12 @@ def command(
 ) -> int:
     """Compact a log directory as one pass of the log cleaner would, under the broker's lock.
 
-    Which topics are compacted, and how, say their settings in the metadata log in DIR, else --config and
-    --server-properties. What stands there afterwards is what a broker leaves once its delayed deletions are done. A
-    damaged log is left as it is and named: cleaning would hide the damage.
+    Topic settings from the metadata log in DIR, or else --config and --server-properties, decide which topics are
+    compacted and how. The result is what a broker leaves once its delayed deletions are done. A damaged log is
+    reported and left as it is: cleaning would hide the damage.
 
-    Prints what would be done; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit
-    code 3). `undo` takes it back. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was
+    Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
+    `undo` reverses it. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was changed
     and a partition was left as it is, 3 if it declined, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}

@@ -37,9 +37,9 @@ def command(
 ) -> int:
     """Compare the volumes of several brokers: which copy of each partition is the best, and why.
 
-    Paths are log directories, directories of several, or partition directories; a ZooKeeper data directory tells the
-    ISRs where there is no KRaft metadata. Shows where copies part, by leader epochs and by content, and what is
-    damaged. Reads everything, changes nothing.
+    Paths are log directories, directories of several, or partition directories. Without KRaft metadata, a ZooKeeper
+    data directory supplies the ISRs. Shows where copies diverge, by leader epoch and by content, and what is damaged.
+    Reads everything and changes nothing.
 
     Exit code 0 if all copies are equal and whole, 1 if not, 4 if something could not be read.
     """

@@ -89,7 +89,7 @@ def _sentences(partition: PartitionComparison) -> Iterator[str]:
         if best is not None and copy is not best:
             yield from _against(partition, copy, best)
     for node in partition.missing:
-        yield f"Broker {node} should hold a copy by the cluster's own memory; none is in its volumes given here."
+        yield f"Broker {node} should hold a copy by the cluster's metadata; none is in its volumes given here."
     if best is not None and (best.damage is not None or _some_have_more(partition)):
         yield "`kafkalog merge` makes one log of what all of them hold."
 
@@ -111,14 +111,14 @@ def _election(partition: PartitionComparison) -> str:
     if state is None or best is None:
         return ""
     if not state.may_lead:
-        return " The cluster's own memory names no replica that may lead."
+        return " The cluster's metadata names no replica that may lead."
     nodes = ", ".join(map(str, state.may_lead))
     who = f"the ISR {nodes}" if state.isr else f"no ISR, and {nodes} as eligible to lead"
     if best.in_sync is None:
-        return f" The cluster's own memory has {who}."
+        return f" The cluster's metadata has {who}."
     if best.in_sync:
-        return f" The cluster's own memory has {who}: Kafka may elect it."
-    return f" But the cluster's own memory has {who}: Kafka would elect none but these."
+        return f" The cluster's metadata has {who}: Kafka may elect it."
+    return f" But the cluster's metadata has {who}: Kafka would elect none but these."
 
 
 def _damage(partition: PartitionComparison, copy: CopyReport) -> Iterator[str]:

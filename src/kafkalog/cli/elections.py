@@ -196,17 +196,19 @@ def _departures(
 @click.command(name="elections")
 @PATHS
 @selection_options
-@click.option("--all", "every", is_flag=True, help="Every change of a partition, not only new leader epochs.")
-@click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare the end with a broker's log directory.")
+@click.option("--all", "every", is_flag=True, help="Show every change of a partition, not only new leader epochs.")
+@click.option(
+    "--against", multiple=True, metavar="LOG_DIR", help="Compare the final state with a broker's log directory."
+)
 @click.option(
     "--without",
     "brokers",
     multiple=True,
     type=BROKER_ID,
     metavar="BROKER",
-    help="What would become of its partitions if this broker left; may be repeated, for one after another.",
+    help="Show what would happen to partitions if this broker left; repeat it for several, one after another.",
 )
-@click.option("--unclean", is_flag=True, help="With --without: elect uncleanly where nobody in sync is left.")
+@click.option("--unclean", is_flag=True, help="With --without: allow unclean elections if no replica in sync is left.")
 @AS_OF_POSITION
 @SERVER_PROPERTIES
 @REPLICA
@@ -229,9 +231,9 @@ def command(
 ) -> int:
     """Show controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory.
 
-    With --without: what the controller would do if brokers left, also --as-of a moment, and with the settings in
-    --server-properties that it was started with.  That a partition would then have no leader is an answer and no
-    finding: the exit code tells of damage only.
+    --without shows what the controller would do if brokers left, optionally --as-of some moment and with the settings
+    in --server-properties that it was started with.  A partition left without a leader is an answer, not a finding:
+    the exit code reports only damage.
     """
     if not brokers:
         properties_only_for(ctx, "--without")

@@ -161,10 +161,10 @@ def _print(lines: list[Line]) -> None:
 @click.command(name="find")
 @PATHS
 @click.option("--time", "times", type=_When(), multiple=True, metavar="TIME",
-              help="The first offset with at least this time: ms since 1970, or ISO 8601; or earliest, latest, "
+              help="Find the first offset at or after this time: ms since 1970, ISO 8601, or earliest, latest or "
               "max-timestamp.  May be repeated.")  # fmt: skip
 @click.option("--offset", "offsets", type=OFFSET, multiple=True, metavar="N",
-              help="Where this offset is: segment, position, batch.  May be repeated.")  # fmt: skip
+              help="Find where this offset is: segment, position, batch.  May be repeated.")  # fmt: skip
 @selection_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0], show_default=True,
               help="With read_committed, latest is the last stable offset.")  # fmt: skip
@@ -188,8 +188,8 @@ def command(
 ) -> int:
     """Find the offset of a time, as a broker's ListOffsets does, or the place of an offset.
 
-    The answers come from the log.  The indexes that a broker would follow are compared with it; what is wrong with
-    them is told on standard error, and the exit code is then 1.
+    The answers come from the log.  The indexes that a broker would use are compared with it; errors in them are
+    reported on standard error, and the exit code is then 1.
     """
     properties_only_for(ctx)
     if not times and not offsets:

@@ -171,22 +171,30 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
 @PATHS
 @GROUPS
 @selection_options
-@click.option("--without", metavar="MEMBER", help="What the others would get if this member left.")
-@click.option("--with", "joining", metavar="MEMBER", help="What all would get if a member of this id joined.")
-@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="What all would get if a topic had N partitions.")
-@click.option("--subscribe", multiple=True, metavar="TOPIC", help="What all would get if they subscribed to it too.")
+@click.option("--without", metavar="MEMBER", help="Show what the others would be assigned if this member left.")
+@click.option(
+    "--with", "joining", metavar="MEMBER", help="Show what all would be assigned if a member with this id joined."
+)
+@click.option(
+    "--partitions",
+    multiple=True,
+    metavar="TOPIC=N",
+    help="Show what all would be assigned if a topic had N partitions.",
+)
+@click.option("--subscribe", multiple=True, metavar="TOPIC",
+              help="Show what all would be assigned if they also subscribed to this topic.")  # fmt: skip
 @click.option(
     "--offsets-partitions",
     type=PARTITION_COUNT,
     metavar="N",
-    help="How many partitions __consumer_offsets has, where no metadata says so [50].",
+    help="How many partitions __consumer_offsets has, if no metadata says [50].",
 )
 @click.option(
     "--metadata",
     "metadata",
     metavar="PATH",
     type=click.Path(exists=True, file_okay=False),
-    help="A KRaft log directory or ZooKeeper's dataDir that knows the cluster's topics.",
+    help="A KRaft log directory or ZooKeeper dataDir with the cluster's topics.",
 )
 @as_of_time
 @AT_ZXID
@@ -216,9 +224,9 @@ def command(
 ) -> int:
     """Show groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
-    And whether the stored assignment is what the group's assignor makes of the stored subscriptions.  With --topic,
-    --partition or --exclude only groups that have committed or been assigned something of what is chosen.  A path may
-    be a directory of ZooKeeper's, where the consumers of 2.x and older met.
+    Also shows whether the stored assignment is what the group's assignor makes of the stored subscriptions.  With
+    --topic, --partition or --exclude, shows only groups with commits or assignments for the chosen partitions.  A path
+    may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
     """
     properties_only_for(ctx)
     chosen = chosen_of(topics, numbers, excluded)

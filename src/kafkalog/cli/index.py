@@ -58,7 +58,7 @@ def verify_command(
     server_properties: str | None,
     as_json: bool,
 ) -> int:
-    """Say whether every index, transaction index and producer snapshot describes the log beside it.
+    """Check that every index, transaction index and producer snapshot describes the log beside it.
 
     Exit code 0 if they do, 1 if not, 4 if something could not be read.  Nothing is changed.
     """
@@ -96,7 +96,7 @@ def rebuild_command(
 ) -> int:
     """Rebuild every index, producer snapshot and leader epoch, as a broker does that scans all segments.
 
-    Declines if a log is damaged.  What was there is kept, and `kafkalog undo` puts it back.  Exit code 2 if something
+    Declines if a log is damaged.  The old files are kept, and `kafkalog undo` restores them.  Exit code 2 if something
     was changed, 4 if something could not be read.
     """
     settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}

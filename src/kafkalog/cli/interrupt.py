@@ -40,7 +40,7 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
             case _ if document == JOURNAL:
                 yield (
                     f"run {run} on {path} has begun and is not finished: kafkalog recover {path} completes it, "
-                    f"kafkalog undo {path} --run {run} takes it back, and no broker should start on it before"
+                    f"kafkalog undo {path} --run {run} reverses it, and no broker should start on it before"
                 )
             case _ if document == UNDOING:
                 yield (
@@ -53,14 +53,14 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
                     f"{path} --purge {run} removes the rest"
                 )
             case _ if document == MANIFEST and is_new:
-                yield f"run {run} on {path} is finished; kafkalog undo {path} --run {run} takes it back"
+                yield f"run {run} on {path} is finished; kafkalog undo {path} --run {run} reverses it"
             case _ if document == UNDONE and is_new:
                 yield f"run {run} on {path} is undone; there is nothing more to do"
             case None if before.get(run) == PURGING:
                 yield f"run {run} on {path} is purged but for an empty directory"
     for run in before:
         if run not in now:
-            yield f"run {run} on {path} is gone for good"
+            yield f"run {run} on {path} is permanently deleted"
 
 
 def _runs(path: str, quarantine: str | None) -> Documents:

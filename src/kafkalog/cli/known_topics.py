@@ -64,7 +64,9 @@ def groups_at_hand(
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:
-        raise UsageError(f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions, says the cluster's metadata")
+        raise UsageError(
+            f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions according to the cluster's metadata"
+        )
     if not at_hand:
         return ()
     count = places.partitions or offsets_partitions

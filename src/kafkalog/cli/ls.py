@@ -315,7 +315,7 @@ def _print_deleted(summaries: list[_PartitionSummary]) -> None:
             if segments:
                 path, total = escape_controls(each.partition.path), sum(segment.size for segment in segments)
                 count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
-                writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` tells what is in them")
+                writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` shows what is in them")
 
 
 def _print_segments(summary: _PartitionSummary) -> None:
@@ -367,9 +367,9 @@ def _in_order(summaries: Iterable[_PartitionSummary], *, damage_first: bool) -> 
 @click.command(name="ls")
 @PATHS
 @selection_options
-@click.option("--segments", "with_segments", is_flag=True, help="A table of segments for every partition.")
-@click.option("--damage-first", is_flag=True, help="Partitions that are not sound come first.")
-@click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
+@click.option("--segments", "with_segments", is_flag=True, help="Print a table of segments for every partition.")
+@click.option("--damage-first", is_flag=True, help="List partitions that are not sound first.")
+@click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
 @JOBS
 @SERVER_PROPERTIES
 @JSON
@@ -389,9 +389,9 @@ def command(
 ) -> int:
     """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
 
-    Reads every batch and checks its checksum.  Deleted, future and stray directories are listed too.  Where only some
+    Reads every batch and checks its checksum.  Also lists deleted, future and stray directories.  If only some
     partitions are chosen, log directories that hold none of them are left out.  Exit code 0 if all is well, 1 if
-    something was found, 4 if something could not be read; all the rest is listed then.
+    something was found, 4 if something could not be read; the rest is still listed.
     """
     properties_only_for(ctx)
     if as_json and with_segments:

@@ -27,20 +27,20 @@ COMMANDS = {
     "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, with their health."),
     "merge": ("kafkalog.cli.merge", "Merge several copies into one healthy log or log directory."),
     "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
-    "offsets": ("kafkalog.cli.offsets", "Show the offsets that consumer groups have committed."),
+    "offsets": ("kafkalog.cli.offsets", "Show the committed offsets of consumer groups."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker itself would do."),
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
-    "report": ("kafkalog.cli.report.command", "Write one page about log directories, to hand on."),
-    "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or delete it for good."),
+    "report": ("kafkalog.cli.report.command", "Write a one-page report on log directories, to share."),
+    "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
     "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
     "transactions": (
         "kafkalog.cli.transactions",
-        "Show producers and transactions, and abort commands for those that hang.",
+        "Show producers and transactions, and how to abort hanging ones.",
     ),
-    "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on the disk, or restore it."),
+    "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on disk, or restore it."),
     "undo": ("kafkalog.cli.undo", "Undo a recovery, byte for byte."),
     "verify": ("kafkalog.cli.verify", "Check everything; change nothing."),
-    "zk": ("kafkalog.cli.zk", "Show a ZooKeeper server's tree of nodes as of any transaction."),
+    "zk": ("kafkalog.cli.zk", "Show a ZooKeeper server's tree of nodes at any transaction."),
 }
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 

@@ -25,7 +25,7 @@ __all__ = ["command"]
 
 @click.command(name="merge")
 @click.argument("copies", nargs=-1, required=True, metavar="DIR...")
-@click.option("--into", "target", required=True, metavar="DIR", help="Where the merged directory is written.")
+@click.option("--into", "target", required=True, metavar="DIR", help="Where to write the merged directory.")
 @selection_options
 @CONFIG
 @JSON
@@ -40,9 +40,9 @@ def command(
 ) -> int:
     """Merge copies of a topic-partition, or log directories of several brokers, by the lineage of leader epochs.
 
-    The copies are only read.  Says which copy gave each range of offsets, what is wrong with each copy, and which
-    offsets no copy has.  Of log directories every partition that is in any of them is merged; no meta.properties is
-    written.
+    The copies are only read.  Shows which copy each range of offsets came from, what is wrong with each copy, and
+    which offsets no copy has.  Given log directories, it merges every partition found in any of them and writes no
+    meta.properties.
 
     Exit code 2 if something was written, 3 if some partitions were refused, 4 if something could not be read.
     """

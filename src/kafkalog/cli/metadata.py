@@ -50,7 +50,7 @@ def offset_of(log: MetadataLog, as_of: Position | None) -> int | None:
     if as_of is None:
         return None
     if as_of.is_hexadecimal:
-        raise UsageError("--as-of is an offset of the metadata log here, or a time, and no transaction of ZooKeeper's")
+        raise UsageError("--as-of is an offset of the metadata log here, or a time, not a ZooKeeper transaction")
     return as_of.number if as_of.time is None else log.offset_at(as_of.time)
 
 
@@ -241,14 +241,14 @@ def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
 @click.command(name="metadata")
 @PATHS
 @AS_OF_POSITION
-@click.option("--history", is_flag=True, help="Every change of the partitions, in order.")
-@click.option("--effective", is_flag=True, help="The settings that count, and where each comes from; ZooKeeper too.")
+@click.option("--history", is_flag=True, help="Show every change of the partitions, in order.")
+@click.option("--effective", is_flag=True, help="Show the settings in effect and where each comes from; ZooKeeper too.")
 @selection_options
 @click.option(
     "--broker",
     type=BROKER_ID,
     metavar="ID",
-    help="With --effective: of this broker; with --topic: of the topic at this broker.",
+    help="With --effective: settings of this broker, or with --topic of the topic on this broker.",
 )
 @click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare with a broker's log directory.")
 @SERVER_PROPERTIES
@@ -274,8 +274,8 @@ def command(
 ) -> int:
     """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
 
-    From the newest whole snapshot of `__cluster_metadata` and the log after it.  With --effective, --server-properties
-    gives the settings that the broker was started with.
+    Reads the newest whole snapshot of `__cluster_metadata` and the log after it.  With --effective,
+    --server-properties gives the settings that the broker was started with.
     """
     if not effective:
         properties_only_for(ctx, "--effective")
@@ -325,7 +325,7 @@ def command(
 
 
 def zxid_of(directory: ZooKeeperDirectory, as_of: Position | None) -> int | None:
-    """The transaction of ZooKeeper's that `--as-of` names; None for the last."""
+    """The ZooKeeper transaction that `--as-of` names; None for the last."""
     if as_of is None or as_of.time is None:
         return None if as_of is None else as_of.number
     return zxid_at(directory, as_of.time)

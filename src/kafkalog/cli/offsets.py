@@ -145,18 +145,18 @@ def _migrate_to_kafka(
 @PATHS
 @GROUPS
 @selection_options
-@click.option("--pending", "only_pending", is_flag=True, help="Commits of transactions that have not ended.")
+@click.option("--pending", "only_pending", is_flag=True, help="Show commits of transactions that have not ended.")
 @click.option("--format", "form", type=click.Choice([_RESET_CSV]),
-              help="As a file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
-@click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Carry the offsets of the other one over.")
+              help="Write a file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
+@click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Migrate offsets to this side from the other.")
 @click.option("--into", metavar="DIR", help="With --migrate kafka: the new log directory.")
 @click.option(
     "--offsets-partitions",
     type=PARTITION_COUNT,
     metavar="N",
-    help="How many partitions __consumer_offsets has, where no metadata (with --migrate, ZooKeeper) says so [50].",
+    help="How many partitions __consumer_offsets has, if no metadata (with --migrate, ZooKeeper) says [50].",
 )
-@click.option("--chroot", metavar="ZNODE", help="Only the cluster below this node of ZooKeeper.")
+@click.option("--chroot", metavar="ZNODE", help="Only the cluster below this ZooKeeper node.")
 @as_of_time
 @AT_ZXID
 @SERVER_PROPERTIES
@@ -185,13 +185,13 @@ def command(
 ) -> int:
     """Show the last committed offset of every group and partition, from `__consumer_offsets`.
 
-    Where a topic's own log is at hand too, also where it ends and how far behind the group is.  A commit in a
-    transaction counts when the transaction's marker says so; until then `--pending` lists it.
+    If a topic's own log is in the paths too, also shows its end offset and the group's lag.  A commit made in a
+    transaction counts once the transaction's marker commits it; until then `--pending` lists it.
 
-    A path may be a directory of ZooKeeper's, where older consumers stored their offsets.  `--migrate kafka --into DIR`
-    writes these into a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
+    A path may be a ZooKeeper directory, where older consumers stored their offsets.  `--migrate kafka --into DIR`
+    writes these to a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
 
-    `--format reset-csv` has topic, partition and offset where one --group is named, else the group before them.
+    `--format reset-csv` prints topic, partition and offset if one --group is named; otherwise the group comes first.
     """
     properties_only_for(ctx)
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
@@ -200,9 +200,9 @@ def command(
     counted = None if migrate == _KAFKA else offsets_partitions
     refuse_without_logs(logs, at_offset=at_offset, replica=replica, offsets_partitions=counted)
     if migrate == _KAFKA and logs:
-        raise UsageError("--migrate kafka reads directories of ZooKeeper's only, and one path is a log directory")
+        raise UsageError("--migrate kafka reads ZooKeeper directories only, and one path is a log directory")
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
-        raise UsageError("--chroot is a node of ZooKeeper's, and none of the paths is a directory of its logs")
+        raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
     old = old_consumers(zookeeper, zxid, as_of)
     at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else ()
     findings = [*old.findings] if old is not None else []
@@ -224,7 +224,7 @@ def command(
     )
     if migrate == _KAFKA:
         if old is None or into is None:
-            raise UsageError("--migrate kafka needs a directory of ZooKeeper's, which holds the offsets")
+            raise UsageError("--migrate kafka needs a ZooKeeper directory, which holds the offsets")
         place = _place(chroot, met)
         outcome = _migrate_to_kafka(old, place, stored, into, offsets_partitions, as_json=as_json)
         return max(outcome, finish(findings))

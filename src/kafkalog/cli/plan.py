@@ -102,9 +102,9 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
 def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
-    Where anything is lost, every way there is stands beside the others, with what it keeps, loses and needs, and one is
-    recommended.  What cannot be read is named and left out.  Exit code 0 if nothing is found and there is nothing to
-    do, 4 if something could not be read, 3 if a directory is declined as a whole, else 1.
+    If anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names
+    what cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 4 if something
+    could not be read, 3 if a directory is declined as a whole, else 1.
     """
     options = options_of(given)
     return show(holding(paths, options.select), options, job_count(jobs), as_json, command_words(given))

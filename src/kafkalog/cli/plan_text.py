@@ -37,7 +37,7 @@ def _lost(partition: PartitionPlan) -> str:
 def _below(partition: PartitionPlan) -> str:
     return (
         f"{partition.name}: the log will end at {partition.log_end_offset}, below the high watermark "
-        f"{partition.high_watermark}: committed records go, unless a replica that has them leads first"
+        f"{partition.high_watermark}: committed records are lost unless a replica that has them becomes leader first"
     )
 
 

@@ -54,12 +54,12 @@ def _show(results: list[RecoveryResult], as_json: bool) -> int:
 @PATHS
 @planning_options
 @YES
-@click.option("--accept-loss", is_flag=True, help="Go on where records that can still be read would be dropped.")
-@click.option("--dry-run", is_flag=True, help="Only show the plan, as `kafkalog plan` does.")
+@click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
+@click.option("--dry-run", is_flag=True, help="Show the plan, as `kafkalog plan` does, and stop.")
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
-@click.option("--mark-clean", is_flag=True, help="Verify again from disk, then write a clean-shutdown marker.")
+@click.option("--mark-clean", is_flag=True, help="Verify the result from disk, then write a clean-shutdown marker.")
 @QUARANTINE
-@click.option("--complete", metavar="RUN", help="Complete this run, although another machine began it.")
+@click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
 @JSON
 def command(
     paths: tuple[str, ...],
@@ -76,14 +76,14 @@ def command(
 ) -> int:
     """Repair log directories after a crash, under the broker's lock and with a journal.
 
-    Prints its plan; with --yes it acts at once, on a terminal it asks, otherwise nothing is changed (exit code 3).
-    Where records would be dropped that can still be read it declines and names the ways that lose less, unless
-    --accept-loss is given.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined, also
-    for one partition only, 4 if something could not be read; the partitions that can be are recovered then.
+    Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
+    If records that can still be read would be dropped, it declines and names the ways that lose less; --accept-loss
+    overrides this.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined, even for one
+    partition only, 4 if something could not be read; the other partitions are still recovered.
 
-    Modes: safe keeps every sound batch up to the damage and leaves what a broker opens without changing a byte;
-    salvage goes on after the damage; strict cuts torn and zero tails only and declines anything else; kafka leaves,
-    byte for byte, what the broker's own recovery would.
+    Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
+    salvage also keeps sound batches after the damage; strict only cuts torn and zero-filled tails and declines
+    anything else; kafka leaves, byte for byte, what the broker's own recovery would.
     """
     if dry_run:
         _refuse_with_dry_run({

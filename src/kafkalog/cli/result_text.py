@@ -13,13 +13,13 @@ __all__ = ["print_result"]
 
 
 def print_result(result: RecoveryResult) -> None:
-    """What became of earlier runs, what was kept, what went where, what a broker will do, and how to take it back."""
+    """What became of earlier runs, what was kept, what went where, what a broker will do, and how to undo this."""
     root = escape_controls(result.plan.root)
     with LineWriter() as writer:
         for run in result.completed:
             writer.write(f"run {run}, which had been cut short, was completed first")
         for run, why in result.earlier.superseded.items():
-            writer.write(f"run {run}, which had been cut short, was put aside: {escape_controls(why)}")
+            writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
         withheld = result.marker_withheld or result.earlier.marker_withheld
         if withheld is not None:
             writer.write(f"no clean-shutdown marker was written: {escape_controls(withheld)}")
@@ -35,7 +35,7 @@ def print_result(result: RecoveryResult) -> None:
             writer.write(damage)
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
         writer.write(_broker(result))
-        writer.write(f"to take it back: kafkalog undo {root} --run {result.run_id}")
+        writer.write(f"to undo this: kafkalog undo {root} --run {result.run_id}")
 
 
 def _kept(result: RecoveryResult) -> str:
@@ -47,7 +47,7 @@ def _kept(result: RecoveryResult) -> str:
     if not found.records_lost:
         if found.markers_damaged:
             return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
-        return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid cannot be told"
+        return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid is unknown"
     about = "" if found.is_exact else "about "
     verb = "is" if found.records_lost == 1 else "are"
     return f"{kept}; {about}{found.records_lost} {verb} gone ({escape_controls(ranges_text(found.lost))})"
@@ -60,7 +60,7 @@ def _broker(result: RecoveryResult) -> str:
             "others were not examined"
         )
     if result.plan.mode is Mode.KAFKA:
-        return "this is what the broker would have left: at its next start it goes on from here"
+        return "this is what the broker would have left: at its next start it continues from here"
     if result.declined:
         return "a broker opens what was recovered and changes nothing; what was left as it is may stop its start"
     return "a broker that starts on it now opens it and changes nothing"

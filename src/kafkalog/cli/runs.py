@@ -1,4 +1,4 @@
-"""`kafkalog runs`: what recoveries have left, and its removal for good."""
+"""`kafkalog runs`: what recoveries have left, and its permanent deletion."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
             _print(f"{each.run_id} {what}: {escape_controls(each.why_not)}")
         if each.is_unfinished:
             complete = f"recover --complete {each.run_id}" if each.is_foreign else "recover"
-            _print(f"{each.run_id} {each.state}: `{complete}` brings it to its end, `undo --run {each.run_id}` takes "
+            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` takes "
                    "it back")  # fmt: skip
 
 
@@ -100,14 +100,14 @@ def _print_loss(root: str, run: RunInfo) -> None:
             "bytes on disk"
         )
         if run.state is RunState.FINISHED or run.state is RunState.SUPERSEDED:
-            writer.write("  it can never be undone then, and these originals, which stand nowhere else, are lost:")
+            writer.write("  it can then never be undone, and these originals, which exist nowhere else, are lost:")
         for each in run.originals[:_SHOWN_ORIGINALS]:
             where = "" if each.start is None else f" from byte {each.start} on"
             writer.write(f"    {escape_controls(each.path)}{where}, {each.bytes} bytes")
         if len(run.originals) > _SHOWN_ORIGINALS:
             writer.write(f"    and {len(run.originals) - _SHOWN_ORIGINALS} more")
         if run.state is RunState.UNREADABLE:
-            writer.write("  what it keeps cannot be told")
+            writer.write("  what it keeps is unknown")
 
 
 def _purge(
@@ -124,7 +124,7 @@ def _purge(
             for run in found:
                 _print_loss(root, run)
     if any(found for _path, _root, found, _left in chosen) and not yes:
-        confirm("Remove all of this for good?")
+        confirm("Permanently delete all of this?")
     results = [
         purge(path, [run.run_id for run in found], quarantine=quarantine) if found else PurgeResult(root, ())
         for path, root, found, _left in chosen
@@ -143,11 +143,11 @@ def _purge(
 
 @click.command(name="runs")
 @PATHS
-@click.option("--quarantine", metavar="DIR", help="Look for runs here too [PATH.recovery, and where PATH says].")
+@click.option("--quarantine", metavar="DIR", help="Also look for runs here [PATH.recovery, and where PATH says].")
 @click.option("--purge", "run_ids", metavar="RUN", multiple=True,
-              help="Remove for good what this run keeps; may be repeated.")  # fmt: skip
+              help="Permanently delete what this run keeps; may be repeated.")  # fmt: skip
 @click.option("--purge-older-than", "days", type=click.FloatRange(min=0), metavar="DAYS",
-              help="Remove for good what runs keep that began so long ago.")  # fmt: skip
+              help="Permanently delete what runs older than this keep.")  # fmt: skip
 @YES
 @SERVER_PROPERTIES
 @JSON
@@ -164,10 +164,10 @@ def command(
 ) -> int:
     """List what recoveries have kept: when, by which machine, how much it is, and whether undo is possible.
 
-    A run that is purged cannot be undone any more, and the originals that it kept are lost.  Runs that were cut short
-    are never purged: complete them or take them back.
+    A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never purged:
+    complete or undo them.
 
-    Exit code 1 if a run is cut short or cannot be read, 2 if something was purged, 3 if it declined.
+    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it declined.
     """
     properties_only_for(ctx)
     if run_ids or days is not None:

@@ -30,16 +30,16 @@ def planning_options(function: Function) -> Function:
         AT,
         CONFIG,
         SERVER_PROPERTIES,
-        click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own cannot be read."),
+        click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own topic id cannot be read."),
         click.option(
             "--repair-bits",
             type=click.Choice([proof.name.lower() for proof in Proof]),
-            help="Turn a single flipped bit back where it is proven at least so well.",
+            help="Correct a single flipped bit if the proof is at least this strong.",
         ),
         click.option(
             "--cluster-metadata",
             is_flag=True,
-            help="The metadata log of KRaft too. A cut there can drop committed metadata: prefer another controller.",
+            help="Include KRaft's metadata log. A cut there can drop committed metadata: prefer another controller.",
         ),
         JOBS,
         click.option(
@@ -48,12 +48,16 @@ def planning_options(function: Function) -> Function:
             metavar="DIR",
             multiple=True,
             type=click.Path(exists=True, file_okay=False),
-            help="Another copy (a broker's volume, a snapshot): what merging with it would keep is shown too.",
+            help="Another copy (a broker's volume, a snapshot): also show what merging with it would keep.",
         ),
         selection_options,
-        click.option("--full", is_flag=True, help="Look at segments below the recovery point too."),
+        click.option("--full", is_flag=True, help="Also examine segments below the recovery point."),
         click.option(
-            "--mode", default="safe", show_default=True, metavar="MODE", help="safe, salvage, strict or kafka."
+            "--mode",
+            default="safe",
+            show_default=True,
+            metavar="MODE",
+            help="How to recover: safe, salvage, strict or kafka.",
         ),
     ):
         function = option(function)

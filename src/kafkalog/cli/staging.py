@@ -21,19 +21,19 @@ _WEEK_HOURS = 168.0
 
 @click.command(name="staging")
 @PATH
-@click.option("--clear", is_flag=True, help="Remove it.")
+@click.option("--clear", is_flag=True, help="Delete it.")
 @click.option("--older-than", "hours", type=click.FloatRange(min=0), metavar="HOURS",
-              help="With --clear: leave what was written into since, as a job may still run [168].")  # fmt: skip
+              help="With --clear: keep what was written more recently; its job may still run [168].")  # fmt: skip
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
 def command(
     ctx: click.Context, path: str, clear: bool, hours: float | None, server_properties: str | None, as_json: bool
 ) -> int:
-    """Show or remove what Spark jobs left beside the log directory PATH that were killed before their commit.
+    """List or delete what Spark jobs killed before their commit left beside the log directory PATH.
 
-    A commit removes by itself what is older than a week.  What a killed commit needs to be taken back always stays.
-    Exit code 2 if something was removed.
+    Each commit itself deletes what is older than a week.  What is needed to roll back a killed commit always stays.
+    Exit code 2 if something was deleted.
     """
     properties_only_for(ctx)
     if hours is not None and not clear:

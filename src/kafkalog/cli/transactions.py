@@ -111,9 +111,9 @@ def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> No
 @PATHS
 @selection_options
 @click.option("--transactional-id", "names", metavar="ID", multiple=True,
-              help="Only this transactional id; a name or a pattern with *, ? and [...], may be repeated.")  # fmt: skip
+              help="Only this transactional id: a name or a pattern with *, ? and [...]; may be repeated.")  # fmt: skip
 @click.option("--bootstrap-server", metavar="HOST:PORT",
-              help="A broker of the cluster, for the commands that abort hanging transactions.")  # fmt: skip
+              help="A broker's address, for the commands that abort hanging transactions.")  # fmt: skip
 @SERVER_PROPERTIES
 @REPLICA
 @JSON
@@ -130,12 +130,12 @@ def command(
     replica: str | None,
     as_json: bool,
 ) -> int:
-    """Show producers, transactional ids and open transactions, and the command that aborts one that hangs.
+    """Show producers, transactional ids and open transactions, and the commands that abort hanging ones.
 
-    A transaction hangs if its coordinator has forgotten it.  With --topic, --partition or --exclude only producers of
-    the partitions that are chosen, and transactional ids with such a partition in their transaction.
+    A transaction hangs if its coordinator has forgotten it.  With --topic, --partition or --exclude, shows only
+    producers of the chosen partitions, and transactional ids with such a partition in their transaction.
 
-    With --json a line for every producer of every partition, then one for every transactional id.
+    With --json, prints a line for every producer of every partition, then one for every transactional id.
     """
     properties_only_for(ctx)
     chosen = chosen_of(topics, numbers, excluded)

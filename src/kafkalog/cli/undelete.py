@@ -127,25 +127,25 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
         print_json(result.as_dict())
         return
     root = escape_controls(result.done.root)
-    _print(f"put back in {root}: run {result.run_id}", f"to take it back: kafkalog undo {root} --run {result.run_id}")
+    _print(f"put back in {root}: run {result.run_id}", f"to undo this: kafkalog undo {root} --run {result.run_id}")
 
 
 @click.command(name="undelete")
 @PATH
 @SERVER_PROPERTIES
-@click.option("--topic", help="Put this topic back; without it, or with --list, only show what there is.")
+@click.option("--topic", help="Restore this topic; without it, or with --list, only list what there is.")
 @click.option("--partition", "numbers", type=PARTITION, multiple=True,
-              help="Only this partition number; may be repeated.")  # fmt: skip
-@click.option("--list", "only_list", is_flag=True, help="Only show what there is of the topic.")
-@click.option("--source", metavar="NAME", help="Which directory, or run, where several are of one partition.")
-@click.option("--as", "as_topic", metavar="TOPIC", help="Put a deleted partition back as one of this topic.")
-@click.option("--topic-id", metavar="ID", help="The topic's id in the cluster [that of the empty partition in the "
-              "place, that of the metadata log, or the own].")  # fmt: skip
-@click.option("--hold", is_flag=True, help="Only keep a broker from removing it: -delete directories become -stray.")
-@click.option("--into", metavar="DIR", help="Write it into this new directory, and leave PATH as it is.")
+              help="Only partitions with this number; may be repeated.")  # fmt: skip
+@click.option("--list", "only_list", is_flag=True, help="Only list what there is of the topic.")
+@click.option("--source", metavar="NAME", help="Which directory, or run, to use if a partition has several.")
+@click.option("--as", "as_topic", metavar="TOPIC", help="Restore a deleted partition as one of this topic.")
+@click.option("--topic-id", metavar="ID", help="The topic's id in the cluster [from the empty partition in its "
+              "place, else from the metadata log, else its own].")  # fmt: skip
+@click.option("--hold", is_flag=True, help="Only keep a broker from removing it: rename -delete directories to -stray.")
+@click.option("--into", metavar="DIR", help="Write it to this new directory and leave PATH as it is.")
 @CONFIG
 @AT
-@click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept, and looked for [PATH.recovery].")
+@click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes, and to look for them [PATH.recovery].")
 @YES
 @JSON
 @click.pass_context
@@ -167,17 +167,17 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Show what was deleted from a log directory and is still there, or put it back.
+    """List what was deleted from a log directory and is still on disk, or restore it.
 
-    Deleted partitions (-delete and -stray directories), deleted segments (.deleted), and what recoveries keep.  A topic
-    is put back under the broker's lock and with a journal; `undo` takes that back.  A broker removes what it deleted
-    when file.delete.delay.ms is over, and .deleted segments at its next start: undelete before that.
+    Covers deleted partitions (-delete and -stray directories), deleted segments (.deleted), and what recoveries keep.
+    A topic is restored under the broker's lock and with a journal; `undo` reverses that.  A broker removes what it
+    deleted after file.delete.delay.ms, and .deleted segments at its next start: undelete before that.
 
-    A KRaft cluster does not know a deleted topic's id any more.  With the broker stopped, undelete with --hold; start
-    it, create the topic again, stop it and undelete: the log takes the place of the empty one.
+    A KRaft cluster no longer knows a deleted topic's id.  Stop the broker and undelete with --hold; start it, create
+    the topic again, stop it and undelete: the log replaces the empty one.
 
-    Exit code 0 for a list, 2 if something was put back or written, 3 if it declined, 4 if something could not be read;
-    the list and --into go on with the rest then.
+    Exit code 0 for a list, 2 if something was restored or written, 3 if it declined, 4 if something could not be read;
+    the list and --into still cover the rest.
     """
     properties_only_for(ctx)
     if topic is None or only_list:

@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.command(name="undo")
 @PATH
 @SERVER_PROPERTIES
-@click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on that path].")
+@click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on PATH].")
 @QUARANTINE
 @YES
 @JSON
@@ -32,9 +32,9 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Restore the directory as it was before a recovery, byte for byte and time for time.
+    """Restore a directory to its state before a recovery, every byte and every file time.
 
-    Declines if a file was changed since.  Exit code 2 when done, 3 if it declined.
+    Declines if a file has changed since then.  Exit code 2 when done, 3 if it declined.
     """
     properties_only_for(ctx)
     with interruptible([path], quarantine):

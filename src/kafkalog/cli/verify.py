@@ -82,7 +82,7 @@ def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
 @PATHS
 @selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
-@click.option("--all", "each_of_many", is_flag=True, help=f"List each partition, also where there are over {MANY}.")
+@click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
 @JOBS
 @SERVER_PROPERTIES
 @JSON
@@ -101,11 +101,10 @@ def command(
 ) -> int:
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
 
-    Where only some partitions are chosen, what concerns a log directory as a whole is not checked: whether a broker
-    would start on it, and which partitions are missing.
+    If only some partitions are chosen, it does not check a log directory as a whole: whether a broker would start on
+    it, and which partitions are missing.
 
-    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; all the rest is checked
-    then.
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is still checked.
     """
     properties_only_for(ctx)
     if as_json and each_of_many:

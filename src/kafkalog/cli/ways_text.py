@@ -59,7 +59,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         for sentence in _besides(best.measured):
             writer.write(f"  {sentence}")
         if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
-            writer.write("  without it a wrong leader epoch stays, and replicas and merge go by epochs")
+            writer.write("  without it a wrong leader epoch stays, and replicas and merge rely on epochs")
         if any(way.measured.records_hidden for way in ways):
             writer.write("  passed over: records after ones with higher offsets, which no consumer comes across")
         command = None if meaning is _DONE else _recommended_command(best, plan, given)
@@ -68,7 +68,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
             own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
             words = " ".join(map(shlex.quote, [*given, *" ".join(own).split(), "--accept-loss", "--yes"]))
-            writer.write(escape_controls("to go on as planned above, and drop what can still be read:"))
+            writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
             writer.write(escape_controls(f"  kafkalog recover {shlex.quote(_path(plan, given))} {words}"))
         for name in plan.choice.by_partition:
             for partition in plan.partitions:
@@ -116,7 +116,7 @@ def _besides(found: Measured) -> list[str]:
             "stays open, or ends as the producer's next transaction does (see kafkalog transactions)"
         )
     if found.epoch_falls:
-        sentences.append("leader epochs fall from one batch to the next: one of them is wrong, and replicas go by them")
+        sentences.append("leader epochs fall from one batch to the next: one of them is wrong, and replicas use them")
     return sentences
 
 

@@ -59,9 +59,9 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
 
 @click.command(name="zk")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=str))
-@click.option("--zxid", type=Zxid(), metavar="N", help="As of this transaction (decimal or 0x…), it included.")
+@click.option("--zxid", type=Zxid(), metavar="N", help="The state after this transaction (decimal or 0x…).")
 @click.option("--below", default="/", metavar="ZNODE", help="Only this node and those below it.")
-@click.option("--hide-secrets", is_flag=True, help="With --json: credentials as [hidden] in place of the bytes.")
+@click.option("--hide-secrets", is_flag=True, help="With --json: print [hidden] instead of credentials.")
 @SHOW_SECRETS
 @JSON
 def command(
@@ -69,7 +69,7 @@ def command(
 ) -> int:
     """Show the tree of a ZooKeeper server, from its dataDir (and dataLogDir).
 
-    JSON lines hold the bytes of every node as they are: guard them like the directory itself, or use --hide-secrets.
+    JSON lines hold every node's bytes, secrets included: protect them like the directory itself, or use --hide-secrets.
     """
     if hide_secrets and not as_json:
         raise UsageError("--hide-secrets goes with --json; a table hides them anyway")

@@ -40,7 +40,7 @@ class OldConsumers:
 
 
 def old_consumers(directory: ZooKeeperDirectory | None, zxid: int | None, at: int | None) -> OldConsumers | None:
-    """The old consumers as of a transaction or a time; `UsageError` for `zxid` without a directory of ZooKeeper's."""
+    """The old consumers as of a transaction or a time; `UsageError` for `zxid` without a ZooKeeper directory."""
     if directory is None:
         if zxid is not None:
             raise UsageError("--zxid is of ZooKeeper's transactions, and none of the paths is a directory of its logs")

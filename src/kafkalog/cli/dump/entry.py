@@ -45,13 +45,13 @@ def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
 @refused_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> int:
-    """Print records as a consumer would see them, or batches, or the entries of another file of Kafka's.
+    """Print records as a consumer would see them, or batches, or the entries of another Kafka file.
 
     PATH is a log directory, a directory of several, a partition directory, a segment, or an index, snapshot or
-    checkpoint file.  What was deleted and not yet removed is printed with --deleted only, apart from live data.
-    Records of Kafka's internal topics are decoded.
+    checkpoint file.  Data that was deleted but is still on disk is printed only with --deleted, and never together
+    with live data.  Records of Kafka's internal topics are decoded.
 
-    The options of kafka-dump-log and of kcat's consumer are taken as they are, and then its own lines are printed.
+    Also takes the options of kafka-dump-log and of kcat's consumer, and then prints the lines of that tool.
 
     Findings go to standard error; the exit code is then 1, or 4 if something could not be read.
     """

@@ -138,9 +138,9 @@ def _refuse_of_kafka(options: Options, names: dict[str, str]) -> None:
     if options.skip_record_metadata and not decoders and not options.print_data_log:
         raise UsageError("--skip-record-metadata belongs to --print-data-log or to a decoder")
     if options.skip_record_metadata and options.with_metadata:
-        raise UsageError("--skip-record-metadata and --metadata cannot both be meant")
+        raise UsageError("--skip-record-metadata and --metadata cannot be used together")
     if options.verify_index_only and options.index_sanity_check:
-        raise UsageError("--verify-index-only and --index-sanity-check cannot both be meant")
+        raise UsageError("--verify-index-only and --index-sanity-check cannot be used together")
 
 
 def decoded_topic(options: Options) -> str | None:

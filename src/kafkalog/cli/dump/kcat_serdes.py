@@ -25,7 +25,7 @@ def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
         fields = (field,) if equals and field in found else tuple(found)
         pattern = pattern if equals and field in found else text
         if pattern == "avro":
-            raise UsageError("-s avro needs a schema registry, which is not asked here; -s s prints the bytes")
+            raise UsageError("-s avro needs a schema registry, which kafkalog does not contact; -s s prints the bytes")
         if not pattern:
             raise UsageError(f"-s {text[:100]!r} has no letters; -s key=i is a key of four bytes")
         if len(pattern) > _LONGEST:

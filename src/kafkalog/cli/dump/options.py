@@ -99,22 +99,22 @@ class Options:
 
 
 _WHAT = (
-    click.option("--json", "as_json", is_flag=True, help="One JSON object on each line."),
-    click.option("--parquet", metavar="OUT", help="Write records into this new Parquet file, under the column names of "
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
+    click.option("--parquet", metavar="OUT", help="Write records to this new Parquet file, with the column names of "
                  "Spark's Kafka source."),
-    click.option("--arrow", metavar="OUT", help="The same into an Arrow file (a stream if it ends in .arrows)."),
+    click.option("--arrow", metavar="OUT", help="The same to an Arrow file (a stream if the name ends in .arrows)."),
     click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
-                 help="Keys and values in JSON: text, with a _b64 sibling where they are not UTF-8, or always base64."),
-    click.option("--batches", "only_batches", is_flag=True, help="Batches instead of records."),
-    click.option("--metadata", "with_metadata", is_flag=True, help="With each record what its batch says: producer, "
+                 help="Keys and values in JSON: text, with a _b64 field for what is not UTF-8, or always base64."),
+    click.option("--batches", "only_batches", is_flag=True, help="Print batches instead of records."),
+    click.option("--metadata", "with_metadata", is_flag=True, help="Add what each record's batch says: producer, "
                  "epochs, compression, position."),
-    click.option("--redact", is_flag=True, help="Sizes and salted hashes in place of keys, values and values of "
-                 "headers."),
-    click.option("--no-decode", is_flag=True, help="Leave the records of Kafka's internal topics undecoded."),
+    click.option("--redact", is_flag=True, help="Print sizes and salted hashes instead of keys, values and header "
+                 "values."),
+    click.option("--no-decode", is_flag=True, help="Do not decode the records of Kafka's internal topics."),
     SHOW_SECRETS,
-    click.option("--all", "everything", is_flag=True, help="All that is in the files: also control records, deleted "
-                 "ones below the log start offset, aborted ones, and what comes after damage."),
-    click.option("--deleted", is_flag=True, help="Instead of live data, what was deleted and is still there: -delete "
+    click.option("--all", "everything", is_flag=True, help="Print everything in the files: also control and aborted "
+                 "records, deleted ones below the log start offset, and what comes after damage."),
+    click.option("--deleted", is_flag=True, help="Print deleted data still on disk instead of live data: -delete "
                  "directories and .deleted segments."),
     click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0],
                  show_default=True, help="read_committed leaves out aborted and open transactions."),
@@ -122,11 +122,11 @@ _WHAT = (
 
 _WHICH = (
     click.option("-t", "--topic", "topics", metavar="TOPIC", multiple=True,
-                 help="Only this topic; a name or a pattern with *, ? and [...], may be repeated."),
+                 help="Only this topic: a name or a pattern with *, ? and [...]; may be repeated."),
     click.option("-p", "--partition", "numbers", metavar="N", type=Whole(-1, 2**31 - 1), multiple=True,
-                 help="Only partitions of this number; may be repeated."),
+                 help="Only partitions with this number; may be repeated."),
     click.option("--exclude", "excluded", metavar="TOPIC[-N]", multiple=True,
-                 help="Leave this topic or partition out; a name or a pattern, may be repeated."),
+                 help="Leave out this topic or partition: a name or a pattern; may be repeated."),
     click.option("--offset", "one_offset", type=Whole(0, 2**63 - 2), metavar="N",
                  help="Only the record at this offset."),
     click.option("--start-offset", type=_OFFSET, metavar="N", help="From this offset on."),
@@ -138,14 +138,14 @@ _WHICH = (
     click.option("--value-regex", metavar="REGEX", help="Only records whose value matches this regular expression."),
     click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header."),
     click.option("--header-regex", "header_regexes", multiple=True, metavar="NAME=REGEX",
-                 help="Only records with this header, in whose value this expression is found."),
+                 help="Only records with this header whose value matches this regular expression."),
     click.option("--producer-id", "producer_ids", type=_OFFSET, metavar="ID", multiple=True,
                  help="Only records of this producer; may be repeated."),
     click.option("--codec", "codecs", type=click.Choice([codec.label for codec in Codec]), multiple=True,
-                 help="Only records of batches of this compression; may be repeated."),
+                 help="Only records from batches with this compression; may be repeated."),
     click.option("--transactional/--not-transactional", default=None,
                  help="Only what is, or is not, part of a transaction."),
-    click.option("-n", "-c", "--max-records", type=_COUNT, metavar="N", help="Stop after so many lines."),
+    click.option("-n", "-c", "--max-records", type=_COUNT, metavar="N", help="Stop after this many lines."),
     REPLICA,
     SERVER_PROPERTIES,
 )  # fmt: skip
@@ -153,38 +153,42 @@ _WHICH = (
 _KAFKA = (
     click.option("--files", multiple=True, metavar="FILE,...", help="Print these files as kafka-dump-log does; so do "
                  "the options below."),
-    click.option("--print-data-log", is_flag=True, help="Records beneath their batches."),
-    click.option("--deep-iteration", is_flag=True, help="Records beneath their batches, without keys and values."),
-    click.option("--offsets-decoder", is_flag=True, help="Records are those of __consumer_offsets."),
-    click.option("--transaction-log-decoder", is_flag=True, help="Records are those of __transaction_state."),
-    click.option("--cluster-metadata-decoder", is_flag=True, help="Records are those of __cluster_metadata."),
-    click.option("--remote-log-metadata-decoder", is_flag=True, help="Records are those of __remote_log_metadata."),
-    click.option("--share-group-state-decoder", is_flag=True, help="Records are those of __share_group_state."),
-    click.option("--key-decoder-class", metavar="CLASS", help="Keys are String, Long, Integer or Double."),
-    click.option("--value-decoder-class", metavar="CLASS", help="Values are String, Long, Integer or Double."),
-    click.option("--skip-record-metadata", is_flag=True, help="Of records print keys and values only."),
+    click.option("--print-data-log", is_flag=True, help="Print records below their batches."),
+    click.option("--deep-iteration", is_flag=True, help="Print records below their batches, without keys and values."),
+    click.option("--offsets-decoder", is_flag=True, help="Decode records as those of __consumer_offsets."),
+    click.option("--transaction-log-decoder", is_flag=True, help="Decode records as those of __transaction_state."),
+    click.option("--cluster-metadata-decoder", is_flag=True, help="Decode records as those of __cluster_metadata."),
+    click.option("--remote-log-metadata-decoder", is_flag=True,
+                 help="Decode records as those of __remote_log_metadata."),
+    click.option("--share-group-state-decoder", is_flag=True, help="Decode records as those of __share_group_state."),
+    click.option("--key-decoder-class", metavar="CLASS", help="Decode keys as String, Long, Integer or Double."),
+    click.option("--value-decoder-class", metavar="CLASS", help="Decode values as String, Long, Integer or Double."),
+    click.option("--skip-record-metadata", is_flag=True, help="Print only the keys and values of records."),
     click.option("--max-message-size", type=_BYTES, metavar="BYTES", help="Largest batch that an index "
                  "is compared with [5242880]."),
-    click.option("--max-bytes", type=Whole(0, 2**31 - 1), metavar="BYTES", help="Read no more of each log file."),
-    click.option("--verify-index-only", is_flag=True, help="Compare indexes with their logs, and print no entries."),
-    click.option("--index-sanity-check", is_flag=True, help="Check indexes only as a broker does when it starts."),
+    click.option("--max-bytes", type=Whole(0, 2**31 - 1), metavar="BYTES",
+                 help="Read at most this much of each log file."),
+    click.option("--verify-index-only", is_flag=True, help="Compare indexes with their logs without printing entries."),
+    click.option("--index-sanity-check", is_flag=True, help="Check indexes only as far as a broker does at start."),
 )  # fmt: skip
 
 _KCAT = (
     click.option("-C", "consumer", is_flag=True, help="Print as kcat does; so do -f, -J, -D, -K, -Z and -s."),
     click.option("-o", "kcat_offsets", multiple=True, metavar="OFFSET",
-                 help="Where to begin: beginning, end, stored (with -G), N, -N (before the end), s@MS; e@MS: the end."),
-    click.option("-G", "group", metavar="GROUP", help="Begin where this group has committed, as __consumer_offsets "
+                 help="Where to begin: beginning, end, stored (with -G), N, -N (before the end) or s@MS; where to end: "
+                 "e@MS."),
+    click.option("-G", "group", metavar="GROUP", help="Begin at this group's committed offset, as __consumer_offsets "
                  "says."),
-    click.option("-f", "kcat_format", metavar="FORMAT", help="Of %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX."),
-    click.option("-J", "envelope", is_flag=True, help="kcat's JSON envelope."),
-    click.option("-D", "message_delimiter", default="\\n", metavar="TEXT", help="After each record."),
-    click.option("-K", "key_delimiter", metavar="TEXT", help="Print keys, and this after them."),
-    click.option("-Z", "null_text", is_flag=True, help="Print NULL for what is null or empty."),
+    click.option("-f", "kcat_format", metavar="FORMAT",
+                 help="Output format: %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX."),
+    click.option("-J", "envelope", is_flag=True, help="Print kcat's JSON envelope."),
+    click.option("-D", "message_delimiter", default="\\n", metavar="TEXT", help="Print this after each record."),
+    click.option("-K", "key_delimiter", metavar="TEXT", help="Print keys too, with this after each."),
+    click.option("-Z", "null_text", is_flag=True, help="Print NULL for null and empty keys and values."),
     click.option("-s", "serdes", multiple=True, metavar="[key=|value=]LETTERS",
-                 help="Unpack keys and values: < > b B h H i I q Q c s $."),
-    click.option("-e", "exits_at_end", is_flag=True, help="End at the end, which is always so."),
-    click.option("-q", "quiet", is_flag=True, help="No progress and no remarks; findings are still said."),
+                 help="Unpack keys and values with these letters: < > b B h H i I q Q c s $."),
+    click.option("-e", "exits_at_end", is_flag=True, help="Stop at the end of the log, as dump always does."),
+    click.option("-q", "quiet", is_flag=True, help="Print no progress and no remarks; findings are still printed."),
     click.option("-u", "unbuffered", is_flag=True, help="Write each record at once."),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ __all__ = ["refused_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_BROKER = "no broker is asked here: the files in PATH are read themselves"
+_BROKER = "kafkalog contacts no broker: it reads the files in PATH itself"
 _BUILD = "nothing is produced here; kafkalog build writes partition directories from files"
 _VALUED = {
     "-b": _BROKER,
@@ -21,8 +21,8 @@ _VALUED = {
     "-F": f"it names a client's configuration, and {_BROKER}",
     "-m": f"it is a time to wait for a broker, and {_BROKER}",
     "-d": f"it debugs a client, and {_BROKER}",
-    "-r": "no schema registry is asked here",
-    "-M": "no cluster is simulated here",
+    "-r": "kafkalog contacts no schema registry",
+    "-M": "kafkalog simulates no cluster",
     "-z": _BUILD,
     "-k": _BUILD,
     "-H": _BUILD,

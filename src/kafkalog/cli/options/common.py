@@ -10,21 +10,21 @@ from kafkalog.cli.options.numbers import JOB_COUNT
 
 __all__ = ["CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
 
-JSON = click.option("--json", "as_json", is_flag=True, help="JSON: one object on each line (docs/json).")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
     "--replica",
     metavar="longest|PATH",
-    help="Which directory to read where a topic-partition was found in two.",
+    help="Which directory to read if a topic-partition is in two of them.",
 )
 CONFIG = click.option(
     "--config",
     "config",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A setting under Kafka's name, a topic's or a broker's; may be repeated.",
+    help="A topic or broker setting under Kafka's own name; may be repeated.",
 )
-JOBS = click.option("--jobs", metavar="N", type=JOB_COUNT, help="Partitions read at a time [one for each CPU].")
-QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where removed bytes are kept [PATH.recovery].")
+JOBS = click.option("--jobs", metavar="N", type=JOB_COUNT, help="How many partitions to read at a time [one per CPU].")
+QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes [PATH.recovery].")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
 YES = click.option("--yes", is_flag=True, help="Act without asking.")
 

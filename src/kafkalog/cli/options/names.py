@@ -14,7 +14,7 @@ __all__ = ["GROUPS", "chosen_names"]
 
 GROUPS = click.option(
     "--group", "groups", metavar="GROUP", multiple=True,
-    help="Only this group; a name or a pattern with *, ? and [...], may be repeated.",
+    help="Only this group: a name or a pattern with *, ? and [...]; may be repeated.",
 )  # fmt: skip
 
 

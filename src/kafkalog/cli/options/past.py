@@ -47,7 +47,7 @@ class Position(NamedTuple):
     """A moment: one of the two is given."""
 
     number: int | None = None
-    """an offset of the metadata log, or a transaction of ZooKeeper's"""
+    """an offset of the metadata log, or a ZooKeeper transaction"""
     time: int | None = None
     """ms since 1970"""
     text: str = ""
@@ -55,7 +55,7 @@ class Position(NamedTuple):
 
     @property
     def is_hexadecimal(self) -> bool:
-        """Only a transaction of ZooKeeper's is written like that."""
+        """Only a ZooKeeper transaction is written like that."""
         return self.text.lower().startswith("0x")
 
 
@@ -77,17 +77,17 @@ AS_OF_POSITION = click.option(
     "--as-of",
     metavar="OFFSET|ZXID|TIME",
     type=_PositionOrTime(),
-    help="As it was before this offset of the metadata log, after this transaction of ZooKeeper's, or at this time "
-    "(ISO 8601, or a span from now like -2h).",
+    help="The state before this offset of the metadata log, after this ZooKeeper transaction, or at this time "
+    "(ISO 8601, or a span from now such as -2h).",
 )
 """As `as_of`, a `Position`."""
 
-AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="As of this transaction of ZooKeeper.")
+AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="The state after this ZooKeeper transaction.")
 
 
 def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
-        raise click.UsageError("--at is the time that counts as now and has no meaning here; --as-of is the past")
+        raise click.UsageError("--at is the time to treat as now and has no meaning here; --as-of is the past")
 
 
 def as_of_time(function: Function) -> Function:
@@ -95,9 +95,9 @@ def as_of_time(function: Function) -> Function:
     for option in (
         click.option("--at", hidden=True, expose_value=False, is_eager=True, callback=_refuse_at),
         click.option("--at-offset", type=OFFSET, metavar="OFFSET",
-                     help="As it was before this offset of the internal topic."),
+                     help="The state before this offset of the internal topic."),
         click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="As it was at this time: ms since 1970, ISO 8601, or a span from now like -2h."),
+                     help="The state at this time: ms since 1970, ISO 8601, or a span from now such as -2h."),
     ):  # fmt: skip
         function = option(function)
     return function

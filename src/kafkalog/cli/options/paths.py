@@ -95,6 +95,6 @@ SERVER_PROPERTIES = click.option(
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
     is_eager=True,
-    help="The broker's own settings; where no PATH is given its log.dirs say which directories.",
+    help="The broker's server.properties; without PATH, its log.dirs name the directories.",
 )
 """As `server_properties`; read before PATH."""

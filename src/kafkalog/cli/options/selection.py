@@ -38,11 +38,11 @@ def selection_options(function: Function) -> Function:
     """`--topic`, `--partition` and `--exclude`, as `topics`, `numbers` and `excluded`; see `chosen_of`."""
     for option in (
         click.option("--exclude", "excluded", metavar="TOPIC[-N]", type=_Pattern(), multiple=True,
-                     help="Leave this topic or partition out; a name or a pattern, may be repeated."),
+                     help="Leave out this topic or partition: a name or a pattern; may be repeated."),
         click.option("--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
-                     help="Only partitions of this number; may be repeated."),
+                     help="Only partitions with this number; may be repeated."),
         click.option("--topic", "topics", metavar="TOPIC", type=_Pattern(), multiple=True,
-                     help="Only this topic; a name or a pattern with *, ? and [...], may be repeated."),
+                     help="Only this topic: a name or a pattern with *, ? and [...]; may be repeated."),
     ):  # fmt: skip
         function = option(function)
     return function

@@ -79,7 +79,7 @@ AT = click.option(
     metavar=TIME_METAVAR,
     type=Timestamp(),
     is_eager=True,
-    help="The time that counts as now: ms since 1970, ISO 8601, or a span from now like -2h.",
+    help="The time to treat as now: ms since 1970, ISO 8601, or a span from now such as -2h.",
 )
 """As `at`, in ms; read before all other options, so that spans can be counted from it."""
 
@@ -90,7 +90,7 @@ def time_range_options(function: Function) -> Function:
         click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
                      help="Before this time."),
         click.option("--start-time", "--since", "start_time", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="From this time on: ms since 1970, ISO 8601, or a span from now like -2h."),
+                     help="From this time on: ms since 1970, ISO 8601, or a span from now such as -2h."),
     ):  # fmt: skip
         function = option(function)
     return function

@@ -1,1 +1,1 @@
-"""What `kafkalog report` shows: everything that is known of log directories, on one page to hand on."""
+"""What `kafkalog report` shows: everything that is known of log directories, on one page to share."""

@@ -67,13 +67,13 @@ _ADVICE = {
         "volume; no recovery can create it again."
     ),
     FindingCode.MAX_TIMESTAMP_MISMATCH: (
-        "Lookups by time and retention go by the header; the records themselves are whole. Usually a producer's fault."
+        "Lookups by time and retention use the header; the records themselves are whole. Usually a producer's fault."
     ),
     FindingCode.INDEX_MISSING: _INDEX,
     FindingCode.INDEX_SIZE_INVALID: _INDEX,
     FindingCode.INDEX_NOT_INCREASING: _INDEX,
     FindingCode.INDEX_ENTRY_MISMATCH: _INDEX,
-    FindingCode.INDEX_PREALLOCATED: "Room that a running broker reserves; one that stops in order gives it back.",
+    FindingCode.INDEX_PREALLOCATED: "Space that a running broker reserves; a clean shutdown releases it.",
     FindingCode.TXN_INDEX_MISMATCH: (
         "Consumers with isolation level read_committed may see aborted records, or miss committed ones. The recovery "
         "below makes the index again."
@@ -105,7 +105,8 @@ _ADVICE = {
         "log, is wrong."
     ),
     FindingCode.LOG_END_BELOW_HIGH_WATERMARK: (
-        "Committed records are missing at the end: let a replica that has them lead first, and compare the volumes."
+        "Committed records are missing at the end: let a replica that has them become leader first, and compare the "
+        "volumes."
     ),
     FindingCode.UNREADABLE: (
         "The operating system does not give it out: look into the kernel's log for errors of the disk, make an image "

@@ -44,7 +44,7 @@ class Asked:
     config: Mapping[str, str] = field(default_factory=dict)
     """settings under Kafka's names"""
     at: int | None = None
-    """the time in ms that counts as now"""
+    """the time in ms to treat as now"""
     deep: bool = True
     """decode every record"""
     with_bytes: bool = True

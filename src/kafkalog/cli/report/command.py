@@ -1,4 +1,4 @@
-"""`kafkalog report`: everything that is known of log directories, on one page to hand on."""
+"""`kafkalog report`: everything that is known of log directories, on one page to share."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class _Bars(Watch):
 
 @click.command(name="report")
 @PATHS
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where the report goes; - prints it.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the report; - prints it.")
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["html", "md"]),
-    help="A page, or text for a channel [md if FILE ends in .md, else html].",
+    help="An HTML page, or Markdown for a chat or ticket [md if FILE ends in .md, else html].",
 )
-@click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
 @selection_options
 @CONFIG
 @SERVER_PROPERTIES
@@ -75,11 +75,11 @@ def command(
     shallow: bool,
     no_bytes: bool,
 ) -> int:
-    """Write one page about log directories, to hand on or to attach to an incident; nothing in them is changed.
+    """Write one page about log directories, to share or to attach to an incident; changes nothing in them.
 
-    Damage first: each finding with its place, the bytes there and what to do; the ways of recovery with the command to
-    run; a map of every segment; copies on several brokers side by side; what was appended when; the inventory; earlier
-    recoveries. The page is a single file that loads nothing from anywhere, of a few MB at most.
+    Damage comes first: each finding with its place, the bytes there and what to do. Then the ways to recover, with the
+    commands to run; a map of every segment; copies on several brokers side by side; what was appended when; the
+    inventory; earlier recoveries. The page is a single file of at most a few MB that loads nothing else.
 
     Exit code 0 if nothing was found, 1 if something was, 4 if something could not be read.
     """

@@ -44,7 +44,7 @@ def runs_section(facts: Facts) -> Section | None:
                     code(undo) if undo else each.why_not,
                 ]
             )
-        columns = ["run", "began (UTC)", "mode", "state", "steps", "kept on disk", "to take it back"]
+        columns = ["run", "began (UTC)", "mode", "state", "steps", "kept on disk", "to undo this"]
         content.append(table(f"Recoveries of {root}", columns, rows))
         if len(found) > _MOST:
             words = f"{len(found) - _MOST:,} earlier runs are left out; `kafkalog runs` lists all."
