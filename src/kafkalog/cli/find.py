@@ -17,7 +17,7 @@ from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
 from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import unreadable
@@ -201,6 +201,7 @@ def command(
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
     search.findings += chosen_findings(chosen, inventory.all_unreadable)
+    search.findings += [each for one in partitions for each in one.findings if each.code is FindingCode.UNREADABLE]
     lines = _lines(search, partitions, times, offsets)
     if as_json:
         print_lines(lines)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -45,6 +46,10 @@ COMMANDS = {
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 
 
+class _PipeClosedError(Exception):
+    """Nobody reads what is written: for click an error of its own, with exit code 1, if it knew."""
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands from `COMMANDS` and imports one when it is used."""
 
@@ -58,6 +63,13 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As of any group, but a closed pipe is kept from click, which would end with the code of findings."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _PipeClosedError from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help lines of the table."""
@@ -93,12 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = cli.main(args=list(arguments), prog_name="kafkalog", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        _quiet_pipe()
-        return PIPE_CLOSED
-    except SystemExit as stop:
-        if not isinstance(stop.__context__, BrokenPipeError):  # click ends with 1 when nobody reads on
-            raise
+    except (BrokenPipeError, _PipeClosedError):
         _quiet_pipe()
         return PIPE_CLOSED
     except (click.ClickException, click.Abort, KeyboardInterrupt, Exception) as error:  # noqa: BLE001
