@@ -1,4 +1,4 @@
-"""A flipped bit in the first batch of a log, before which nothing tells an offset, is turned back like any other."""
+"""A flipped bit in the first batch of a log, before which nothing tells an offset, is corrected like any other."""
 
 from __future__ import annotations
 
