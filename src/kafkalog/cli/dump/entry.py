@@ -96,7 +96,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             verify_only=options.verify_index_only,
             largest_message=options.max_message_size or LARGEST_MESSAGE,
         )
-        with shown(options, form, walk, writer) as show:
+        with shown(options, form, walk, writer, sources.paths) as show:
             for each in sources.in_order:
                 if isinstance(each, Partition):
                     _partition(options, begin.of, committed, each, walk, show)
