@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import kafkalog as library
+from batches import message
 from broker_dirs import brokers
 from command import kafkalog
 from kafkalog.cli.dump.patterns import Pattern, searching
@@ -207,6 +209,36 @@ def test_nothing_plain_is_left_of_what_is_redacted(secrets: Path, form: list[str
     assert any(each in plain.out for each in forms)
     assert not any(each in finished.out for each in forms)
     assert len(finished.lines) == len(plain.lines)
+
+
+@pytest.mark.parametrize("form", [["--print-data-log"], ["--deep-iteration"], [], ["--json"]], ids=" ".join)
+def test_no_checksum_is_left_of_what_is_redacted(form: list[str], secrets: Path) -> None:
+    log = secrets / "t-0" / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    batches = kafkalog("dump", secrets, "--batches", "--json").objects
+    plain = kafkalog("dump", secrets, *form)
+    finished = kafkalog("dump", secrets, "--redact", *form)
+    assert finished.code == plain.code == 1
+    assert re.search("stored checksum 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}", plain.err)
+    assert not re.search("0x[0-9a-f]{8}", finished.err)
+    assert "the checksum does not fit the bytes" in finished.err
+    assert len(finished.lines) == len(plain.lines)
+    shown = finished.out + finished.err
+    assert not any(f"crc: {batch['crc']}" in shown for batch in batches)
+    if form and form != ["--json"]:
+        assert finished.out.count(" crc: redacted") == 20
+
+
+def test_nor_is_one_of_an_old_message(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(message())
+    plain = kafkalog("dump", tmp_path / "t-0", "--print-data-log")
+    redacted = kafkalog("dump", tmp_path / "t-0", "--print-data-log", "--redact")
+    assert len(re.findall(r"crc: [0-9]+", plain.out)) == 2
+    assert len(re.findall(r"crc: redacted", redacted.out)) == 2
+    assert not re.search(r"crc: [0-9]", redacted.out)
 
 
 def test_equal_values_stay_recognizable(secrets: Path) -> None:

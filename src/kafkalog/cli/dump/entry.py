@@ -16,6 +16,7 @@ from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
 from kafkalog.cli.dump.patterns import searching
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.records import OfBatches, Walk
+from kafkalog.cli.dump.redaction import redacted_findings
 from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.shown import shown
 from kafkalog.cli.dump.side_files import write_side_file
@@ -105,7 +106,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             writer.flush()
             is_wrong = indexes.tell()
     walk.findings += indexes.findings
-    report_findings(walk.findings)
+    report_findings(redacted_findings(walk.findings) if options.redact else walk.findings)
     outcome = outcome_of_findings(walk.findings)
     return max(outcome, Outcome.FINDINGS) if is_wrong or walk.is_incomplete else outcome
 
