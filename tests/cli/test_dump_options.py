@@ -41,6 +41,15 @@ LOG = BROKER / "sensors-0-0" / "00000000000000000000.log"
     (["--skip-record-metadata"], "--skip-record-metadata belongs to --print-data-log"),
     (["--print-data-log", "--key-decoder-class", "com.example.Mine"], "no decoder class 'com.example.Mine'"),
     (["--verify-index-only", "--index-sanity-check"], "cannot both be meant"),
+    *([["--deep-iteration", *more], f"{more[0]} has no meaning"] for more in (["--all"], ["--verify-index-only"],
+      ["--index-sanity-check"], ["--max-message-size", "9"], ["--show-secrets"])),
+    (["--print-data-log", "-o", "e@5"], "-o e@MS has no meaning for what kafka-dump-log prints"),
+    *([["--files", str(LOG), *more], f"{more[0]} has no meaning without records"] for more in (["--key", "x"],
+      ["--key-regex", "x"], ["--value-regex", "x"], ["--header", "x"], ["--header-regex", "x=y"], ["--start-time", "5"],
+      ["--end-time", "5"], ["--redact"], ["--metadata"])),
+    (["--json", "--batches", "--encoding", "base64"], "--encoding has no meaning with --batches"),
+    (["--redact", "-s", "s"], "-s has no meaning with --redact"),
+    (["-p", "-1", "-p", "0"], "-p -1 is every partition"),
     (["--header-regex", "name"], "is not NAME=REGEX"),
     (["--parquet", ""], "need the name of a file"),
     (["--offset", "9" * 30], "is not a whole number from"),
@@ -83,7 +92,7 @@ def test_globs_and_exclusion() -> None:
     assert places("-t", "sensors*") == both
     assert places("-t", "sensors*", "--exclude", "sensors-0-1") == both - {("sensors-0", 1)}
     assert places("-t", "sensors*", "--exclude", "sensors-0") == {("sensors-22", 0)}
-    assert places("-t", "sensors*", "-p", "-1") == both
+    assert places("-t", "sensors*", "-p", "-1") == places("-t", "sensors*", "-p", "-1", "-p", "-1") == both
 
 
 def test_one_offset() -> None:
@@ -199,7 +208,7 @@ def secrets(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", [
     [], ["--json"], ["--json", "--encoding", "base64"], ["--metadata"], ["--json", "--metadata"], ["-J"],
-    ["-f", "%k %s %h\\n"], ["-C"], ["--print-data-log"], ["--all"], ["--all", "--json"], ["-s", "s"],
+    ["-f", "%k %s %h\\n"], ["-C"], ["--print-data-log"], ["--all"], ["--all", "--json"],
 ])  # fmt: skip
 def test_nothing_plain_is_left_of_what_is_redacted(secrets: Path, form: list[str]) -> None:
     plain = kafkalog("dump", secrets, *form)

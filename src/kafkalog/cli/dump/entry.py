@@ -59,7 +59,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     options = _options(ctx, given)
     form = form_of(options)
     sources = Sources(options)
-    refuse_meaningless(options, form, names_of(ctx.command.params), side_files=bool(sources.side_files))
+    refuse_meaningless(options, form, names_of(ctx.command.params), side_files=sources.side_files)
     wanted = RecordFilter.of(
         start_time=options.start_time,
         end_time=options.end_time,
