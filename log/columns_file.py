@@ -18,11 +18,17 @@ __all__ = ["ColumnsFile"]
 
 
 class _Stream(io.RawIOBase):
-    """What pyarrow writes into."""
+    """What pyarrow writes into; once given up it keeps nothing of the rest, which a writer adds when it goes."""
 
     def __init__(self, file: NewFile) -> None:
         super().__init__()
         self._file = file
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Remove what was written."""
+        self._is_given_up = True
+        self._file.give_up()
 
     def writable(self) -> bool:
         return True
@@ -32,7 +38,8 @@ class _Stream(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._file.append(view)
+        if not self._is_given_up:
+            self._file.append(view)
         return len(view)
 
 
@@ -54,7 +61,7 @@ class ColumnsFile:
         try:
             self._writer = self._make(schema, parquet=parquet)
         except BaseException:
-            self._file.give_up()
+            self._stream.give_up()
             raise
 
     def _make(self, schema: pa.Schema, *, parquet: bool) -> Any:
@@ -77,11 +84,11 @@ class ColumnsFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._file.give_up()
+            self._stream.give_up()
             return
         try:
             self._writer.close()
         except BaseException:
-            self._file.give_up()
+            self._stream.give_up()
             raise
         self._file.finish()

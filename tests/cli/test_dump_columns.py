@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,24 @@ def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
     finished = kafkalog("dump", volumes, "--parquet", volumes / "out.parquet")
     assert finished.code == 64
     assert list(volumes.iterdir()) == [volumes / "data"]
+
+
+@pytest.mark.parametrize("options", [[], ["--metadata"], ["--redact"]], ids=" ".join)
+def test_a_topic_that_is_no_text_is_refused(options: list[str], tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    for name in (b"t\xff-0", b"t-0"):
+        with library.Log.open(root / "t-0") as log:
+            log.append([b"x"])
+        os.rename(root / "t-0", os.fsencode(root) + b"/" + name)
+    out = tmp_path / "out.parquet"
+    finished = kafkalog("dump", root, "--parquet", out, *options)
+    assert finished.code == 64
+    assert "is not UTF-8, so no column can hold its topic: leave it out with --exclude" in finished.err
+    assert finished.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [root]
+    assert kafkalog("dump", root, "--parquet", out, "--exclude", os.fsdecode(b"t\xff"), *options).code == 0
+    assert [row["topic"] for row in rows(out)] == ["t"]
 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

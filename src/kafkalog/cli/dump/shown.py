@@ -14,6 +14,7 @@ from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
 from kafkalog.log import Partition
 
 __all__ = ["shown"]
@@ -77,8 +78,19 @@ def _columns(
         sink = ColumnsSink(file, schema, redaction)
 
         def show(partition: Partition, bounds: Bounds) -> None:
+            _require_text(partition)
             if not sink.whole(walk, partition, bounds):
                 walk.records(partition, bounds, sink)
 
         yield show
         sink.flush()
+
+
+def _require_text(partition: Partition) -> None:
+    """Raises `UsageError` for a topic that no column of text can hold."""
+    try:
+        (partition.topic or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"the name of {partition.path} is not UTF-8, so no column can hold its topic: leave it out with --exclude"
+        ) from None
