@@ -1,28 +1,34 @@
-"""A new Parquet or Arrow file of records, whole or not at all: written under another name and renamed at its end."""
+"""A new Parquet or Arrow file of records, whole or not at all: see `new_file`."""
 
 from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.names import META_PROPERTIES, parse_segment_file
-from kafkalog.log import fs
-from kafkalog.log.files import Entry, absolute, exists, is_directory, scan_directory
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.new_file import NewFile
+from kafkalog.log.outside import require_outside
 
 __all__ = ["ColumnsFile"]
 
 
 class _Stream(io.RawIOBase):
-    """What pyarrow writes into."""
+    """What pyarrow writes into; once given up it keeps nothing of the rest, which a writer adds when it goes."""
 
-    def __init__(self, file: fs.AppendFile) -> None:
+    def __init__(self, file: NewFile) -> None:
         super().__init__()
         self._file = file
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Remove what was written."""
+        self._is_given_up = True
+        self._file.give_up()
 
     def writable(self) -> bool:
         return True
@@ -32,53 +38,31 @@ class _Stream(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._file.append(view)
+        if not self._is_given_up:
+            self._file.append(view)
         return len(view)
-
-
-def _entries(directory: str) -> list[Entry]:
-    """What is in a directory; nothing where one may only pass through."""
-    try:
-        return scan_directory(directory)
-    except StorageError:
-        return []
 
 
 class ColumnsFile:
     """Takes Arrow batches of one schema; a context manager: an error, or an interrupt, leaves nothing behind.
 
-    `path` must not exist and must not lie in a log directory, where a broker would meet it; `UsageError` otherwise.
-    Its name decides between Arrow's two formats: `.arrows` is a stream.  Raises `StorageError` for I/O.
+    `path` must not exist and must not lie in a log directory, where a broker would meet it, nor in what is `examined`;
+    `UsageError` otherwise.  Its name decides between Arrow's two formats: `.arrows` is a stream.  Raises `StorageError`
+    for I/O.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, *, parquet: bool) -> None:
+    def __init__(self, path: str, schema: pa.Schema, *, parquet: bool, examined: Sequence[str] = ()) -> None:
         self.path = path
-        self._refuse(path)
-        self._temporary = f"{path}.{os.getpid()}.tmp"
-        self._file = fs.AppendFile(self._temporary, create=True)
+        if os.path.lexists(path):
+            raise UsageError(f"{path} exists already; what is written is a new file")
+        require_outside(path, examined)
+        self._file = NewFile(path)
         self._stream = _Stream(self._file)
         try:
             self._writer = self._make(schema, parquet=parquet)
         except BaseException:
-            self._give_up()
+            self._stream.give_up()
             raise
-
-    @staticmethod
-    def _refuse(path: str) -> None:
-        if exists(path):
-            raise UsageError(f"{path} exists already; what is written is a new file")
-        directory = os.path.dirname(absolute(path))
-        if not is_directory(directory):
-            raise UsageError(f"{directory} is not a directory")
-        while True:
-            for entry in _entries(directory):
-                parsed = parse_segment_file(entry.name)
-                if entry.name == META_PROPERTIES or (parsed is not None and parsed.is_live_log):
-                    raise UsageError(f"{path} lies in {directory}, which is a log directory or a partition")
-            above = os.path.dirname(directory)
-            if above == directory:
-                return
-            directory = above
 
     def _make(self, schema: pa.Schema, *, parquet: bool) -> Any:
         if parquet:
@@ -100,20 +84,11 @@ class ColumnsFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._give_up()
+            self._stream.give_up()
             return
         try:
             self._writer.close()
-            self._file.sync()
-            self._file.close()
-            if exists(self.path):
-                raise UsageError(f"{self.path} has come to exist while it was written; nothing was put in its place")
-            fs.rename(self._temporary, self.path)
-            fs.sync_directory(os.path.dirname(absolute(self.path)))
         except BaseException:
-            self._give_up()
+            self._stream.give_up()
             raise
-
-    def _give_up(self) -> None:
-        self._file.close()
-        fs.remove(self._temporary)
+        self._file.finish()

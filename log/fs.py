@@ -26,6 +26,7 @@ __all__ = [
     "remove_if_empty",
     "remove_tree",
     "rename",
+    "rename_new",
     "replace",
     "set_modified",
     "sync_directory",
@@ -34,6 +35,8 @@ __all__ = [
 
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MODE = 0o644
+_WITHOUT_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""what a file system says that has no hard links"""
 
 
 @contextlib.contextmanager
@@ -185,6 +188,20 @@ def rename(path: str, target: str) -> None:
     """Rename a file over whatever is there."""
     with _wrapped("rename the file", path):
         os.rename(path, target)
+
+
+def rename_new(path: str, target: str) -> None:
+    """Rename a file to a name that nothing has; `StorageError` with EEXIST otherwise, and nothing is replaced."""
+    with _wrapped("rename the file", path):
+        try:
+            os.link(path, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _WITHOUT_LINKS:
+                raise
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, _MODE))
+            os.rename(path, target)  # over the empty file of the line above
+        else:
+            os.unlink(path)
 
 
 def set_modified(path: str, time_ns: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -103,11 +104,12 @@ def test_metadata_is_more_columns(tmp_path: Path) -> None:
 
 
 def test_redacted_columns(tmp_path: Path) -> None:
-    with library.Log.open(tmp_path / "t-0") as log:
+    (tmp_path / "logs").mkdir()
+    with library.Log.open(tmp_path / "logs" / "t-0") as log:
         log.append([library.NewRecord(value=b"secret", key=b"secret", headers=[("name", b"secret")])])
     out = tmp_path / "out" / "x.parquet"
     out.parent.mkdir()
-    assert kafkalog("dump", tmp_path / "t-0", "--parquet", out, "--redact").code == 0
+    assert kafkalog("dump", tmp_path / "logs", "--parquet", out, "--redact").code == 0
     (row,) = rows(out)
     assert row["key"] == row["value"] == row["headers"][0]["value"]
     assert row["key"].startswith(b"[6 bytes #")
@@ -142,13 +144,38 @@ def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
     root.mkdir()
     with library.Log.open(root / "t-0") as log:
         log.append([b"x"])
-    (root / "meta.properties").write_text("version=1\n")
-    for place in (root, root / "t-0"):
+    (tmp_path / "link").symlink_to(root / "t-0")
+    (root / "below").mkdir()
+    for place in (root, root / "t-0", root / "below", tmp_path / "link"):
         before = sorted(place.iterdir())
         finished = kafkalog("dump", root, "--parquet", place / "out.parquet")
         assert finished.code == 64
-        assert "which is a log directory or a partition" in finished.err
+        assert "which is a log directory or under examination: name a place elsewhere" in finished.err
         assert sorted(place.iterdir()) == before
+    volumes = tmp_path / "volumes"
+    volumes.mkdir()
+    root.rename(volumes / "data")
+    finished = kafkalog("dump", volumes, "--parquet", volumes / "out.parquet")
+    assert finished.code == 64
+    assert list(volumes.iterdir()) == [volumes / "data"]
+
+
+@pytest.mark.parametrize("options", [[], ["--metadata"], ["--redact"]], ids=" ".join)
+def test_a_topic_that_is_no_text_is_refused(options: list[str], tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    for name in (b"t\xff-0", b"t-0"):
+        with library.Log.open(root / "t-0") as log:
+            log.append([b"x"])
+        os.rename(root / "t-0", os.fsencode(root) + b"/" + name)
+    out = tmp_path / "out.parquet"
+    finished = kafkalog("dump", root, "--parquet", out, *options)
+    assert finished.code == 64
+    assert "is not UTF-8, so no column can hold its topic: leave it out with --exclude" in finished.err
+    assert finished.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [root]
+    assert kafkalog("dump", root, "--parquet", out, "--exclude", os.fsdecode(b"t\xff"), *options).code == 0
+    assert [row["topic"] for row in rows(out)] == ["t"]
 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import kafkalog as library
+from batches import message
 from broker_dirs import brokers
 from command import kafkalog
 from kafkalog.cli.dump.patterns import Pattern, searching
@@ -39,6 +41,15 @@ LOG = BROKER / "sensors-0-0" / "00000000000000000000.log"
     (["--skip-record-metadata"], "--skip-record-metadata belongs to --print-data-log"),
     (["--print-data-log", "--key-decoder-class", "com.example.Mine"], "no decoder class 'com.example.Mine'"),
     (["--verify-index-only", "--index-sanity-check"], "cannot be used together"),
+    *([["--deep-iteration", *more], f"{more[0]} has no meaning"] for more in (["--all"], ["--verify-index-only"],
+      ["--index-sanity-check"], ["--max-message-size", "9"], ["--show-secrets"])),
+    (["--print-data-log", "-o", "e@5"], "-o e@MS has no meaning for what kafka-dump-log prints"),
+    *([["--files", str(LOG), *more], f"{more[0]} has no meaning without records"] for more in (["--key", "x"],
+      ["--key-regex", "x"], ["--value-regex", "x"], ["--header", "x"], ["--header-regex", "x=y"], ["--start-time", "5"],
+      ["--end-time", "5"], ["--redact"], ["--metadata"])),
+    (["--json", "--batches", "--encoding", "base64"], "--encoding has no meaning with --batches"),
+    (["--redact", "-s", "s"], "-s has no meaning with --redact"),
+    (["-p", "-1", "-p", "0"], "-p -1 is every partition"),
     (["--header-regex", "name"], "is not NAME=REGEX"),
     (["--parquet", ""], "need the name of a file"),
     (["--offset", "9" * 30], "is not a whole number from"),
@@ -81,7 +92,7 @@ def test_globs_and_exclusion() -> None:
     assert places("-t", "sensors*") == both
     assert places("-t", "sensors*", "--exclude", "sensors-0-1") == both - {("sensors-0", 1)}
     assert places("-t", "sensors*", "--exclude", "sensors-0") == {("sensors-22", 0)}
-    assert places("-t", "sensors*", "-p", "-1") == both
+    assert places("-t", "sensors*", "-p", "-1") == places("-t", "sensors*", "-p", "-1", "-p", "-1") == both
 
 
 def test_one_offset() -> None:
@@ -197,7 +208,7 @@ def secrets(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", [
     [], ["--json"], ["--json", "--encoding", "base64"], ["--metadata"], ["--json", "--metadata"], ["-J"],
-    ["-f", "%k %s %h\\n"], ["-C"], ["--print-data-log"], ["--all"], ["--all", "--json"], ["-s", "s"],
+    ["-f", "%k %s %h\\n"], ["-C"], ["--print-data-log"], ["--all"], ["--all", "--json"],
 ])  # fmt: skip
 def test_nothing_plain_is_left_of_what_is_redacted(secrets: Path, form: list[str]) -> None:
     plain = kafkalog("dump", secrets, *form)
@@ -207,6 +218,36 @@ def test_nothing_plain_is_left_of_what_is_redacted(secrets: Path, form: list[str
     assert any(each in plain.out for each in forms)
     assert not any(each in finished.out for each in forms)
     assert len(finished.lines) == len(plain.lines)
+
+
+@pytest.mark.parametrize("form", [["--print-data-log"], ["--deep-iteration"], [], ["--json"]], ids=" ".join)
+def test_no_checksum_is_left_of_what_is_redacted(form: list[str], secrets: Path) -> None:
+    log = secrets / "t-0" / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    batches = kafkalog("dump", secrets, "--batches", "--json").objects
+    plain = kafkalog("dump", secrets, *form)
+    finished = kafkalog("dump", secrets, "--redact", *form)
+    assert finished.code == plain.code == 1
+    assert re.search("stored checksum 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}", plain.err)
+    assert not re.search("0x[0-9a-f]{8}", finished.err)
+    assert "the checksum does not fit the bytes" in finished.err
+    assert len(finished.lines) == len(plain.lines)
+    shown = finished.out + finished.err
+    assert not any(f"crc: {batch['crc']}" in shown for batch in batches)
+    if form and form != ["--json"]:
+        assert finished.out.count(" crc: redacted") == 20
+
+
+def test_nor_is_one_of_an_old_message(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(message())
+    plain = kafkalog("dump", tmp_path / "t-0", "--print-data-log")
+    redacted = kafkalog("dump", tmp_path / "t-0", "--print-data-log", "--redact")
+    assert len(re.findall(r"crc: [0-9]+", plain.out)) == 2
+    assert len(re.findall(r"crc: redacted", redacted.out)) == 2
+    assert not re.search(r"crc: [0-9]", redacted.out)
 
 
 def test_equal_values_stay_recognizable(secrets: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import re
@@ -20,6 +21,8 @@ from broker_dirs import brokers, unpacked
 from command import kafkalog
 from fixture_data import recovery_cases, unpack_replicas
 from kafkalog.cli.output import escape_controls
+from kafkalog.cli.report.placing import place
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, MESSAGE_V0
 from odd_names import hostile_directory
@@ -249,8 +252,8 @@ def test_the_map_covers_every_byte_and_agrees_with_verify(family: str, tmp_path:
         }
         drawn = {(segment["file"], row[1]): row[0] for segment in data["segments"] for row in segment["rows"]}
         kinds = {"crc_mismatch": "C", "batch_size_invalid": "C", "torn_tail": "T", "zero_tail": "Z"}
-        for place, code in ends.items():
-            assert drawn[place] == kinds[code]
+        for end, code in ends.items():
+            assert drawn[end] == kinds[code]
         behind = checked["partitions"][0]["sound_batches_behind_damage"] if checked["partitions"] else 0
         if ends and not any(row[0] in "MN" for segment in data["segments"] for row in segment["rows"]):
             after = sum(row[3] for segment in data["segments"] for row in segment["rows"] if row[0] == "A")
@@ -371,10 +374,10 @@ def test_the_name_chooses_the_format_unless_it_is_given(torn: Path, tmp_path: Pa
     assert (tmp_path / "b.md").read_text().startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize("place", ["report.html", "t-0/report.html", "t-0/../report.html"])
-def test_a_report_does_not_go_into_what_is_examined(torn: Path, place: str) -> None:
+@pytest.mark.parametrize("name", ["report.html", "t-0/report.html", "t-0/../report.html"])
+def test_a_report_does_not_go_into_what_is_examined(torn: Path, name: str) -> None:
     before = stamps(torn)
-    finished = kafkalog("report", torn, "-o", torn / place)
+    finished = kafkalog("report", torn, "-o", torn / name)
     assert finished.code == 64
     assert "under examination: name a place elsewhere" in finished.err
     assert stamps(torn) == before
@@ -388,6 +391,44 @@ def test_nor_does_it_through_a_link_or_into_another_log_directory(torn: Path, tm
     (tmp_path / "out.html").symlink_to(torn / "r.html")
     assert kafkalog("report", torn, "-o", tmp_path / "out.html", "--overwrite").code == 64
     assert not (torn / "r.html").exists()
+
+
+def test_no_file_beside_the_report_is_touched(torn: Path, tmp_path: Path) -> None:
+    segment = torn / "t-0" / "00000000000000000000.log"
+    before = segment.read_bytes()
+    beside = tmp_path / f"out.html.{os.getpid()}.tmp"
+    os.link(segment, beside)
+    assert kafkalog("report", torn, "-o", tmp_path / "out.html").code == 1
+    assert beside.read_bytes() == segment.read_bytes() == before
+    parsed((tmp_path / "out.html").read_text())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out.html", beside.name]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_what_came_to_be_meanwhile_is_not_replaced(
+    torn: Path, tmp_path: Path, has_links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr("kafkalog.log.fs.os.link", refused)
+    target = tmp_path / "out.html"
+    place(str(target), "a report", overwrite=False)
+    with pytest.raises(UsageError, match="has come to exist while it was written"):
+        place(str(target), "another", overwrite=False)
+    assert target.read_text() == "a report"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out.html"]
+
+
+def test_only_a_regular_file_is_replaced(torn: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "fifo")
+    for target in (tmp_path / "fifo", tmp_path / "link", Path(os.devnull)):
+        finished = kafkalog("report", torn, "-o", target, "--overwrite")
+        assert finished.code == 64
+        assert finished.err == f"kafkalog: {target} is not a regular file, and only such a file is replaced\n"
+    assert (tmp_path / "fifo").is_fifo()
 
 
 @pytest.mark.parametrize(

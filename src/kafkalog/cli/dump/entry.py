@@ -16,6 +16,7 @@ from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
 from kafkalog.cli.dump.patterns import searching
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.records import OfBatches, Walk
+from kafkalog.cli.dump.redaction import redacted_findings
 from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.shown import shown
 from kafkalog.cli.dump.side_files import write_side_file
@@ -58,7 +59,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     options = _options(ctx, given)
     form = form_of(options)
     sources = Sources(options)
-    refuse_meaningless(options, form, names_of(ctx.command.params), side_files=bool(sources.side_files))
+    refuse_meaningless(options, form, names_of(ctx.command.params), side_files=sources.side_files)
     wanted = RecordFilter.of(
         start_time=options.start_time,
         end_time=options.end_time,
@@ -96,7 +97,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             verify_only=options.verify_index_only,
             largest_message=options.max_message_size or LARGEST_MESSAGE,
         )
-        with shown(options, form, walk, writer) as show:
+        with shown(options, form, walk, writer, sources.paths) as show:
             for each in sources.in_order:
                 if isinstance(each, Partition):
                     _partition(options, begin.of, committed, each, walk, show)
@@ -105,7 +106,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             writer.flush()
             is_wrong = indexes.tell()
     walk.findings += indexes.findings
-    report_findings(walk.findings)
+    report_findings(redacted_findings(walk.findings) if options.redact else walk.findings)
     outcome = outcome_of_findings(walk.findings)
     return max(outcome, Outcome.FINDINGS) if is_wrong or walk.is_incomplete else outcome
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
+from kafkalog.cli.dump.kafka_indexes import is_index
 from kafkalog.cli.dump.options import Options
 from kafkalog.codec.errors import UsageError
 
@@ -52,17 +53,21 @@ _DECODERS = {
     "share_group_state_decoder": "__share_group_state",
 }
 _CLASSES = {"key_decoder_class", "value_decoder_class"}
+_OF_INDEXES = {"max_message_size", "verify_index_only", "index_sanity_check"}
+_OF_RECORDS_BENEATH = _OF_RECORDS | {"start_time", "end_time", "with_metadata"}
 _OF_KAFKA = {
-    "files", "print_data_log", "deep_iteration", "skip_record_metadata", "max_message_size", "max_bytes",
-    "verify_index_only", "index_sanity_check", *_DECODERS, *_CLASSES,
+    "files", "print_data_log", "deep_iteration", "skip_record_metadata", "max_bytes", *_OF_INDEXES, *_DECODERS,
+    *_CLASSES,
 }  # fmt: skip
 _OF_KCAT = {"kcat_format", "envelope", "message_delimiter", "key_delimiter", "null_text", "serdes", "consumer"}
 
 _MEANT = {
     Form.TEXT: _SELECTION | {"with_metadata", "no_decode", "show_secrets", "unbuffered"},
     Form.JSON: _SELECTION | {"as_json", "encoding", "with_metadata", "no_decode", "show_secrets", "unbuffered"},
-    Form.BATCHES: _WHERE | _RANGE | _OF_BATCHES | {"only_batches", "as_json", "encoding", "unbuffered"},
-    Form.KAFKA: (_SELECTION - {"isolation_level"}) | _OF_KAFKA | {"with_metadata", "show_secrets", "unbuffered"},
+    Form.BATCHES: _WHERE | _RANGE | _OF_BATCHES | {"only_batches", "as_json", "unbuffered"},
+    Form.KAFKA: (_SELECTION - {"isolation_level", "everything"})
+    | _OF_KAFKA
+    | {"with_metadata", "show_secrets", "unbuffered"},
     Form.KCAT: _SELECTION | _OF_KCAT | {"unbuffered"},
     Form.COLUMNS: _SELECTION | {"parquet", "arrow", "with_metadata"},
     Form.SIDE_FILES: {
@@ -97,7 +102,7 @@ def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
     return {each.name: max(each.opts, key=len) for each in parameters if each.name is not None}
 
 
-def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: bool) -> None:
+def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:
     """Raises `UsageError` for an option without a meaning for the form, and for those that contradict each other."""
     if "encoding" in options.given and not options.as_json:
         raise UsageError("--encoding has no meaning without --json")
@@ -109,8 +114,12 @@ def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, s
         raise UsageError("--at has no meaning without --since or --until, which may be counted from it")
     if options.columns_file == "":
         raise UsageError("--parquet and --arrow need the name of a file")
+    if -1 in options.numbers and len(set(options.numbers)) > 1:
+        raise UsageError("-p -1 is every partition: leave the other numbers out, or -1")
     _refuse_pairs(options, names)
     _refuse_of_kafka(options, names)
+    if form is Form.KAFKA:
+        _refuse_without_effect(options, names, side_files)
 
 
 def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
@@ -118,6 +127,7 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
         ("one_offset", ("start_offset", "end_offset", "kcat_offsets", "group"), "is one offset"),
         ("start_offset", ("kcat_offsets", "group"), "says where to begin"),
         ("no_decode", ("show_secrets",), "leaves records as they are, secrets included"),
+        ("redact", ("serdes",), "leaves nothing to unpack"),
         ("redact", ("show_secrets", "no_decode", *_DECODERS, *_CLASSES), "decodes nothing"),
         ("parquet", ("arrow",), "is one file"),
         ("server_properties", ("files",), "says which directories are read"),
@@ -128,6 +138,21 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
         for other in others:
             if {name, other} <= options.given:
                 raise UsageError(f"{names[other]} has no meaning with {names[name]}, which {why}")
+
+
+def _refuse_without_effect(options: Options, names: dict[str, str], side_files: Sequence[str]) -> None:
+    """What kafka-dump-log's lines have only where records, indexes or decoded data are printed."""
+    given = options.given
+    if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:
+        for name in sorted(given & _OF_RECORDS_BENEATH):
+            raise UsageError(f"{names[name]} has no meaning without records: add --print-data-log or --deep-iteration")
+    if options.show_secrets and decoded_topic(options) is None:
+        raise UsageError("--show-secrets has no meaning without a decoder, such as --cluster-metadata-decoder")
+    if any(text.startswith("e@") for text in options.kcat_offsets):
+        raise UsageError(f"-o e@MS has no meaning {Form.KAFKA.value}: --until ends at a time")
+    if not any(is_index(path) for path in side_files):
+        for name in sorted(given & _OF_INDEXES):
+            raise UsageError(f"{names[name]} has no meaning without an index among the files")
 
 
 def _refuse_of_kafka(options: Options, names: dict[str, str]) -> None:

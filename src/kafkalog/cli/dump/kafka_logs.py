@@ -114,7 +114,7 @@ class KafkaLogs:
         if self._deep and not lines and not (self._walk.wanted.is_empty and start is None and end is None):
             return
         self._walk.printed += len(lines) if self._deep else 1
-        self._writer.write(batch_line(batch, is_valid=is_valid))
+        self._writer.write(batch_line(batch, is_valid=is_valid, redacted=self._options.redact))
         for line in lines:
             self._writer.write(line)
 

@@ -44,10 +44,15 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def batch_line(batch: RecordBatch, *, is_valid: bool = True) -> str:
+REDACTED = "redacted"
+"""in place of a checksum: who guesses the data could tell by it that the guess is right"""
+
+
+def batch_line(batch: RecordBatch, *, is_valid: bool = True, redacted: bool = False) -> str:
     """The line that kafka-dump-log prints for a batch."""
     words = []
-    for name, value in {**batch_words(batch), "isvalid": is_valid}.items():
+    hidden = {"crc": REDACTED} if redacted else {}
+    for name, value in {**batch_words(batch), "isvalid": is_valid, **hidden}.items():
         if name == "deleteHorizonMs":
             words.append(f"{name}: {_optional(batch.header.delete_horizon_ms)}")
         else:
@@ -114,7 +119,8 @@ class RecordText:
         if not self.skip_record_metadata:
             line = self._about(batch, record)
             if checksum is not None:
-                line += f" isValid: {_word(checksum.is_valid)} crc: {checksum.stored}}}"  # the bracket is Kafka's
+                crc = checksum.stored if self.redaction is None else REDACTED
+                line += f" isValid: {_word(checksum.is_valid)} crc: {crc}}}"  # the bracket is Kafka's
             if batch.header.is_control:
                 line += _control_text(record, decode=self.decode and self.redaction is None)
             if self.with_metadata:

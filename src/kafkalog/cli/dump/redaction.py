@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Header, Record
 
-__all__ = ["Redacted", "Redaction", "size_of"]
+__all__ = ["Redacted", "Redaction", "redacted_findings", "size_of"]
 
 _DIGEST_BYTES = 6
 _SALT_BYTES = 16
+_CHECKSUMS = re.compile("stored checksum 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}")
 
 
 class Redacted(bytes):
@@ -23,6 +27,16 @@ def size_of(data: bytes | None) -> int:
     if data is None:
         return -1
     return data.size if isinstance(data, Redacted) else len(data)
+
+
+def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without the checksums of data, which carry no salt."""
+    return [
+        replace(each, detail=_CHECKSUMS.sub("the checksum does not fit the bytes", each.detail))
+        if each.code is FindingCode.CRC_MISMATCH
+        else each
+        for each in findings
+    ]
 
 
 class Redaction:

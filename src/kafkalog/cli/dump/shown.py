@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kafkalog.cli.dump.bounds import Bounds
@@ -14,6 +14,7 @@ from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
 from kafkalog.log import Partition
 
 __all__ = ["shown"]
@@ -21,9 +22,9 @@ __all__ = ["shown"]
 
 @contextmanager
 def shown(
-    options: Options, form: Form, walk: Walk, writer: LineWriter
+    options: Options, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
-    """What shows one partition."""
+    """What shows one partition; `paths` are what is read, so that no file of columns is made there."""
     redaction = Redaction() if options.redact else None
     decode = not options.no_decode
     if form is Form.BATCHES:
@@ -36,7 +37,7 @@ def shown(
         writer.flush()
         logs.tell_gaps()
     elif form is Form.COLUMNS:
-        with _columns(options, walk, redaction) as show:
+        with _columns(options, walk, redaction, paths) as show:
             yield show
     elif form is Form.JSON:
         decode = decode and options.encoding != "base64"
@@ -65,19 +66,31 @@ def shown(
 
 @contextmanager
 def _columns(
-    options: Options, walk: Walk, redaction: Redaction | None
+    options: Options, walk: Walk, redaction: Redaction | None, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
     with needed("dump --parquet" if options.parquet is not None else "dump --arrow", "fast"):
         from kafkalog.cli.dump.columns import ColumnsSink, columns_schema
         from kafkalog.log.columns_file import ColumnsFile
 
     schema = columns_schema(with_metadata=options.with_metadata)
-    with ColumnsFile(str(options.columns_file), schema, parquet=options.parquet is not None) as file:
+    is_parquet = options.parquet is not None
+    with ColumnsFile(str(options.columns_file), schema, parquet=is_parquet, examined=paths) as file:
         sink = ColumnsSink(file, schema, redaction)
 
         def show(partition: Partition, bounds: Bounds) -> None:
+            _require_text(partition)
             if not sink.whole(walk, partition, bounds):
                 walk.records(partition, bounds, sink)
 
         yield show
         sink.flush()
+
+
+def _require_text(partition: Partition) -> None:
+    """Raises `UsageError` for a topic that no column of text can hold."""
+    try:
+        (partition.topic or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"the name of {partition.path} is not UTF-8, so no column can hold its topic: leave it out with --exclude"
+        ) from None

@@ -37,7 +37,7 @@ class Sources:
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]
-        self._paths = paths
+        self.paths = paths
         self.partitions: list[Partition] = []
         self.in_order: list[str | Partition] = []
         """side files and partitions: as the paths were given for kafka-dump-log's lines, else the former first"""
@@ -50,7 +50,7 @@ class Sources:
             self._open(options)
         self.in_order = [*self.side_files, *self.partitions]
         if form is Form.KAFKA and self.side_files:
-            places = {real(path): number for number, path in enumerate(self._paths)}
+            places = {real(path): number for number, path in enumerate(self.paths)}
             self.in_order.sort(key=lambda each: _place(each if isinstance(each, str) else each.path, places))
 
     def _open(self, options: Options) -> None:
