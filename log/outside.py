@@ -14,7 +14,7 @@ __all__ = ["require_outside"]
 def require_outside(target: str, examined: Sequence[str]) -> None:
     """Raises `UsageError` for a file that would be made in a place that a broker reads, or in one of `examined`.
 
-    Links are followed, and every directory above counts.  What `examined` names and is not a local directory is left out.
+    Links are followed, and every directory above counts.  Names in `examined` that are not local directories do not.
     """
     if "\0" in target:
         raise UsageError("a path cannot hold a NUL")
