@@ -11,6 +11,9 @@ from kafkalog.codec.memory import LARGE_BYTES, own_pages
 __all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent", "next_data", "used_end", "zeros_end"]
 
 Bytes = bytes | memoryview
+_FIRST_PIECE = 1 << 14
+_GROWTH = 4
+"""A window begins with a piece of so many bytes; each one after it may be so many times as large."""
 _PIECE = 1 << 20
 """Bytes that are compared with zeros at a time."""
 
@@ -111,12 +114,14 @@ def _read(source: Source, position: int, length: int) -> memoryview:
 class Window:
     """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own.
 
-    Nothing is read ahead after `end`.
+    The first piece is small and those after it grow, for a walk may end where it began: after damage many do.  Nothing
+    is read ahead after `end`.
     """
 
     def __init__(self, source: Source, piece_bytes: int, end: int | None = None) -> None:
         self._source = source
         self._piece_bytes = piece_bytes
+        self._ahead = min(_FIRST_PIECE, piece_bytes)
         self._end = source.size if end is None else end
         self._piece = memoryview(b"")
         self._start = 0
@@ -125,7 +130,8 @@ class Window:
         """`length` bytes from `position`; fewer only where the source ends."""
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
-            ahead = min(self._piece_bytes, self._end - position)
+            ahead = min(self._ahead, self._end - position)
+            self._ahead = min(self._ahead * _GROWTH, self._piece_bytes)
             self._piece = memoryview(b"")  # which may be large, as the next one may
             self._piece = _read(self._source, position, max(length, ahead))
             self._start = position

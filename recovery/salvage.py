@@ -141,7 +141,11 @@ class _Salvage:
 
     def _note_gap(self, first: int) -> None:
         """The first batch after damage says how many offsets are gone."""
-        self.result.resumed = [first if each is None else each for each in self.result.resumed]
+        resumed = self.result.resumed
+        for number in reversed(range(len(resumed))):
+            if resumed[number] is not None:  # and so is every one before it
+                break
+            resumed[number] = first
         if self._gap_from is not None and first > self._gap_from:
             self.result.lost.append((self._gap_from, first - 1))
         self._gap_from = None

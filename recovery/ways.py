@@ -8,12 +8,11 @@ whether recovery asks for consent.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
@@ -29,6 +28,7 @@ from kafkalog.recovery.census import (
     sound_batches,
     times_of,
 )
+from kafkalog.recovery.kept_bytes import KeptBytes
 from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.written_to import Written
 
@@ -235,7 +235,7 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
 def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int) -> Measured:
     """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
     contents = logs_of(after, unit.directories)
-    kept = _kept_bytes(contents)
+    kept = KeptBytes(contents)
     originals = [path for each in unit.directories for _base, path in live_segments(before, each)]
     in_order = not original.hidden  # else segments that were split read differently
     if in_order and log_start == unit.log_start and _holds_all(contents, kept, originals, original):
@@ -250,7 +250,7 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
         records_hidden=left.hidden,
         epoch_falls=left.epoch_falls,
         records_lost=0,
-        bytes_cut=max(held - sum(end - start for spans in kept.values() for start, end in spans), 0),
+        bytes_cut=max(held - kept.size, 0),
         damage_left=sum(
             (_stays(each, kept) if left is original else not each.is_tail) and each.reaches(log_start)
             for each in left.damages
@@ -278,7 +278,7 @@ def _count_sound(
     after: Tree,
     original: Census,
     left: Census,
-    kept: Mapping[str, Sequence[tuple[int, int]]],
+    kept: KeptBytes,
     result: Measured,
     gone: OffsetRanges,
 ) -> None:
@@ -286,8 +286,8 @@ def _count_sound(
     dropped: set[Identity] = set()
     repeated: dict[Identity, int] = {}
     for span in original.spans:
-        for missing in _missing(span, kept.get(span.path, [])):
-            for batch, first, last in sound_batches(before, missing):
+        for start, end in kept.missing(span.path, span.start, span.end):
+            for batch, first, last in sound_batches(before, Span(span.path, start, end)):
                 if last < unit.log_start:
                     continue
                 key = identity(batch, first)
@@ -310,7 +310,7 @@ def _count_damaged(
     unit: Unit,
     original: Census,
     left: Census,
-    kept: Mapping[str, Sequence[tuple[int, int]]],
+    kept: KeptBytes,
     result: Measured,
     gone: OffsetRanges,
 ) -> int | None:
@@ -372,21 +372,9 @@ def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[Los
     return found
 
 
-def _kept_bytes(contents: Iterable[Content]) -> Mapping[str, list[tuple[int, int]]]:
-    """Path of each original log -> the ranges of it that the logs afterwards hold, in order."""
-    kept: dict[str, list[tuple[int, int]]] = {}
-    for content in contents:
-        for part in content.parts:
-            if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + SWAP)):
-                kept.setdefault(part.origin, []).append((part.start, part.start + part.length))
-    for spans in kept.values():
-        spans.sort()
-    return kept
-
-
 def _holds_all(
     contents: Iterable[Content],
-    kept: Mapping[str, Sequence[tuple[int, int]]],
+    kept: KeptBytes,
     originals: Sequence[str],
     original: Census,
 ) -> bool:
@@ -394,24 +382,9 @@ def _holds_all(
     for content in contents:
         if any(not isinstance(part, Slice) or part.origin not in originals for part in content.parts):
             return False
-    return not any(True for span in original.spans for _missed in _missing(span, kept.get(span.path, [])))
+    return not any(True for span in original.spans for _range in kept.missing(span.path, span.start, span.end))
 
 
-def _stays(damage: Damage, kept: Mapping[str, Sequence[tuple[int, int]]]) -> bool:
+def _stays(damage: Damage, kept: KeptBytes) -> bool:
     """A damaged place is still in the log: a consumer stops there."""
-    return not damage.is_tail and any(low <= damage.position < high for low, high in kept.get(damage.path, []))
-
-
-def _missing(span: Span, kept: Sequence[tuple[int, int]]) -> Iterator[Span]:
-    """The ranges of a span that are not kept."""
-    start = span.start
-    for low, high in kept:
-        if high <= start:
-            continue
-        if low >= span.end:
-            break
-        if low > start:
-            yield Span(span.path, start, low)
-        start = high
-    if start < span.end:
-        yield Span(span.path, start, span.end)
+    return not damage.is_tail and kept.holds(damage.path, damage.position)

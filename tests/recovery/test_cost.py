@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from counting import bytes_read, calls_of
+from counting import bytes_read, calls_of, lines_of
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import FileKind
@@ -120,6 +120,35 @@ def test_many_leader_epochs_cost_in_proportion(tmp_path: Path) -> None:
         )
         (log_dir(root, 1) / f"{0:020d}.log").write_bytes(written)
         cost.append(calls_of(lambda root=root: kafkalog.plan(root)))  # type: ignore[misc]
+    assert cost[1] < 2.3 * cost[0], cost
+
+
+def every_other_damaged(root: Path, batches: int) -> Path:
+    written = bytearray()
+    for number in range(batches):
+        each = bytearray(
+            build_batch([Record(number, 1_700_000_000_000, TimestampType.CREATE_TIME, b"k", b"v")], base_offset=number)
+        )
+        each[-2] ^= number % 2
+        written += each
+    (log_dir(root, 1) / f"{0:020d}.log").write_bytes(written)
+    return root
+
+
+def test_many_damaged_places_are_read_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk that ends soon after it began reads little ahead."""
+    cost = [
+        sizes_read(kafkalog.plan, every_other_damaged(tmp_path / str(batches), batches), monkeypatch)
+        for batches in (1000, 2000)
+    ]
+    assert cost[1] < 2.3 * cost[0], cost
+
+
+def test_many_damaged_places_cost_in_proportion(tmp_path: Path) -> None:
+    cost = []
+    for batches in (400, 800):
+        root = every_other_damaged(tmp_path / str(batches), batches)
+        cost.append(lines_of(lambda root=root: kafkalog.plan(root), "recovery"))  # type: ignore[misc]
     assert cost[1] < 2.3 * cost[0], cost
 
 

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeAlias
 
 import pytest
 
 from kafkalog.log.files import FileSource
 
-__all__ = ["bytes_read", "calls_of"]
+__all__ = ["bytes_read", "calls_of", "lines_of"]
+
+TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 
 @contextmanager
@@ -48,4 +51,26 @@ def calls_of(work: Callable[[], object]) -> int:
         work()
     finally:
         sys.setprofile(None)
+    return count
+
+
+def lines_of(work: Callable[[], object], folder: str) -> int:
+    """How many lines of the files in a folder of the package are executed while it runs, each turn of a loop anew."""
+    count = 0
+
+    def line(_frame: FrameType, event: str, _argument: object) -> TraceFunction:
+        nonlocal count
+        count += event == "line"
+        return line
+
+    def entered(frame: FrameType, _event: str, _argument: object) -> TraceFunction | None:
+        return line if f"/kafkalog/{folder}/" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    assert count, f"no line of {folder} was executed"
     return count

@@ -1,0 +1,64 @@
+"""Which bytes of the original logs a way's result still holds."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kafkalog.codec.names import SWAP, FileKind
+from kafkalog.log.storage.content import Content, Slice
+
+__all__ = ["KeptBytes"]
+
+
+@dataclass(slots=True)
+class _Ranges:
+    """Disjoint ranges in ascending order, ends exclusive; what continues each other is one."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def add(self, start: int, end: int) -> None:
+        """Take in a range that begins no earlier than any before it."""
+        if self.ends and start <= self.ends[-1]:
+            self.ends[-1] = max(self.ends[-1], end)
+        else:
+            self.starts.append(start)
+            self.ends.append(end)
+
+
+class KeptBytes:
+    """The ranges of each original log that the logs afterwards hold; a look-up takes time by the ranges it meets."""
+
+    def __init__(self, contents: Iterable[Content]) -> None:
+        slices: dict[str, list[tuple[int, int]]] = {}
+        for content in contents:
+            for part in content.parts:
+                if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + SWAP)):
+                    slices.setdefault(part.origin, []).append((part.start, part.start + part.length))
+        self.size = sum(end - start for each in slices.values() for start, end in each)
+        """bytes in all; those that are held twice count twice"""
+        self._ranges: dict[str, _Ranges] = {}
+        for path, found in slices.items():
+            ranges = self._ranges[path] = _Ranges()
+            for start, end in sorted(found):
+                ranges.add(start, end)
+
+    def holds(self, path: str, position: int) -> bool:
+        """The byte at a position of an original log is kept."""
+        ranges = self._ranges.get(path, _Ranges())
+        number = bisect_right(ranges.ends, position)
+        return number < len(ranges.ends) and ranges.starts[number] <= position
+
+    def missing(self, path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The ranges between two positions of an original log that are not kept, in order, ends exclusive."""
+        ranges = self._ranges.get(path, _Ranges())
+        number = bisect_right(ranges.ends, start)
+        while number < len(ranges.ends) and ranges.starts[number] < end:
+            if start < ranges.starts[number]:
+                yield start, ranges.starts[number]
+            start = ranges.ends[number]
+            number += 1
+        if start < end:
+            yield start, end
