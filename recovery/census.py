@@ -8,11 +8,13 @@ log start offset, no offset twice.
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
@@ -419,7 +421,10 @@ def _headers_between(
     while position < end:
         if end - position < BATCH.size:
             return expected - 1, records, markers, behind is None and expected > first
-        header = BatchHeader(*BATCH.struct.unpack_from(source.read(position, BATCH.size)))
+        data = source.read(position, BATCH.size)
+        if len(data) < BATCH.size:
+            raise StorageError(errno.ESTALE, f"the file became shorter while it was read, at byte {position}")
+        header = BatchHeader(*BATCH.struct.unpack_from(data))
         if header.magic != _V2 or not expected <= header.base_offset <= header.last_offset < limit:
             break
         if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.size < BATCH.size:

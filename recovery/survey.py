@@ -7,6 +7,7 @@ nothing of it is touched.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import OrderedDict
@@ -136,7 +137,8 @@ class Survey:
             return self.scratch
         source = self._open.get(path)
         if source is None:
-            source = _CountingSource(os.path.join(self.root, path), path, self.on_read)
+            listed = self.files[path].size if path in self.files else 0
+            source = _CountingSource(os.path.join(self.root, path), path, self.on_read, listed)
             self._open[path] = source
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)[1].close()
@@ -177,16 +179,29 @@ class Survey:
 
 
 class _CountingSource(FileSource):
-    def __init__(self, path: str, relative: str, on_read: OnRead | None) -> None:
+    def __init__(self, path: str, relative: str, on_read: OnRead | None, listed_size: int) -> None:
         super().__init__(path)
         self._relative = relative
         self._on_read = on_read
+        self._listed_size = listed_size
 
     def read(self, position: int, length: int) -> bytes:
         data = super().read(position, length)
+        self._not_shorter(position, length, len(data))
         if self._on_read is not None:
             self._on_read(self._relative, position + len(data))
         return data
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        done = super().read_into(position, target)
+        self._not_shorter(position, len(target), done)
+        return done
+
+    def _not_shorter(self, position: int, length: int, found: int) -> None:
+        """Nobody decides on the first bytes of a file whose last ones are gone since it was listed."""
+        if found < min(length, self._listed_size - position):
+            what = f"the file became shorter while it was read, at byte {position + found}"
+            raise StorageError(errno.ESTALE, what, self.path)
 
 
 def facts_of(status: os.stat_result) -> FileFacts:

@@ -6,6 +6,7 @@ raises the exception that the broker would see.
 
 from __future__ import annotations
 
+import errno
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec import legacy
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
@@ -212,6 +213,8 @@ class LogFile:
         position = start
         while position < end - MAGIC_END:
             view = window.view(position, MAGIC_END)
+            if len(view) < MAGIC_END:
+                raise StorageError(errno.ESTALE, f"the file became shorter while it was read, at byte {position}")
             offset, length = LOG_OVERHEAD.struct.unpack_from(view)
             if length < SMALLEST_MESSAGE:
                 raise CorruptRecordError(f"Found record size {length} smaller than minimum overhead").at(position)
