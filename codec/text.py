@@ -258,7 +258,7 @@ class MetaProperties:
 def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
-    """Java properties; version 0 (or none) needs any one of them, version 1 needs `cluster.id` and `node.id`."""
+    """Java properties; version 0 (or none) needs nothing, version 1 needs `cluster.id` and `node.id`."""
     text = _text(data, source, limits)
     properties = decode_properties(data)
 
@@ -273,8 +273,6 @@ def decode_meta_properties(
     version = integer(_VERSION) or 0
     if version not in (0, 1):
         raise FormatError(f"version {version}", source=source, code="meta_properties_invalid")
-    if not {_VERSION, _BROKER_ID, _NODE_ID, _CLUSTER_ID} & properties.keys():
-        raise FormatError("it names no version, no node and no cluster", source=source, code="meta_properties_invalid")
     node = integer(_NODE_ID if version else _BROKER_ID)
     if version and (node is None or _CLUSTER_ID not in properties):
         raise FormatError(f"{_CLUSTER_ID} or {_NODE_ID} is missing", source=source, code="meta_properties_invalid")
