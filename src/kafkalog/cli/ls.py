@@ -469,7 +469,9 @@ def _print(listed: Sequence[_Listed], *, with_segments: bool, damage_first: bool
             standalone += each.partitions
     if standalone:
         shown = _in_order(standalone, damage_first=damage_first)
-        _print_partitions("pointed at", shown, each_of_many=each_of_many)
+        places = dict.fromkeys(each.partition.path for each in standalone)
+        title = escape_controls(*places) if len(places) == 1 else "partitions and segments named by their paths"
+        _print_partitions(title, shown, each_of_many=each_of_many)
     summaries = [one for each in listed for one in each.partitions]
     _print_deleted(summaries)
     if with_segments:

@@ -84,6 +84,13 @@ def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
             writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt")
 
 
+def _is_not_needed(plan: Plan) -> bool:
+    """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
+    starts = plan.broker.outcome == "loaded" and plan.broker.clean_shutdown
+    harmless = not plan.findings and not any(each.cut_bytes for each in plan.partitions)
+    return bool(plan.changes and starts and harmless)
+
+
 def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
     """The forecast, a table of the partitions that change, a sum, and the ways there are.
 
@@ -114,6 +121,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
         if damage is not None:
             more = "" if full else "; --full examines segments below the recovery point too"
             writer.write(f"with this plan {damage}{more}")
+        if _is_not_needed(plan):
+            writer.write("the broker was stopped cleanly and would start on this as it is: a recovery is not needed")
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {plan.refusal}"))
         elif not plan.changes:

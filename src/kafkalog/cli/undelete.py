@@ -18,6 +18,7 @@ from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.unknown import unknown
+from kafkalog.codec.wording import counted
 from kafkalog.recovery import Remains, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.taking_out import TakenOut
@@ -96,10 +97,15 @@ def _print(*lines: str) -> None:
             writer.write(line)
 
 
+def _offsets(put_back: PutBack) -> str:
+    first, end = put_back.log_start_offset, put_back.log_end_offset
+    return f"offsets {first} to {end - 1}" if end > first else f"no offsets, the next one is {end}"
+
+
 def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]) -> list[str]:
     lines = [
-        f"{each.source} -> {each.directory}: {each.records} records; offsets {each.log_start_offset} to "
-        f"{each.log_end_offset - 1}; topic id {each.topic_id or 'none'}"
+        f"{each.source} -> {each.directory}: {counted(each.records, 'record')}; {_offsets(each)}; "
+        f"topic id {each.topic_id or 'none'}"
         for each in put_back
     ]
     lines += [f"stays deleted: {each}" for each in left]

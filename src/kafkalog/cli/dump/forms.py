@@ -116,6 +116,10 @@ def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, s
         raise UsageError("--parquet and --arrow need the name of a file")
     if -1 in options.numbers and len(set(options.numbers)) > 1:
         raise UsageError("-p -1 is every partition: leave the other numbers out, or -1")
+    for first, end in (("start_offset", "end_offset"), ("start_time", "end_time")):
+        low, high = getattr(options, first), getattr(options, end)
+        if low is not None and high is not None and high < low:
+            raise UsageError(f"{names[end]} is before {names[first]}: nothing can lie between them")
     _refuse_pairs(options, names)
     _refuse_of_kafka(options, names)
     if form is Form.KAFKA:
