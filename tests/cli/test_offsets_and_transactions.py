@@ -71,11 +71,19 @@ def test_reset_csv_has_the_group_where_several_may_be_meant() -> None:
 
 
 def test_reset_csv_is_quoted_and_has_one_line_for_each_place() -> None:
-    keys = [OffsetKey('a "b", c', "t", 0), OffsetKey('a "b", c', "t", 0), OffsetKey("new\nli\rne", "t", 1)]
+    keys = [OffsetKey('a "b", c', "t", 0), OffsetKey('a "b", c', "t", 0), OffsetKey("g", "t", 1)]
     commits = [CommittedOffset(key, number, "", -1, 0, -1, None, 0, 0, 0) for number, key in enumerate(keys)]
     lines = list(reset_lines(commits, with_group=True))
-    assert lines == ['"a ""b"", c",t,0,0', '"new\nli\rne",t,1,2']
+    assert lines == ['"a ""b"", c",t,0,0', "g,t,1,2"]
     assert list(reset_lines(commits, with_group=False)) == ["t,0,0", "t,1,2"]
+
+
+@pytest.mark.parametrize("name", ["g\nvictim,orders,0,0\nz", "new\rline", "e\x1b[2J", "\udcff\udcfe", "nul\0"])
+@pytest.mark.parametrize("is_topic", [False, True])
+def test_names_that_kafka_would_read_otherwise_are_refused(name: str, *, is_topic: bool) -> None:
+    key = OffsetKey("g", name, 0) if is_topic else OffsetKey(name, "t", 0)
+    with pytest.raises(library.UsageError, match="cannot be in this file"):
+        list(reset_lines([CommittedOffset(key, 5, "", -1, 0, -1, None, 0, 0, 0)], with_group=True))
 
 
 def hanging(topic: str, epoch: int | None) -> OpenTransaction:
