@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -113,6 +114,12 @@ class StorageError(KafkaLogError, OSError):
         wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
         wrapped.__cause__ = error
         return wrapped
+
+    @classmethod
+    def became_shorter(cls, position: int, path: str | None = None) -> StorageError:
+        """A file that ends at `position`, before the end that it had when it was listed."""
+        what = f"the file became shorter while it was read, at byte {position}"
+        return cls(errno.ESTALE, what) if path is None else cls(errno.ESTALE, what, path)
 
     def __str__(self) -> str:
         """The file and what the system said of it, without its number."""

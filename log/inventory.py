@@ -15,7 +15,7 @@ from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.chosen import ALL, Chosen, unreadable_names
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
 from kafkalog.log.identities import identity_findings
@@ -48,6 +48,12 @@ class Inventory:
         """Paths, directories and files that could not be read when everything was listed."""
         found = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
         return [finding for finding in found if finding.code is FindingCode.UNREADABLE]
+
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        """Topic and number of every partition that has them, of those that cannot be read too."""
+        named = [(each.topic, each.partition) for each in self.partitions if each.topic and each.partition is not None]
+        return [*named, *unreadable_names(self.all_unreadable)]
 
     @property
     def findings(self) -> tuple[Finding, ...]:

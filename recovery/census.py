@@ -8,7 +8,6 @@ log start offset, no offset twice.
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -423,7 +422,7 @@ def _headers_between(
             return expected - 1, records, markers, behind is None and expected > first
         data = source.read(position, BATCH.size)
         if len(data) < BATCH.size:
-            raise StorageError(errno.ESTALE, f"the file became shorter while it was read, at byte {position}")
+            raise StorageError.became_shorter(position)
         header = BatchHeader(*BATCH.struct.unpack_from(data))
         if header.magic != _V2 or not expected <= header.base_offset <= header.last_offset < limit:
             break

@@ -7,7 +7,6 @@ nothing of it is touched.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections import OrderedDict
@@ -200,8 +199,7 @@ class _CountingSource(FileSource):
     def _not_shorter(self, position: int, length: int, found: int) -> None:
         """Nobody decides on the first bytes of a file whose last ones are gone since it was listed."""
         if found < min(length, self._listed_size - position):
-            what = f"the file became shorter while it was read, at byte {position + found}"
-            raise StorageError(errno.ESTALE, what, self.path)
+            raise StorageError.became_shorter(position + found, self.path)
 
 
 def facts_of(status: os.stat_result) -> FileFacts:

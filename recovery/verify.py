@@ -15,7 +15,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.checkpoint_findings import checkpoint_findings
-from kafkalog.log.chosen import ALL, Chosen, unreadable_names
+from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir
 from kafkalog.log.files import unreadable
 from kafkalog.log.inventory import open_all
@@ -82,8 +82,7 @@ def verify(
     `UsageError` for paths that hold nothing of Kafka's, `UnknownName` for a topic or partition that is not there.
     """
     inventory = open_all(*paths, tolerant=True, limits=limits)
-    names = [(each.topic, each.partition) for each in inventory.partitions if each.topic and each.partition is not None]
-    select.check([*names, *unreadable_names(inventory.all_unreadable)])
+    select.check(inventory.names)
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
         return [each for each in partitions if select.takes(each.topic, each.partition)]

@@ -6,7 +6,6 @@ raises the exception that the broker would see.
 
 from __future__ import annotations
 
-import errno
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -214,7 +213,7 @@ class LogFile:
         while position < end - MAGIC_END:
             view = window.view(position, MAGIC_END)
             if len(view) < MAGIC_END:
-                raise StorageError(errno.ESTALE, f"the file became shorter while it was read, at byte {position}")
+                raise StorageError.became_shorter(position)
             offset, length = LOG_OVERHEAD.struct.unpack_from(view)
             if length < SMALLEST_MESSAGE:
                 raise CorruptRecordError(f"Found record size {length} smaller than minimum overhead").at(position)

@@ -7,10 +7,8 @@ from click.shell_completion import get_completion_class
 
 from kafkalog.cli.output import LineWriter
 
-__all__ = ["COMPLETE_VARIABLE", "command"]
+__all__ = ["command"]
 
-COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
-"""what click reads when a shell asks"""
 _SHELLS = ("bash", "zsh", "fish")
 
 
@@ -27,7 +25,7 @@ def command(shell: str) -> int:
     """
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - click has these three
-    from kafkalog.cli.main import cli
+    from kafkalog.cli.main import COMPLETE_VARIABLE, cli
 
     with LineWriter() as writer:
         writer.write(kind(cli, {}, "kafkalog", COMPLETE_VARIABLE).source().strip("\n"))

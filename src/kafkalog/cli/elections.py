@@ -9,7 +9,7 @@ import click
 from kafkalog.cli.against import compared
 from kafkalog.cli.departures import print_departures
 from kafkalog.cli.lines import finish, print_lines
-from kafkalog.cli.metadata import metadata_log, offset_of, print_changes, refuse_beyond_end, zxid_of
+from kafkalog.cli.metadata import CHANGE_COLUMNS, metadata_log, offset_of, print_changes, refuse_beyond_end, zxid_of
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
@@ -109,18 +109,7 @@ def _print_zookeeper(found: Timeline, changes: list[LeaderChange]) -> None:
     print_table("controllers", ["broker", "epoch", *_SPAN], terms)
     lives = [[each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
     print_table("brokers", ["broker", "epoch", *_SPAN], lives)
-    columns: list[str | Column] = [
-        "zxid",
-        Column("time", Kind.TIME, drop=3),
-        "topic",
-        "partition",
-        Column("what", wraps=True),
-        "leader",
-        Column("epoch", drop=2),
-        Column("ISR", drop=1),
-        Column("written by", drop=4),
-    ]
-    print_table("partitions", columns, map(_row, changes))
+    print_table("partitions", ["zxid", *CHANGE_COLUMNS, Column("written by", drop=4)], map(_row, changes))
 
 
 def _term_line(term: ControllerTerm) -> dict[str, object]:

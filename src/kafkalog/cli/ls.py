@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -274,36 +275,53 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary], *, each_of
             ]
             for each in summaries
         ],
-        totals=_totals(summaries),
+        totals=_Sum.of(summaries).cells(),
     )
 
 
-def _totals(summaries: Sequence[_PartitionSummary]) -> list[object]:
-    total = sum(each.partition.size for each in summaries)
-    hurt = sum(each.health != "ok" for each in summaries)
-    segments = sum(len(each.segments) for each in summaries)
-    health = f"{hurt} not ok" if hurt else "ok"
-    first = min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None)
-    last = max((each.last_timestamp for each in summaries if each.last_timestamp is not None), default=None)
-    return ["total", len(summaries), "", segments, "", "", "", "", first, last, total, "", health]
+class _Sum(NamedTuple):
+    """Of several partitions."""
+
+    partitions: int
+    hurt: int
+    segments: int
+    size: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+
+    @classmethod
+    def of(cls, summaries: Sequence[_PartitionSummary]) -> _Sum:
+        return cls(
+            len(summaries),
+            sum(each.health != "ok" for each in summaries),
+            sum(len(each.segments) for each in summaries),
+            sum(each.partition.size for each in summaries),
+            min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None),
+            max((each.last_timestamp for each in summaries if each.last_timestamp is not None), default=None),
+        )
+
+    def cells(self) -> list[object]:
+        """The last row of the table of partitions."""
+        health = f"{self.hurt} not ok" if self.hurt else "ok"
+        times = (self.first_timestamp, self.last_timestamp)
+        return ["total", self.partitions, "", self.segments, "", "", "", "", *times, self.size, "", health]
 
 
 def _paragraph(summaries: Sequence[_PartitionSummary]) -> list[str]:
     """What there is to say of many partitions in a few lines."""
-    count, segments, first, last, total = (_totals(summaries)[i] for i in (1, 3, 8, 9, 10))
+    total = _Sum.of(summaries)
     topics = len({each.partition.topic for each in summaries})
     codecs: Counter[str] = Counter()
     for each in summaries:
         codecs.update(each.codecs)
-    told = f"{count} partitions of {counted(topics, 'topic')} in {segments} segments, {size_text(int(str(total)))}"
-    if isinstance(first, int) and isinstance(last, int):
-        told += f", from {moment_text(first)} to {moment_text(last)}"
+    told = f"{total.partitions} partitions of {counted(topics, 'topic')} in {total.segments} segments, "
+    told += size_text(total.size)
+    if total.first_timestamp is not None and total.last_timestamp is not None:
+        told += f", from {moment_text(total.first_timestamp)} to {moment_text(total.last_timestamp)}"
     if codecs:
         told += f"; batches by compression: {_codecs(dict(sorted(codecs.items())))}"
-    sound = sum(each.health == "ok" for each in summaries)
-    whole = (
-        "all partitions are sound" if sound == len(summaries) else f"{sound} of {len(summaries)} partitions are sound"
-    )
+    sound = total.partitions - total.hurt
+    whole = "all partitions are sound" if not total.hurt else f"{sound} of {total.partitions} partitions are sound"
     return [told, f"{whole}; --all lists each of them"]
 
 

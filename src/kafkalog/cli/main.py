@@ -46,6 +46,10 @@ COMMANDS = {
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 
 
+COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
+"""what click reads when a shell asks what may come next"""
+
+
 class _PipeClosedError(Exception):
     """Nobody reads what is written: for click an error of its own, with exit code 1, if it knew."""
 
@@ -99,7 +103,7 @@ def _quiet_pipe() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code and lets no error through."""
-    if not arguments and "_KAFKALOG_COMPLETE" not in os.environ:  # a shell asks what may come next
+    if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
         return Outcome.USAGE
     try:

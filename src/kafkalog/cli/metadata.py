@@ -170,6 +170,18 @@ def _change_line(change: PartitionChange) -> dict[str, object]:
     }
 
 
+CHANGE_COLUMNS: list[str | Column] = [
+    Column("time", Kind.TIME, drop=3),
+    "topic",
+    "partition",
+    Column("what", wraps=True),
+    "leader",
+    Column("epoch", drop=2),
+    Column("ISR", drop=1),
+]
+"""What KRaft and ZooKeeper both know of a partition's change."""
+
+
 def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
     """Changes of partitions as lines or as a table."""
     if as_json:
@@ -183,18 +195,7 @@ def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
             each.offset, each.timestamp, each.topic, each.partition, each.cause, state.leader,
             state.leader_epoch, _numbers(state.isr), _numbers(state.elr), _numbers(state.replicas),
         ])  # fmt: skip
-    columns: list[str | Column] = [
-        "offset",
-        Column("time", Kind.TIME, drop=3),
-        "topic",
-        "partition",
-        Column("what", wraps=True),
-        "leader",
-        Column("epoch", drop=2),
-        Column("ISR", drop=1),
-        Column("ELR", drop=5, if_any=True),
-        Column("replicas", drop=4),
-    ]
+    columns = ["offset", *CHANGE_COLUMNS, Column("ELR", drop=5, if_any=True), Column("replicas", drop=4)]
     print_table("history", columns, rows)
 
 

@@ -16,7 +16,7 @@ from kafkalog.cli.report.walked import walk_over
 from kafkalog.cli.ways_text import command_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.log.chosen import ALL, unreadable_names
+from kafkalog.log.chosen import ALL
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.compare import compare
@@ -91,10 +91,8 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
 
 def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
     """Those that are asked for; `UnknownName` where one that is named is not there."""
-    found = list(_placed(inventory))
-    named = [(each.name.topic, each.name.partition) for _where, each in found if each.name is not None]
-    asked.chosen.check([*named, *unreadable_names(inventory.all_unreadable)])
-    for where, each in found:
+    asked.chosen.check(inventory.names)
+    for where, each in _placed(inventory):
         if asked.chosen.takes(each.topic, each.partition):
             yield where, each
 
