@@ -1,188 +1,204 @@
 """kafkalog beside its peers, interleaved in one run: `python benchmarks/compare.py`.
 
-Every row does the same work with each of them in turn on the same file, several times; medians, and the ratio of
-kafkalog's to each peer's.  A peer that cannot be had is named and not counted.  `--quick` is for correctness only:
-small files, two rounds, counts compared.  `--results FILE` writes the table as a page, `--json FILE` as JSON.
+Every row does the same work with each of them in turn on the same file, several times; medians and best rounds, and
+the ratio of kafkalog's to each peer's.  No batch of a corpus is repeated; Java is warm: each work and compression has a
+process of its own, with the collector that was fastest, and is run until its rate stops rising.  A peer that cannot be
+had is named and not counted.  `--quick` is for correctness only: small files, two rounds, counts compared.
+`--results FILE` writes the table as a page, `--json FILE` as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import shutil
-import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-from support import peers
-from support.corpora import START_MS, Shape, partition
+from support import peers, timing
+from support.corpora import KAFKA, KAFKALOG, MIB, START_MS, Shape, partition
+from support.jvm import Jvms
 from support.machine import machine
+from support.rows import OURS, Row, table
+from support.timing import Run, timed
 
 import kafkalog
 from kafkalog.codec import Codec, thresholds
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log import open_partition
 
-Run = Callable[[], tuple[float, int]]
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
-OURS, DECOMPRESSOR = "kafkalog", "the decompressor alone"
-
-
-@dataclass
-class Row:
-    """One line of the table: what is done, by whom, on how many bytes, and what performance.md asks for."""
-
-    title: str
-    runs: dict[str, Run]
-    size: int
-    unit: str = "records"
-    goals: dict[str, float] = field(default_factory=dict)
-    any_goal: bool = False
-    """Whether one of the goals is enough."""
-    taken: dict[str, list[float]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def measure(self, rounds: int) -> None:
-        """Everyone in turn, `rounds` times and once before to warm up."""
-        for number in range(rounds + 1):
-            for name, run in self.runs.items():
-                seconds, count = run()
-                self.counts[name] = count
-                if number:
-                    self.taken.setdefault(name, []).append(seconds)
-        expected = set(self.counts.values())
-        if len(expected) > 1:
-            raise SystemExit(f"{self.title}: not everyone found the same: {self.counts}")
-
-    def rate(self, name: str) -> float:
-        """Units a second."""
-        return self.counts[name] / statistics.median(self.taken[name])
-
-    def ratio(self, name: str) -> float:
-        """How many times as fast kafkalog is."""
-        return statistics.median(self.taken[name]) / statistics.median(self.taken[OURS])
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values."""
-        return {
-            "title": self.title, "bytes": self.size, "unit": self.unit, "seconds": self.taken,
-            "per_second": {name: self.rate(name) for name in self.taken},
-            "ratio": {name: self.ratio(name) for name in self.taken if name != OURS}, "goals": self.goals,
-        }  # fmt: skip
-
-
-def timed(work: Callable[[], int]) -> Run:
-    """Seconds and what it counted."""
-
-    def run() -> tuple[float, int]:
-        start = peers.clock()
-        count = work()
-        return peers.clock() - start, count
-
-    return run
+KINDS = ("text", "json", "avro", "random")
+TINY = Shape(writer=KAFKA, records=1, value_bytes=170)
+USUAL = Shape(writer=KAFKA)
+COPY_GOALS = {Codec.LZ4: 2.2, Codec.ZSTD: 2.5, Codec.SNAPPY: 2.0, Codec.GZIP: 2.0}
+CEILING = 0.85
+JAVA = "Java"
+ONE_THREAD = "one thread"
 
 
 class Suite:
     """The rows of one run."""
 
-    def __init__(self, java: peers.Java, scratch: Path, *, quick: bool) -> None:
+    def __init__(self, java: Jvms, scratch: Path, wanted: str, *, quick: bool, payload: int) -> None:
         self.java = java
+        self.wanted = re.compile(wanted)
         self.scratch = scratch
         self.quick = quick
-        self.size = 2 * MIB if quick else 64 * MIB
+        self.payload = payload
 
-    def corpus(self, shape: Shape, size: int | None = None) -> tuple[Path, Path]:
+    def corpus(self, shape: Shape, payload: int | None = None) -> tuple[Path, Path]:
         """Partition directory and its log file."""
-        directory = partition(shape, size or self.size)
+        directory = partition(shape, payload or self.payload)
         return directory, next(iter(sorted(directory.glob("*.log"))))
 
-    def decode(self, title: str, shape: Shape, goals: dict[str, float]) -> Row:
+    def _leaves_out(self, title: str, shape: Shape) -> bool:
+        return self.wanted.search(f"{title}, {described(shape)}") is None
+
+    def _row(self, title: str, shape: Shape, log: Path, runs: dict[str, Run], unit: str, **more: object) -> Row:
+        row = Row(title, described(shape), runs, log.stat().st_size, unit)
+        for name, value in more.items():
+            setattr(row, name, value)
+        return row
+
+    def _java(self, row: Row, mode: str, shape: Shape, log: Path) -> Row:
+        """The row with Java in it, if it can be had."""
+        if self.java.why_not is None:
+            group = shape.codec.label if mode == "deepcopy" else "any"
+            row.warm.append(lambda: self.java.warmed(mode, group, log))
+            row.runs[JAVA] = lambda: self.java.running(mode, group).run(mode, log)
+        return row
+
+    def decode(self, shape: Shape, goal: float | None, *, slow: bool = False) -> Iterator[Row]:
         """Every record, checksum compared, values copied out."""
+        title = "decode to Arrow"
+        if self._leaves_out(title, shape):
+            return
+        directory, log = self.corpus(shape)
+        opened = open_partition(directory)
+        ours = timed(lambda: sum(batch.num_rows for batch in opened.to_arrow(COLUMNS)))
+        runs: dict[str, Run] = {OURS: ours, "aiokafka": lambda: peers.aiokafka(log)}
+        if slow:
+            runs["kafka-python"] = lambda: peers.kafka_python(log)
+        goals = {} if goal is None else {JAVA: goal}
+        packed = shape.codec != Codec.NONE and shape.magic == 2
+        if packed:
+            payloads = [bytes(batch.payload) for batch in opened.batches()]
+            records = sum(batch.header.records_count for batch in opened.batches())
+            most = shape.records * (shape.value_bytes + 100) + 1024
+            for name, one in peers.decompressors(shape.codec, most).items():
+                runs[name] = timed(lambda one=one: [one(each) for each in payloads] and records)
+                if goal is not None:
+                    goals[name] = CEILING
+        row = self._row(title, shape, log, runs, "records", goals=goals, any_goal=packed)
+        yield self._java(row, "deepcopy", shape, log)
+
+    def both_cores(self, shape: Shape) -> Iterator[Row]:
+        """Two threads beside one."""
+        title = "decode to Arrow, two threads"
+        if self._leaves_out(title, shape):
+            return
         directory, log = self.corpus(shape)
         opened = open_partition(directory)
         runs: dict[str, Run] = {
-            OURS: timed(lambda: sum(batch.num_rows for batch in opened.to_arrow(COLUMNS))),
-            "aiokafka": lambda: peers.aiokafka(log),
+            name: timed(
+                lambda threads=threads: sum(each.num_rows for each in opened.to_arrow(COLUMNS, threads=threads))
+            )
+            for name, threads in ((OURS, 2), (ONE_THREAD, 1))
         }
-        if shape.codec == Codec.NONE and shape.magic == 2 and not shape.headers:
-            runs["kafka-python"] = lambda: peers.kafka_python(log)
-            runs["records()"] = timed(lambda: sum(1 for _ in opened.records()))
-        if self.java.why_not is None:
-            runs["Java"] = lambda: self.java.run("deepcopy", log)
-        packed = shape.codec != Codec.NONE and shape.magic == 2
-        if packed:
-            payloads, records = [], 0
-            for batch in opened.batches():
-                payloads.append(bytes(batch.payload))
-                records += batch.header.records_count
-            runs[DECOMPRESSOR] = lambda: (peers.decompressor(shape.codec, payloads), records)
-            goals = {**goals, DECOMPRESSOR: 0.8}
-        return Row(f"decode to Arrow, {title}", runs, opened.size, goals=goals, any_goal=packed)
+        yield self._row(title, shape, log, runs, "records", goals={ONE_THREAD: 1.8})
 
-    def walk(self, title: str, shape: Shape) -> Row:
+    def loop(self, shape: Shape) -> Iterator[Row]:
+        """What most people begin with: a loop over records as objects."""
+        title = "records()"
+        if self._leaves_out(title, shape):
+            return
+        directory, log = self.corpus(shape, self.payload // 4)
+        opened = open_partition(directory)
+        runs = {
+            OURS: timed(lambda: sum(1 for _ in opened.records())),
+            "aiokafka": lambda: peers.aiokafka(log), "kafka-python": lambda: peers.kafka_python(log),
+        }  # fmt: skip
+        yield self._row(title, shape, log, runs, "records")
+
+    def walk(self, shape: Shape) -> Iterator[Row]:
         """The checksum of every batch; counts batches."""
+        title = "walk with checksums"
+        if self._leaves_out(title, shape):
+            return
         directory, log = self.corpus(shape)
         opened = open_partition(directory)
 
         def ours() -> int:
             return sum(1 if isinstance(found, RecordBatch) else len(found) for found in opened.batches().by_run())
 
-        runs: dict[str, Run] = {OURS: timed(ours)}
-        if self.java.why_not is None:
-            runs["Java"] = lambda: self.java.run("shallow", log)
-        return Row(f"walk with checksums, {title}", runs, opened.size, "batches")
+        row = self._row(title, shape, log, {OURS: timed(ours)}, "batches")
+        yield self._java(row, "shallow", shape, log)
 
-    def verify(self, title: str, shape: Shape) -> Row:
+    def verify(self, shape: Shape, goal: float) -> Iterator[Row]:
         """`kafkalog.verify` without a look into the records; counts batches."""
+        title = "kafkalog.verify(deep=False)"
+        if self._leaves_out(title, shape):
+            return
         directory, log = self.corpus(shape)
         ours = timed(lambda: kafkalog.verify(directory, deep=False).partitions[0].batches)
-        runs: dict[str, Run] = {OURS: ours}
-        if self.java.why_not is None:
-            runs["Java"] = lambda: self.java.run("shallow", log)
-        return Row(f"kafkalog.verify(deep=False), {title}", runs, log.stat().st_size, "batches", {"Java": 2})
+        row = self._row(title, shape, log, {OURS: ours}, "batches", goals={JAVA: goal})
+        yield self._java(row, "shallow", shape, log)
 
-    def recover(self, title: str, shape: Shape) -> Row:
+    def recover(self, shape: Shape, goal: float) -> Iterator[Row]:
         """A whole recovery of a directory whose indexes are gone; copying it is not measured.  Counts batches."""
+        title = "recover a segment, indexes rebuilt"
+        if self._leaves_out(title, shape):
+            return
         directory, log = self.corpus(shape)
         batches = sum(1 for _ in open_partition(directory).batches())
 
-        def ours() -> tuple[float, int]:
+        def ours() -> timing.Measured:
             root = self._copied("recover", directory, log)
-            start = peers.clock()
+            start = timing.clock()
             kafkalog.recover(root)
-            return peers.clock() - start, batches
+            return timing.clock() - start, batches
 
-        runs: dict[str, Run] = {OURS: ours}
-        if self.java.why_not is None:
-            runs["Java"] = lambda: self.java.run("recover", log)
-        return Row(f"recover a segment, indexes rebuilt, {title}", runs, log.stat().st_size, "batches", {"Java": 1.5})
+        yield self._java(
+            self._row(title, shape, log, {OURS: ours}, "batches", goals={JAVA: goal}), "recover", shape, log
+        )
 
-    def recover_cold(self) -> Row:
-        """The same on 512 MiB, from the start of a process to its end.
+    def recover_cold(self) -> Iterator[Row]:
+        """The same on 512 MiB, from the start of a process to its end, as Kafka loads it after a crash."""
+        shape = USUAL
+        if self._leaves_out("recover 512 MiB", shape):
+            return
+        directory, log = self.corpus(shape, self.payload if self.quick else 512 * MIB)
 
-        Kafka loads the log directory as a broker does; Java only does the loop over the segment.
-        """
-        directory, log = self.corpus(Shape(), self.size if self.quick else 8 * self.size)
+        def ours(*, first: bool) -> Run:
+            def run() -> timing.Measured:
+                root = self._copied("cold", directory, log)
+                command = [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)]
+                return timing.process(command, self.scratch / "out", further=self._cache(first=first)), 1
 
-        def ours() -> tuple[float, int]:
-            root = self._copied("cold", directory, log)
-            return peers.process(
-                [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)], self.scratch / "out"
-            ), 1
+            return run
 
-        runs: dict[str, Run] = {OURS: ours}
+        runs: dict[str, Run] = {OURS: ours(first=False)}
         if self.java.why_not is None:
             runs["Kafka"] = lambda: (
                 peers.recover_log_directory(self._copied("cold", directory, log), self.scratch / "out"), 1
             )  # fmt: skip
-            runs["Java"] = lambda: (peers.process(peers.Java.command(), self.scratch / "out", f"recover {log}\n"), 1)
-        return Row("recover 512 MiB, whole processes", runs, log.stat().st_size, "runs", {"Kafka": 8})
+        yield self._row("recover 512 MiB, whole process", shape, log, runs, "runs", goals={"Kafka": 4.0})
+        runs = {OURS: ours(first=True), "a later run": ours(first=False)}
+        yield self._row("recover 512 MiB, first run after installation", shape, log, runs, "runs")
+
+    def _cache(self, *, first: bool) -> dict[str, str]:
+        """An environment in which no kernel has been compiled yet, or none."""
+        if not first:
+            return {}
+        empty = self.scratch / "kernels"
+        shutil.rmtree(empty, ignore_errors=True)
+        return {"NUMBA_CACHE_DIR": str(empty)}
 
     def _copied(self, name: str, directory: Path, log: Path) -> Path:
         root = self.scratch / name
@@ -191,38 +207,47 @@ class Suite:
         shutil.copy(log, root / directory.name / log.name)
         return root
 
-    def recover_small(self) -> Row:
+    def recover_small(self) -> Iterator[Row]:
         """The command on a directory of one small partition, process start included; goal 0.5 s."""
-        directory, log = self.corpus(Shape(), 64 * 1024)
+        title = "kafkalog recover on a small directory (goal: 0.5 s, 2 runs/s)"
+        if self._leaves_out(title, USUAL):
+            return
+        directory, log = self.corpus(USUAL, 64 * 1024)
 
-        def ours() -> tuple[float, int]:
+        def ours() -> timing.Measured:
             root = self._copied("small", directory, log)
             command = [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)]
-            return peers.process(command, self.scratch / "out"), 1
+            return timing.process(command, self.scratch / "out"), 1
 
-        title = "kafkalog recover on a small directory (goal: 0.5 s, 2 runs/s)"
-        return Row(title, {OURS: ours}, log.stat().st_size, "runs")
+        yield self._row(title, USUAL, log, {OURS: ours}, "runs")
 
-    def dump(self) -> Row:
-        """Every record of a segment of Kafka's default size printed into a file, process start included."""
-        directory, log = self.corpus(Shape(), self.size if self.quick else 16 * self.size)
+    def dump(self, shape: Shape, *, text: bool = False) -> Iterator[Row]:
+        """Every record of a segment printed into a file, process start included."""
+        title = "dump, as text, into a file" if text else "dump --json into a file"
+        if self._leaves_out(title, shape):
+            return
+        directory, log = self.corpus(shape, self.payload if self.quick else 512 * MIB)
         records = sum(batch.header.records_count for batch in open_partition(directory).batches())
         out = self.scratch / "out"
-        command = [sys.executable, "-m", "kafkalog", "dump", "--json", str(log)]
+        command = [sys.executable, "-m", "kafkalog", "dump", *([] if text else ["--json"]), str(log)]
 
-        def ours() -> tuple[float, int]:
-            seconds = peers.process(command, out)
+        def ours() -> timing.Measured:
+            seconds = timing.process(command, out)
             with out.open("rb") as lines:
-                return seconds, sum(1 for _ in lines)
+                printed = sum(1 for _ in lines)
+            return seconds, records if text and printed >= records else printed
 
         runs: dict[str, Run] = {OURS: ours}
         if self.java.why_not is None:
             runs["kafka-dump-log"] = lambda: (peers.dump_log(log, out), records)
-        return Row("dump --json of 1 GiB into a file", runs, log.stat().st_size, goals={"kafka-dump-log": 10})
+        yield self._row(title, shape, log, runs, "records", goals={} if text else {"kafka-dump-log": 10.0})
 
-    def build(self) -> Row:
+    def build(self, kind: str) -> Iterator[Row]:
         """16 KiB batches of records that are in memory already."""
-        directory, log = self.corpus(Shape())
+        shape, title = Shape(writer=KAFKA, kind=kind), "build batches from columns"
+        if self._leaves_out(title, shape):
+            return
+        directory, log = self.corpus(shape)
         reader = open_partition(directory).to_arrow(["key", "value", "timestamp"], batch_rows=1 << 20)
         rows = reader.read_all().combine_chunks().slice(0, 300_000)
         (columns,) = rows.to_batches()
@@ -233,58 +258,78 @@ class Suite:
                 pass
             return len(items)
 
-        def java() -> tuple[float, int]:
-            seconds, count = self.java.run("build-none", log)
-            return seconds * len(items) / count, len(items)
-
-        runs: dict[str, Run] = {OURS: timed(ours), "aiokafka": lambda: peers.aiokafka_build(items, 0, START_MS)}
+        row = self._row(
+            title, shape, log,
+            {OURS: timed(ours), "aiokafka": lambda: peers.aiokafka_build(items, 0, START_MS)}, "records",
+            goals={"aiokafka": 3.0, JAVA: 1.5}, size=columns.nbytes,
+        )  # fmt: skip
         if self.java.why_not is None:
-            runs["Java"] = java
-        return Row("build batches from columns", runs, columns.nbytes, goals={"aiokafka": 3, "Java": 1})
+
+            def java() -> timing.Measured:
+                seconds, count = self.java.running("build-none", "any").run("build-none", log)
+                return seconds * len(items) / count, len(items)
+
+            row.warm.append(lambda: self.java.warmed("build-none", "any", log))
+            row.runs[JAVA] = java
+        yield row
 
     def rows(self) -> Iterator[Row]:
         """All rows, in the order of the goals."""
-        yield self.decode("100 B plain", Shape(), {"Java": 2.5, "aiokafka": 6})
-        yield self.decode("1 KB plain", Shape(value_bytes=1000, records=16), {})
-        yield self.decode("100 B lz4", Shape(codec=Codec.LZ4), {"Java": 2})
-        yield self.decode("100 B zstd", Shape(codec=Codec.ZSTD), {"Java": 2})
-        yield self.decode("100 B snappy", Shape(codec=Codec.SNAPPY), {"Java": 2})
-        yield self.decode("100 B gzip", Shape(codec=Codec.GZIP), {"Java": 1.2})
-        yield self.decode("100 B, two headers", Shape(headers=2), {"Java": 2})
-        yield self.decode("100 B, magic 1", Shape(magic=1), {"Java": 2})
-        yield self.decode("100 B, magic 0", Shape(magic=0), {"Java": 2})
-        yield self.decode("100 B lz4, magic 1", Shape(magic=1, codec=Codec.LZ4), {"Java": 2})
-        yield self.walk("16 KiB batches", Shape())
-        yield self.walk("256 B batches", Shape(records=1, value_bytes=170))
-        yield self.verify("16 KiB batches", Shape())
-        yield self.verify("256 B batches", Shape(records=1, value_bytes=170))
-        yield self.recover("16 KiB batches", Shape())
-        yield self.recover("256 B batches", Shape(records=1, value_bytes=170))
-        yield self.recover_cold()
-        yield self.recover_small()
-        yield self.dump()
-        yield self.build()
+        yield from self._plain()
+        yield from self._compressed()
+        yield from self._others()
+
+    def _plain(self) -> Iterator[Row]:
+        sizes = ((100, 140, 2.5), (1000, 16, 2.2), (10_000, 10, None))
+        for (size, records, goal), kind in itertools.product(sizes, KINDS):
+            shape = Shape(writer=KAFKA, kind=kind, value_bytes=size, records=records)
+            slow = size == 100 and kind == "text"
+            yield from self.decode(shape, goal, slow=slow)
+        for records in (1, 10, 1000):
+            yield from self.decode(Shape(writer=KAFKA, records=records), None)
+        yield from self.decode(Shape(writer=KAFKALOG), 2.5)
+
+    def _compressed(self) -> Iterator[Row]:
+        codecs = (Codec.LZ4, Codec.ZSTD, Codec.SNAPPY, Codec.GZIP)
+        for codec in codecs:
+            for kind in KINDS:
+                shape = Shape(writer=KAFKA, kind=kind, codec=codec)
+                yield from self.decode(shape, COPY_GOALS[shape.codec])
+            for size, records in ((1000, 16), (10_000, 10), (100, 10), (100, 1000)):
+                shape = Shape(writer=KAFKA, kind="json", codec=codec, value_bytes=size, records=records)
+                yield from self.decode(shape, None)
+            shape = Shape(writer=KAFKALOG, codec=codec)
+            yield from self.decode(shape, COPY_GOALS[shape.codec])
+        for codec in (Codec.NONE, *codecs):
+            yield from self.both_cores(Shape(writer=KAFKA, kind="json", codec=codec))
+
+    def _others(self) -> Iterator[Row]:
+        for shape in (
+            Shape(writer=KAFKA, headers=2), Shape(writer=KAFKA, magic=1), Shape(writer=KAFKA, magic=0),
+            Shape(writer=KAFKA, magic=1, codec=Codec.LZ4),
+        ):  # fmt: skip
+            yield from self.decode(shape, 2.0)
+        yield from self.loop(USUAL)
+        for shape, verify, recover in ((USUAL, 2.5, 1.8), (TINY, 7.0, 3.5)):
+            yield from self.walk(shape)
+            yield from self.verify(shape, verify)
+            yield from self.recover(shape, recover)
+        yield from self.recover_cold()
+        yield from self.recover_small()
+        for kind in KINDS:
+            yield from self.dump(Shape(writer=KAFKA, kind=kind))
+        yield from self.dump(USUAL, text=True)
+        for kind in KINDS:
+            yield from self.build(kind)
 
 
-def table(rows: list[Row]) -> list[str]:
-    """The rows as lines of a Markdown table."""
-    lines = ["| work | kafkalog | peers | kafkalog is | at least |", "|---|---|---|---|---|"]
-    for row in rows:
-        others = [name for name in row.taken if name != OURS]
-        rates = "; ".join(f"{name} {amount(row.rate(name))}" for name in others)
-        ratios = "; ".join(f"{row.ratio(name):.1f} × {name}" for name in others)
-        goals = (" or " if row.any_goal else "; ").join(
-            f"{goal:g} × {name}" + (": not measured" if name not in row.taken else
-                                    ": reached" if row.ratio(name) >= goal else ": not reached")
-            for name, goal in row.goals.items()
-        )  # fmt: skip
-        lines.append(f"| {row.title} | {amount(row.rate(OURS))} {row.unit}/s | {rates} | {ratios} | {goals} |")
-    return lines
-
-
-def amount(rate: float) -> str:
-    """A rate for people."""
-    return f"{rate / 1e6:.2f} M" if rate >= 1e5 else f"{rate:.2f}" if rate < 100 else f"{rate:.0f}"
+def described(shape: Shape) -> str:
+    """A corpus in a few words."""
+    size = f"{shape.value_bytes / 1000:g} KB" if shape.value_bytes >= 1000 else f"{shape.value_bytes} B"
+    words = [shape.kind, size, shape.codec.label, f"{shape.records} a batch", f"by {shape.writer}"]
+    words += [f"magic {shape.magic}"] if shape.magic < 2 else []
+    words += [f"{shape.headers} headers"] if shape.headers else []
+    return ", ".join(words)
 
 
 def main() -> None:
@@ -292,32 +337,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small and for correctness only")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=128, help="MiB of values in a corpus")
     parser.add_argument("--cpu", action="store_true", help="processor time of the working thread; for busy machines")
-    parser.add_argument("--only", default="", help="rows whose title this expression finds")
+    parser.add_argument("--only", default="", help="rows whose title and corpus match this regular expression")
     parser.add_argument("--results", type=Path, help="write the table into this page")
     parser.add_argument("--json", type=Path, help="write everything that was measured")
     arguments = parser.parse_args()
-    peers.use_cpu_time = arguments.cpu
+    timing.use_cpu_time = arguments.cpu
     rounds = 1 if arguments.quick else arguments.rounds
     thresholds.ENOUGH_BATCHES = 0  # everybody is warm, so that what loading takes does not count
     if arguments.quick:
         thresholds.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
-    with peers.Java() as java, tempfile.TemporaryDirectory() as scratch:
+    with Jvms(quick=arguments.quick) as java, tempfile.TemporaryDirectory() as scratch:
         if java.why_not is not None:
             print(f"Java is not measured: {java.why_not}")
         seconds = "processor time of the working thread (processes: of all threads)" if arguments.cpu else "wall clock"
-        place = f"{machine()}; median of {rounds}, {seconds}"
+        place = f"{machine()}; {rounds} rounds, {seconds}; a rate is the median (the best round, half the spread)"
         print(place)
         rows = []
-        for row in Suite(java, Path(scratch), quick=arguments.quick).rows():
-            if re.search(arguments.only, row.title):
-                row.measure(rounds)
-                rows.append(row)
-                print(table([row])[2], flush=True)
+        payload = MIB if arguments.quick else arguments.size * MIB
+        suite = Suite(java, Path(scratch), arguments.only, quick=arguments.quick, payload=payload)
+        for row in suite.rows():
+            row.measure(rounds)
+            rows.append(row)
+            print(row.line(), flush=True)
+        collectors = f"Java's collectors: {java.collectors()}"
+        print(collectors)
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": place, "rows": [row.as_dict() for row in rows]}, indent=1))
     if arguments.results:
-        arguments.results.write_text("\n".join(["# Results", "", place, "", *table(rows), ""]), encoding="utf-8")
+        page = ["# Results", "", place, "", *table(rows), "", collectors, ""]
+        arguments.results.write_text("\n".join(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

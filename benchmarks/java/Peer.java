@@ -22,7 +22,7 @@ import org.apache.kafka.storage.internals.log.TimeIndex;
 
 /**
  * Kafka's own record classes, kept warm: reads "MODE FILE" from standard input, does the work once, and answers
- * "seconds records checksum". The modes are those of benchmarks/peers.py.
+ * "seconds records checksum". The modes are those that compare.py asks for.
  */
 public final class Peer {
     private long records;

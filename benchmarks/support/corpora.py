@@ -1,12 +1,12 @@
-"""Seeded segments in ``.cache/bench``: some batches of random records, repeated with increasing offsets.
-
-No checksum covers a batch's base offset or a message's offset, so a copy needs no other change.
-"""
+"""Seeded segments in ``.cache/bench`` in which no batch is repeated, written by Kafka's own producer path or by us."""
 
 from __future__ import annotations
 
+import itertools
 import random
+import shutil
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,86 +14,97 @@ from pathlib import Path
 from kafkalog.codec import Codec
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.model import Header, Record, TimestampType
+from support import jars
+from support.values import values
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "bench"
 MIB = 1 << 20
 START_MS = 1_700_000_000_000
-_TEMPLATES = 16
-_OFFSET = struct.Struct(">q")
+KAFKA, KAFKALOG = "Kafka", "kafkalog"
+_SIZE = struct.Struct(">i")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the batches of a corpus look like."""
+    """What the batches of a corpus look like, and who writes them."""
 
     codec: Codec = Codec.NONE
     magic: int = 2
+    kind: str = "text"
     value_bytes: int = 100
     records: int = 140
     headers: int = 0
+    writer: str = KAFKALOG
 
     @property
     def name(self) -> str:
         """A topic's name that tells all of it."""
-        return f"m{self.magic}-{self.codec.label}-v{self.value_bytes}-r{self.records}-h{self.headers}"
+        return (
+            f"{self.writer}-m{self.magic}-{self.codec.label}-{self.kind}-v{self.value_bytes}-r{self.records}"
+            f"-h{self.headers}"
+        )
 
 
-def _value(source: random.Random, size: int) -> bytes:
-    """Text that compresses about as JSON does."""
-    words = (f'{{"user": {source.randrange(10**6)}, "action": "see", "page": "/p/{source.randrange(500)}", "id": "'
-             f'{source.randbytes(size // 4 + 1).hex()}').encode()  # fmt: skip
-    return (words * (size // len(words) + 1))[:size]
-
-
-def records_of(shape: Shape, source: random.Random) -> list[Record]:
-    """The records of one batch, offsets from 0."""
-    headers = [Header(f"name-{number}", b"%08d" % number) for number in range(shape.headers)]
+def records_of(shape: Shape, source: random.Random, some: Iterator[bytes], first: int) -> list[Record]:
+    """The records of one batch; `first` is the offset of its first."""
+    kind = TimestampType.CREATE_TIME if shape.magic else TimestampType.NO_TIMESTAMP_TYPE
     return [
-        Record(number, START_MS + number, TimestampType.CREATE_TIME if shape.magic else TimestampType.NO_TIMESTAMP_TYPE,
-               b"%010d" % source.randrange(10**10), _value(source, shape.value_bytes), tuple(headers))
-        for number in range(shape.records)
+        Record(
+            first + number, START_MS + (first + number) // 7, kind, b"%010d" % source.randrange(10**10), value,
+            tuple(Header(f"name-{each}", b"%08d" % source.randrange(10**8)) for each in range(shape.headers)),
+        )
+        for number, value in enumerate(itertools.islice(some, shape.records))
     ]  # fmt: skip
 
 
-def _templates(shape: Shape) -> Iterator[bytes]:
-    source = random.Random(shape.name)
-    for _ in range(_TEMPLATES):
-        records = records_of(shape, source)
-        if shape.magic == 2:
-            yield build_batch(records, codec=shape.codec, partition_leader_epoch=0)
-        else:
-            yield build_messages(records, magic=shape.magic, codec=shape.codec)
+def _by_us(shape: Shape, payload: int, log: Path, first: int) -> int:
+    """Write values of `payload` bytes in all; gives the next offset."""
+    source, some = random.Random(f"{shape.name}{first}"), values(shape.kind, shape.value_bytes, f"{shape.name}{first}")
+    offset = first
+    with log.open("wb") as target:
+        for _ in range(max(1, payload // (shape.records * shape.value_bytes))):
+            made = records_of(shape, source, some, offset)
+            if shape.magic == 2:
+                target.write(build_batch(made, codec=shape.codec, partition_leader_epoch=0))
+            else:
+                target.write(build_messages(made, magic=shape.magic, codec=shape.codec))
+            offset += shape.records
+    return offset
 
 
-def _shifted(template: bytes, base: int, magic: int) -> bytes:
-    if magic == 2:
-        return _OFFSET.pack(base) + template[_OFFSET.size :]
-    moved = bytearray(template)
-    position = 0
-    while position < len(moved):
-        offset, size = struct.unpack_from(">qi", moved, position)
-        _OFFSET.pack_into(moved, position, offset + base)
-        position += 12 + size
-    return bytes(moved)
+def _by_kafka(shape: Shape, payload: int, log: Path) -> None:
+    words = [shape.codec.label, str(shape.magic), str(shape.records), str(shape.headers), str(START_MS)]
+    count = max(shape.records, payload // shape.value_bytes)
+    writer = subprocess.Popen(
+        jars.java("Writer", str(log), *words, heap="1g"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    if writer.stdin is None:
+        raise OSError("there is no pipe to the JVM")
+    with writer.stdin:
+        for value in itertools.islice(values(shape.kind, shape.value_bytes, shape.name), count):
+            writer.stdin.write(_SIZE.pack(len(value)) + value)
+    if writer.wait() != 0:
+        raise SystemExit(f"Kafka's producer path could not write {log}")
 
 
-def partition(shape: Shape, size: int, *, segments: int = 1, say: Callable[[str], None] = print) -> Path:
-    """The partition directory of a shape with segments of about `size` bytes each; made once."""
-    directory = CACHE / f"{shape.name}-{size}-{segments}" / f"{shape.name}-0"
+def partition(shape: Shape, payload: int, *, segments: int = 1, say: Callable[[str], None] = print) -> Path:
+    """The partition directory of a shape with segments of `payload` bytes of values each; made once."""
+    directory = CACHE / f"{shape.name}-{payload}-{segments}" / f"{shape.name}-0"
     complete = directory.parent / "complete"
     if complete.exists():
         return directory
     say(f"making {directory.parent.name}")
-    directory.mkdir(parents=True, exist_ok=True)
-    templates = list(_templates(shape))
+    shutil.rmtree(directory.parent, ignore_errors=True)
+    directory.mkdir(parents=True)
     offset = 0
     for _ in range(segments):
-        written = number = 0
-        with (directory / f"{offset:020}.log").open("wb") as log:
-            while written < size:
-                written += log.write(_shifted(templates[number % len(templates)], offset, shape.magic))
-                offset += shape.records
-                number += 1
+        log = directory / f"{offset:020}.log"
+        if shape.writer == KAFKA:
+            if segments > 1:
+                raise ValueError("Kafka's producer path writes one segment")
+            _by_kafka(shape, payload, log)
+        else:
+            offset = _by_us(shape, payload, log, offset)
     complete.touch()
     return directory

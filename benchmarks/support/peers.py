@@ -1,36 +1,21 @@
-"""The peers: kafka-python, aiokafka, Kafka's Java classes in a warm process, and kafka-dump-log.
+"""The peers in Python, the decompressors alone, kafka-dump-log and Kafka's own recovery.
 
 Each reader takes a log file, checks every checksum, reads every record, and gives (seconds, records).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import resource
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-
-import kafka_jars  # noqa: E402
-
-KAFKA = "4.1.0"
-Measured = tuple[float, int]
-
-use_cpu_time = False
-"""Whether seconds are those of the thread that works, or of the clock on the wall."""
-
-
-def clock() -> float:
-    """Seconds since some moment."""
-    return time.thread_time() if use_cpu_time else time.perf_counter()
+from kafkalog.codec import Codec
+from support.jars import KAFKA, kafka_jars
+from support.timing import Measured, clock, process
 
 
 def _python_reader(memory_records: Any) -> Any:
@@ -64,8 +49,8 @@ def aiokafka(path: Path) -> Measured:
     return _python_reader(MemoryRecords)(path)  # type: ignore[no-any-return]
 
 
-def decompressor(codec: int, payloads: list[bytes]) -> float:
-    """Seconds that the native library takes to decompress the record bytes of batches, and nothing else is done."""
+def decompressors(codec: Codec, most: int) -> dict[str, Callable[[bytes], object]]:
+    """Well-kept libraries that decompress the record bytes of a batch; `most` is a bound of what comes out."""
     import zlib
 
     import lz4.frame
@@ -79,17 +64,21 @@ def decompressor(codec: int, payloads: list[bytes]) -> float:
             snappy.decompress(data[position + 4 : position + 4 + size])
             position += 4 + size
 
-    zstd = zstandard.ZstdDecompressor()
-    work: dict[int, Callable[[bytes], object]] = {
-        1: lambda data: zlib.decompress(data, 31),
-        2: of_xerial,
-        3: lz4.frame.decompress,
-        4: lambda data: zstd.decompress(data, max_output_size=1 << 24),
-    }
-    one, start = work[codec], clock()
-    for payload in payloads:
-        one(payload)
-    return clock() - start
+    match codec:
+        case Codec.GZIP:
+            found: dict[str, Callable[[bytes], object]] = {"zlib alone": lambda data: zlib.decompress(data, 31)}
+            with contextlib.suppress(ImportError):
+                from isal import igzip
+
+                found["isal alone"] = igzip.decompress
+            return found
+        case Codec.SNAPPY:
+            return {"snappy alone": of_xerial}
+        case Codec.LZ4:
+            return {"lz4 alone": lz4.frame.decompress}
+        case _:
+            zstd = zstandard.ZstdDecompressor()
+            return {"zstd alone": lambda data: zstd.decompress(data, max_output_size=most)}
 
 
 def aiokafka_build(items: list[tuple[bytes, bytes]], codec: int, timestamp: int) -> Measured:
@@ -111,57 +100,6 @@ def aiokafka_build(items: list[tuple[bytes, bytes]], codec: int, timestamp: int)
     return clock() - start, len(items)
 
 
-class Java:
-    """A warm JVM that does one piece of work at a time; a context manager."""
-
-    def __init__(self) -> None:
-        self.why_not: str | None = kafka_jars.available(KAFKA)
-        self._process: subprocess.Popen[str] | None = None
-        if self.why_not is None:
-            try:
-                self._start()
-            except (kafka_jars.KafkaUnavailableError, OSError) as error:
-                self.why_not = str(error)
-
-    @staticmethod
-    def command() -> list[str]:
-        """What starts a JVM that takes work from its standard input."""
-        source = Path(__file__).resolve().parents[1] / "java" / "Peer.java"
-        classes = kafka_jars.compiled(KAFKA, "bench", {"Peer.java": source.read_text()})
-        path = ":".join([str(classes), *map(str, kafka_jars.jars(KAFKA))])
-        return ["java", "-Xmx1g", f"-Dcpu={str(use_cpu_time).lower()}", "-cp", path, "Peer"]
-
-    def _start(self) -> None:
-        self._process = subprocess.Popen(
-            self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
-        self._line()
-
-    def _line(self) -> str:
-        if self._process is None or self._process.stdout is None:
-            raise OSError("there is no JVM")
-        return self._process.stdout.readline()
-
-    def run(self, mode: str, path: Path) -> Measured:
-        """Seconds as the JVM measures them, and records (batches for `shallow` and `recover`)."""
-        if self._process is None or self._process.stdin is None:
-            raise OSError(self.why_not or "there is no JVM")
-        self._process.stdin.write(f"{mode} {path}\n")
-        self._process.stdin.flush()
-        words = self._line().split()
-        if len(words) != 3:
-            raise OSError(f"the JVM could not do {mode}")
-        return float(words[0]), int(words[1])
-
-    def __enter__(self) -> Java:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-
 def dump_log(path: Path, output: Path) -> float:
     """Seconds of a whole kafka-dump-log process that prints every record into a file."""
     command = ["java", "-Xmx256m", "-cp", ":".join(map(str, kafka_jars.jars(KAFKA))), "kafka.tools.DumpLogSegments",
@@ -180,27 +118,6 @@ def recover_log_directory(root: Path, output: Path) -> float:
     if answer.get("result", {}).get("outcome") != "loaded":
         raise SystemExit(f"Kafka did not load {root}: {answer}")
     return seconds
-
-
-def process(command: list[str], output: Path, told: str = "") -> float:
-    """Seconds of a process from its start to its end, its output in a file; of processor time, all its threads'.
-
-    `told` is its standard input.
-    """
-    # an installed package has its bytecode on disk, as the peers' classes are compiled
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    output.unlink(missing_ok=True)  # letting go of an old one takes time too
-    before, start = _of_children(), time.perf_counter()
-    with output.open("wb") as target:
-        subprocess.run(
-            command, input=told, text=True, stdout=target, stderr=subprocess.DEVNULL, check=False, env=environment
-        )
-    return _of_children() - before if use_cpu_time else time.perf_counter() - start
-
-
-def _of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def versions() -> str:
