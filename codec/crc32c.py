@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import crc32c as _crc32c
+from collections.abc import Callable
 
 __all__ = ["crc32c"]
 
 Buffer = bytes | bytearray | memoryview
+_function: Callable[[Buffer, int], int] | None = None
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
     """Checksum of `data` as an unsigned 32-bit number, continuing from `value`."""
-    return _crc32c.crc32c(data, value)
+    return (_function or _load())(data, value)
+
+
+def _load() -> Callable[[Buffer, int], int]:
+    """The library's function; importing it reads the versions of what is installed, which small commands would feel."""
+    global _function
+    from crc32c import crc32c as found
+
+    _function = found
+    return found

@@ -6,11 +6,11 @@ that time.  Nothing here imports numba before the answer is yes, nor pyarrow bef
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.kernels.loading import kernels_are_loaded
 from kafkalog.codec.limits import MIB
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
 ENOUGH_BATCHES = 10_000
 """Batches from which on it is used where records are not examined; plain Python takes up to 0.1 ms for each."""
-_SCAN = "kafkalog.codec.kernels.scan_batches"
 
 
 @lru_cache(maxsize=1)
@@ -42,4 +41,4 @@ def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> boo
     """
     if not kernel_is_worth_it(work_bytes):
         return False
-    return _SCAN in sys.modules or work_bytes >= ENOUGH_BATCHES * batch_bytes()
+    return kernels_are_loaded() or work_bytes >= ENOUGH_BATCHES * batch_bytes()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CONTROL_FLAG,
@@ -47,6 +48,9 @@ __all__ = [
     "consumer_view",
     "raised",
 ]
+
+_consecutive_batches = Kernel("select_batches", "consecutive_batches")
+_consecutive_messages = Kernel("messages", "consecutive_messages")
 
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
@@ -191,12 +195,8 @@ class Selection:
         from kafkalog.codec.headers.runs import BatchRun
 
         if isinstance(run, BatchRun):
-            from kafkalog.codec.kernels.select_batches import consecutive_batches
-
-            return consecutive_batches(run.table, self.next_offset, base, self.end_offset, CONTROL_FLAG, lows)
-        from kafkalog.codec.kernels.messages import consecutive_messages
-
-        return consecutive_messages(run.table, self.next_offset, base, self.end_offset, lows)
+            return int(_consecutive_batches(run.table, self.next_offset, base, self.end_offset, CONTROL_FLAG, lows))
+        return int(_consecutive_messages(run.table, self.next_offset, base, self.end_offset, lows))
 
 
 def raised(finding: Finding) -> FormatError:

@@ -6,11 +6,12 @@ What stops a consumer stops this reader: records before damage are yielded, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.handed_back import HandedBack
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.batch_filter import BatchFilter
@@ -29,16 +30,34 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from kafkalog.codec.columnar.record_objects import RecordObjects
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["RecordReader"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+_ONE_BY_ONE_BYTES = 2 * MIB
+"""Of a large log: below, compiled code takes longer to load than it saves."""
 _LOWEST, _HIGHEST = -(2**64), 2**64
 """Beyond what headers and deltas can add up to."""
 OfBatch = tuple[RecordBatch, Sequence[Record]]
 """a batch, and those of its records that are wanted"""
+
+
+class _ObjectsOfRuns:
+    """`RecordObjects`, which is loaded for the first run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._made: RecordObjects | None = None
+
+    def __call__(self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /) -> Iterator[list[Record] | HandedBack]:
+        if self._made is None:
+            from kafkalog.codec.columnar.record_objects import RecordObjects
+
+            self._made = RecordObjects(self._limits)
+        return self._made.records(run, low, high)
 
 
 class TakeRun(Protocol[T_co]):
@@ -111,8 +130,12 @@ class RecordReader:
         return self._batches.segment
 
     def __iter__(self) -> Iterator[Record]:
-        for _batch, records in self.by_batch():
-            yield from records
+        if self._all or not self._batches.has_runs or find_spec("pyarrow") is None:
+            for _batch, records in self.by_batch():
+                yield from records
+            return
+        for found in self._read(_ObjectsOfRuns(self._limits), after=_ONE_BY_ONE_BYTES):
+            yield from found[1] if isinstance(found, tuple) else found
 
     def by_batch(self) -> Iterator[OfBatch]:
         """The records batch by batch, each with its batch; batches without any are left out."""
@@ -124,14 +147,14 @@ class RecordReader:
         """As `by_batch`, with runs of ordinary batches given to `take`, whatever it makes of them; see `TakeRun`."""
         return self._read(take)
 
-    def _read(self, take: TakeRun[T] | None) -> Iterator[T | OfBatch]:
+    def _read(self, take: TakeRun[T] | None, *, after: int = 0) -> Iterator[T | OfBatch]:
         if self._all:
             yield from self._everything()
             return
         self.findings.extend(self._view.findings)
         selection = Selection(self._view, include_control=self._control, opens_repeated=True)
         self._is_damaged = met = False
-        for found in self._batches if take is None else self._batches.by_run():
+        for found in self._batches if take is None else self._batches.by_run(after=after):
             met = True
             if isinstance(found, RecordBatch):
                 low = selection.low_of(found)

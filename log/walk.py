@@ -68,6 +68,7 @@ class BatchReader:
         self._filter = batches
         self._limits = limits
         self._on_bytes = on_bytes
+        self._runs_after = 0
         self.segment: Segment | None = None
         self.findings: list[Finding] = []
         self.stop: StopReason | None = None
@@ -84,9 +85,18 @@ class BatchReader:
             if isinstance(found, RecordBatch):
                 yield found
 
-    def by_run(self) -> Iterator[BatchRun | RecordBatch]:
-        """The same, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`."""
-        return self._walk(runs=kernel_is_worth_it(sum(segment.size for segment in self._segments)))
+    def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
+        """The same, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`.
+
+        The first `after` bytes come batch by batch all the same: who wants only a few records is not kept waiting.
+        """
+        self._runs_after = after
+        return self._walk(runs=self.has_runs)
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether there are enough bytes for runs."""
+        return kernel_is_worth_it(sum(segment.size for segment in self._segments))
 
     def _walk(self, *, runs: bool) -> Iterator[BatchRun | RecordBatch]:
         try:
@@ -152,12 +162,13 @@ class BatchReader:
         if len(wanted):
             yield wanted
 
-    def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner:
+    def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner | LateRuns:
         if not runs:
             return Scanner(source, position=position, limits=self._limits)
-        from kafkalog.codec.headers.run_scanner import RunScanner
-
-        return RunScanner(source, position=position, limits=self._limits)
+        if self._runs_after > 0:
+            end, self._runs_after = position + self._runs_after, 0
+            return LateRuns(source, position, end, self._limits)
+        return _run_scanner(source, position, self._limits)
 
     def _stops(self, batch: RecordBatch, continuity: Continuity, segment: Segment) -> bool:
         """Note what is wrong with a batch; whether nobody reads past it."""
@@ -188,6 +199,45 @@ class BatchReader:
             f"; {segment.size - ended.position} bytes here and {len(later)} segments ({size} bytes) after were not read"
         )
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
+
+
+def _run_scanner(source: FileSource, position: int, limits: Limits) -> RunScanner:
+    from kafkalog.codec.headers.run_scanner import RunScanner
+
+    return RunScanner(source, position=position, limits=limits)
+
+
+class LateRuns:
+    """Batches one by one up to a position, and runs from there on."""
+
+    def __init__(self, source: FileSource, position: int, end: int, limits: Limits) -> None:
+        self._source = source
+        self._end = end
+        self._limits = limits
+        self._now: Scanner | RunScanner = Scanner(source, position=position, limits=limits)
+
+    @property
+    def valid_bytes(self) -> int:
+        """Up to where there was nothing but sound batches."""
+        return self._now.valid_bytes
+
+    @property
+    def stop(self) -> StopReason | None:
+        """Why it ended."""
+        return self._now.stop
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What ended it."""
+        return self._now.findings
+
+    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
+        for batch in self._now:
+            yield batch
+            if self._now.valid_bytes >= self._end:
+                self._now = _run_scanner(self._source, self._now.valid_bytes, self._limits)
+                yield from self._now
+                return
 
 
 def _at_a_batch(batch: RecordBatch) -> EndOfWalk:

@@ -15,7 +15,7 @@ from kafkalog.codec.columnar.pieces import Fault, Part, Piece, to_int64
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.execution import RecordFault
 from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.kernels.decode_records import decode_records
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import Table
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import BATCH, BatchHeader
@@ -23,6 +23,8 @@ from kafkalog.codec.plain import record_at
 from kafkalog.codec.records import record_finding, records_of
 
 __all__ = ["BatchDecoder"]
+
+_decode_records = Kernel("decode_records", "decode_records")
 
 _PART_BYTES = 8 * MIB
 """Record bytes that become columns together."""
@@ -75,7 +77,7 @@ class BatchDecoder:
         most = min(records, self._rows)
         buffers.ensure(most, min(len(part.payload) - position, self._most_bytes))
         address = np.frombuffer(part.payload, np.uint8).ctypes.data if part.payload else 0
-        done, behind = decode_records(
+        done, behind = _decode_records(
             address + position, address + len(part.payload), most, self._most_bytes, headers, 0, part.low, part.high,
             limits.headers_per_record, buffers.addresses, buffers.filled,
         )  # fmt: skip

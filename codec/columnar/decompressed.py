@@ -11,9 +11,7 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.compression import decompress, gzip
 from kafkalog.codec.compression.native import lz4_decompress, zstd
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.kernels.decompress import decompress_lz4_batches, decompress_zstd_batches
-from kafkalog.codec.kernels.select_batches import locate_records
-from kafkalog.codec.kernels.snappy import decompress_snappy_batches
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
 
@@ -25,6 +23,11 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 __all__ = ["Decompressed", "decompress_batches", "decompress_together"]
+
+_decompress_lz4_batches = Kernel("decompress", "decompress_lz4_batches")
+_decompress_zstd_batches = Kernel("decompress", "decompress_zstd_batches")
+_locate_records = Kernel("select_batches", "locate_records")
+_decompress_snappy_batches = Kernel("snappy", "decompress_snappy_batches")
 
 
 class Decompressed(NamedTuple):
@@ -44,7 +47,7 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
     base = np.frombuffer(window, np.uint8).ctypes.data
     if codec == Codec.NONE:
         found = np.empty((2, len(run)), np.int64)
-        count = locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
+        count = _locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
         return Decompressed(found[0, :count], found[1, :count], window)
     sources = run.starts + (base + BATCH.size)
     sizes = run.sizes - BATCH.size
@@ -67,13 +70,15 @@ def decompress_together(
     block = Block(room)
     found = np.empty((2, len(sources)), np.int64)
     if codec == Codec.SNAPPY:
-        count = decompress_snappy_batches(sources, compressed, block.address, room, largest, budget, found[0], found[1])
+        count = _decompress_snappy_batches(
+            sources, compressed, block.address, room, largest, budget, found[0], found[1]
+        )
     elif context is None:
-        count = decompress_lz4_batches(
+        count = _decompress_lz4_batches(
             lz4_decompress(), sources, compressed, block.address, room, largest, budget, found[0], found[1]
         )
     else:
-        count = decompress_zstd_batches(
+        count = _decompress_zstd_batches(
             context.decompress, context.context, sources, compressed, block.address, room, largest, budget,
             limits.zstd_window_bytes, found[0], found[1],
         )  # fmt: skip

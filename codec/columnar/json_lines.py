@@ -11,8 +11,8 @@ import numpy as np
 from kafkalog.codec.columnar.run_decoder import RunDecoder
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.handed_back import HandedBack
-from kafkalog.codec.kernels.json import PIECES, write_lines
-from kafkalog.codec.kernels.tables import Filled
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.tables import PIECES, Filled
 from kafkalog.codec.limits import MIB, Limits
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["JsonLines"]
+
+_write_lines = Kernel("json", "write_lines")
 
 _DATA = (Filled.KEY, Filled.VALUE, Filled.HEADER_KEY, Filled.HEADER_VALUE)
 _LONGEST_ESCAPE = 6
@@ -78,7 +80,7 @@ class JsonLines:
         appended = np.ascontiguousarray(builder.of_rows("timestampType"), np.uint8)
         epochs = builder.of_rows("leaderEpoch").astype(np.int64)
         prefix = np.array([self._prefix.ctypes.data, len(self._prefix)], np.int64)
-        size: int = write_lines(
+        size: int = _write_lines(
             rows, buffers.addresses, appended, epochs, prefix, self._pieces, self._encoded, self._target.ctypes.data
         )
         return size

@@ -17,7 +17,7 @@ from kafkalog.codec.columnar.message_builder import MessageBatchBuilder
 from kafkalog.codec.columnar.message_sets import Opened, open_entries
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.kernels.messages import decode_sets, measure_sets
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import MessageSet, Table, empty_table
 from kafkalog.codec.limits import Limits
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 __all__ = ["MessageDecoder"]
+
+_decode_sets = Kernel("messages", "decode_sets")
+_measure_sets = Kernel("messages", "measure_sets")
 
 
 class MessageDecoder:
@@ -63,7 +66,7 @@ class MessageDecoder:
 
     def _decode_entries(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         found = empty_table(MessageSet, len(run))
-        measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
+        _measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
         faults = [*np.flatnonzero(found[MessageSet.COUNT] < 0).tolist(), len(run)]
         done = 0
         for fault in faults:
@@ -94,7 +97,7 @@ class MessageDecoder:
         buffers = self._builder.buffers
         buffers.ensure(int(found[MessageSet.COUNT].sum()), int(sizes.sum()))
         rows = np.zeros(len(addresses), np.int64)
-        done: int = decode_sets(addresses, run.table, found, low, high, buffers.addresses, buffers.filled, rows)
+        done: int = _decode_sets(addresses, run.table, found, low, high, buffers.addresses, buffers.filled, rows)
         self._builder.add_headers(run.table[:, :done], rows[:done])
         return done
 

@@ -16,10 +16,8 @@ from kafkalog.codec.columnar.decompressed import decompress_batches
 from kafkalog.codec.compression.native import lz4_decompress, zstd
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.decode_records import decode_batches
-from kafkalog.codec.kernels.decode_window import decode_window
-from kafkalog.codec.kernels.select_batches import UNDECODED, fitting_batches, same_codec
-from kafkalog.codec.kernels.tables import Decompressor, Filled, HeaderColumn, Table, empty_table
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.tables import UNDECODED, Decompressor, Filled, HeaderColumn, Table, empty_table
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import LOG_OVERHEAD
 
@@ -29,6 +27,11 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 __all__ = ["Order", "RunDecoder"]
+
+_decode_batches = Kernel("decode_records", "decode_batches")
+_decode_window = Kernel("decode_window", "decode_window")
+_fitting_batches = Kernel("select_batches", "fitting_batches")
+_same_codec = Kernel("select_batches", "same_codec")
 
 _MOST_AT_ONCE = 4 * 1024 * 1024
 """Record bytes that are decompressed before they are decoded: what a processor's cache may still hold."""
@@ -121,10 +124,10 @@ class RunDecoder:
         rows = np.empty(headers.shape[1], np.int64)
         capacity = buffers.capacity
         capacity[Filled.ROWS] = min(capacity[Filled.ROWS], self.rows_bound)
-        count, total, lacking = decode_window(
+        count, total, lacking = _decode_window(
             address, size, limits.batch_bytes, headers, order.next_offset, order.base, order.end, order.flags,
             limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, capacity,
-            buffers.addresses, buffers.filled, rows,
+            buffers.addresses, buffers.filled, rows, np.empty_like(buffers.filled),
         )  # fmt: skip
         self.builder.add_headers(headers[:, :count], rows[:count])
         return count, total, lacking
@@ -149,7 +152,7 @@ class RunDecoder:
         start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
         while start < len(run):
-            codec, end = same_codec(headers, start, self._limits.records_per_batch, most_bytes)
+            codec, end = _same_codec(headers, start, self._limits.records_per_batch, most_bytes)
             if codec >= 0:
                 yield from self._decode_part(run, low, high, start, end, codec)
             elif codec == UNDECODED:
@@ -171,7 +174,9 @@ class RunDecoder:
             done = 0
             while done < count:
                 rows, size = self.rows_bound - builder.rows, self.bytes_bound - self._bytes
-                fits, room, total = fitting_batches(headers, start, opened.sizes[done:], int(self.is_empty), rows, size)
+                fits, room, total = _fitting_batches(
+                    headers, start, opened.sizes[done:], int(self.is_empty), rows, size
+                )
                 if fits == 0:
                     self.reached = start
                     yield None
@@ -194,9 +199,9 @@ class RunDecoder:
         """
         rows = np.empty(len(addresses), np.int64)
         buffers = self.builder.buffers
-        done: int = decode_batches(
+        done: int = _decode_batches(
             addresses, sizes, run.table, start, lows, high, self._limits.headers_per_record, buffers.addresses,
-            buffers.filled, rows,
+            buffers.filled, rows, np.empty_like(buffers.filled),
         )  # fmt: skip
         self.builder.add_headers(run.table[:, start : start + done], rows[:done])
         return done

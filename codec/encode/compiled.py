@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
-from kafkalog.codec.kernels.encode import LARGEST_RECORD_OVERHEAD, encode, put_checksums
-from kafkalog.codec.kernels.tables import ArrowBuffer, Encoded, empty_table
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.tables import LARGEST_RECORD_OVERHEAD, ArrowBuffer, Encoded, empty_table
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     BATCH,
@@ -25,6 +25,9 @@ from kafkalog.codec.model import (
 )
 
 __all__ = ["encode_columns"]
+
+_encode = Kernel("encode", "encode")
+_put_checksums = Kernel("encode", "put_checksums")
 
 _MAGIC = 2
 _HEADER_OVERHEAD = 10
@@ -123,7 +126,7 @@ class _Part:
         self._target = np.empty(room, np.uint8)
         batches = empty_table(Encoded, rows)
         address = self._target.ctypes.data
-        self.count = encode(rows, offsets, times, found.addresses, address, batch_bytes, batches)
+        self.count = _encode(rows, offsets, times, found.addresses, address, batch_bytes, batches)
         self._offsets, self._times = offsets, times
         self.first_rows, self._rows, starts, self._sizes, self._newest = batches[:, : self.count]
         self._starts = starts - address
@@ -145,7 +148,7 @@ class _Part:
         count = len(table)
         starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size
         self._target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(count, BATCH.size)
-        put_checksums(starts + self._target.ctypes.data, sizes)
+        _put_checksums(starts + self._target.ctypes.data, sizes)
         view = memoryview(self._target.data)
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
             yield bytes(view[start : start + size])

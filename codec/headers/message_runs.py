@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafkalog.codec.framing import SMALLEST_MESSAGE
-from kafkalog.codec.kernels.messages import scan_messages
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import MessageColumn, check_table, empty_table, names
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 __all__ = ["MessageRun", "message_run"]
+
+_scan_messages = Kernel("messages", "scan_messages")
 
 _ROWS = {name: number for number, name in enumerate(names(MessageColumn))}
 _MESSAGES_OF_A_RUN = 8 * KIB + 40
@@ -81,5 +83,5 @@ def message_run(window: bytes | memoryview, position: int, *, largest: int, chec
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
     table = empty_table(MessageColumn, most)
     address = np.frombuffer(window, np.uint8).ctypes.data
-    found = scan_messages(address, len(window), largest, check, table)
+    found = _scan_messages(address, len(window), largest, check, table)
     return MessageRun(table[:, :found], window, position) if found else None

@@ -15,7 +15,7 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.scan_batches import scan_batches
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
 
 __all__ = ["RunScanner", "WindowDecoder"]
+
+_scan_batches = Kernel("scan_batches", "scan_batches")
 
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 8 * MIB
 _LENT_WINDOW = 8 * MIB
@@ -176,7 +178,7 @@ class RunScanner:
             rest = memoryview(window)[position - start : position - start + size]
             return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
         address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
-        found = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
+        found = _scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
         if found == 0:
             return None
         return BatchRun(self._headers[:, :found].copy(), memoryview(window)[position - start :], position)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.scan_batches import scan_batches
+from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import HeaderColumn, Table, empty_table, names
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB
 from kafkalog.codec.model import (
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
+
+_scan_batches = Kernel("scan_batches", "scan_batches")
 
 _WINDOW = 512 * KIB
 """Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
@@ -233,7 +235,7 @@ def _piece(window: memoryview, start: int, address: int, scratch: Table) -> Tabl
         return None
     magic = window[start + MAGIC_POSITION]
     if magic == BATCH_MAGIC:
-        found = scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
+        found = _scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
         return scratch[:, :found].copy() if found else None
     if magic > BATCH_MAGIC:
         return None

@@ -18,7 +18,7 @@ from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, MAX_SEQUENCE, MICROSECONDS, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.record_shape import RECORD, SMALLEST_HEADER
 
-__all__ = ["decode_batches", "decode_records"]
+__all__ = ["decode_batches", "decode_records", "note"]
 
 _VARLONG, _BYTES, _STRING = int(OpKind.VARLONG), int(OpKind.BYTES), int(OpKind.STRING)
 _LARGEST_MS = (2**63 - 1) // MICROSECONDS
@@ -29,6 +29,13 @@ _LINE, _AHEAD = 64, 16 * KIB
 """Bytes of a line of the cache, and how far ahead lines are asked for: the next batch is checked first."""
 _APPEND_TIME = int(TIMESTAMP_TYPE_FLAG)
 _DECLARED = (RECORD, BATCH.fields, _APPEND_TIME, MICROSECONDS)
+
+
+@compiled(inline=True)
+def note(target: Any, source: Any) -> None:
+    """Element by element: assigning a slice would allocate memory, and with it need numba's runtime."""
+    for number in range(source.shape[0]):
+        target[number] = source[number]
 
 
 @compiled(inline=True, declared=_DECLARED)
@@ -200,28 +207,28 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
 
 
 @compiled(
-    "int64(int64[::1], int64[::1], int64[:,:], int64, int64[::1], int64, int64, int64[::1], int64[::1], int64[::1])",
+    "int64(int64[::1], int64[::1], int64[:,:], int64, int64[::1], int64, int64, int64[::1], int64[::1], int64[::1], "
+    "int64[::1])",
     declared=_DECLARED,
 )
 def decode_batches(
     addresses: Any, sizes: Any, headers: Any, start: int, lows: Any, high: int, largest: int, buffers: Any, filled: Any,
-    rows: Any,
+    rows: Any, before: Any,
 ) -> int:  # fmt: skip
     """Append the records of batches; how many batches could be taken before a faulty one, of which nothing is left.
 
     `addresses` and `sizes` say where the record bytes are, `headers` has the batches from number `start` on.  Wanted
     are the offsets from `lows`, of each batch, up to, not including, `high`.  `rows` gets how many rows each batch has.
-    The others are those of `decode_records`.
+    `before` is memory for as much as `filled` holds: kernels allocate none.  The others are those of `decode_records`.
     """
-    before = filled.copy()
     for number in range(addresses.shape[0]):
-        before[:] = filled
+        note(before, filled)
         first, size, count = addresses[number], sizes[number], headers[HeaderColumn.RECORDS_COUNT, start + number]
         done, behind = decode_records(
             first, first + size, count, size, headers, start + number, lows[number], high, largest, buffers, filled
         )
         if done < count or behind != first + size:
-            filled[:] = before
+            note(filled, before)
             return number
         rows[number] = filled[Filled.ROWS] - before[Filled.ROWS]
     return len(addresses)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog.codec.kernels.decode_records import decode_records
+from kafkalog.codec.kernels.decode_records import decode_records, note
 from kafkalog.codec.kernels.decompress import decompress_lz4, decompress_zstd
 from kafkalog.codec.kernels.jit import compiled
 from kafkalog.codec.kernels.scan_batches import batch_size, read_header
@@ -56,13 +56,13 @@ def _decompress(codec: int, source: int, size: int, decompressor: Any) -> int:
 
 @compiled(
     "UniTuple(int64, 3)(int64, int64, int64, int64[:,::1], int64, int64, int64, int64, int64, int64, int64, "
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
     declared=_DECLARED,
 )
 def decode_window(
     address: int, size: int, largest: int, headers: Any, expected: int, base: int, end: int, flags: int,
     most_records: int, most_headers: int, most_bytes: int, decompressor: Any, capacity: Any, buffers: Any, filled: Any,
-    rows: Any,
+    rows: Any, before: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Append the records of the batches in `size` bytes at an address.
 
@@ -70,11 +70,11 @@ def decode_window(
     `largest` and `headers` are those of `scan_batches`, `expected`, `base`, `end` and `flags` those of
     `consecutive_batches`; where room lacks, the column after those of the batches is that of the next.  No batch may
     have more than `most_records`, no record more than `most_headers`, all together no more than `most_bytes`.
-    `capacity` says for each of `Filled` up to where there is room.  `rows` gets how many rows each batch has.
+    `capacity` says for each of `Filled` up to where there is room.  `rows` gets how many rows each batch has;
+    `before` is memory for as much as `filled` holds: kernels allocate none.
     """
     position = count = total = 0
     low = expected
-    before = filled.copy()
     while count < headers.shape[1]:
         here = address + position
         whole = batch_size(here, size - position, largest, True)
@@ -95,12 +95,12 @@ def decode_window(
             break
         if total + record_bytes > most_bytes or not _fits(records, record_bytes, filled, capacity):
             return count, total, record_bytes
-        before[:] = filled
+        note(before, filled)
         done, behind = decode_records(
             first, first + record_bytes, records, record_bytes, headers, count, low, end, most_headers, buffers, filled
         )
         if done < records or behind != first + record_bytes:
-            filled[:] = before
+            note(filled, before)
             break
         rows[count] = filled[Filled.ROWS] - before[Filled.ROWS]
         total += record_bytes

@@ -15,10 +15,7 @@ from kafkalog.codec.kernels.tables import ArrowBuffer, Encoded
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.record_shape import RECORD
 
-__all__ = ["LARGEST_RECORD_OVERHEAD", "encode", "put_checksums"]
-
-LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
-"""Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
+__all__ = ["encode", "put_checksums"]
 
 _HEADER = BATCH.size
 _CRC_AT, _CRC_END = BATCH.position("crc"), BATCH.end("crc")

@@ -14,17 +14,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from kafkalog.codec.kernels.jit import compiled, copy, load, store
-from kafkalog.codec.kernels.tables import ArrowBuffer
+from kafkalog.codec.kernels.tables import PIECES, ArrowBuffer
 from kafkalog.codec.model import MICROSECONDS
 
-__all__ = ["PIECES", "write_lines"]
+__all__ = ["write_lines"]
 
-PIECES = (
-    b',"timestamp":', b',"timestampType":"CreateTime","key":', b',"timestampType":"LogAppendTime","key":',
-    b',"key_b64":', b',"value":', b',"value_b64":', b',"headers":', b',"headers_b64":', b',"leaderEpoch":', b"null",
-    b',"headers":[],"leaderEpoch":',
-)  # fmt: skip
-"""What is between the values of a line; the caller gives their addresses and sizes."""
 (_TIMESTAMP, _CREATED, _APPENDED, _KEY_64, _VALUE, _VALUE_64, _HEADERS, _HEADERS_64, _EPOCH,
  _NULL, _NO_HEADERS) = range(len(PIECES))  # fmt: skip
 _HEX = tuple(b"0123456789abcdef")

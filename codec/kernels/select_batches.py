@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kafkalog.codec.kernels.jit import compiled
-from kafkalog.codec.kernels.tables import HeaderColumn
+from kafkalog.codec.kernels.tables import EMPTY, UNDECODED, HeaderColumn
 from kafkalog.codec.model import BATCH, CODEC_MASK, LAST_CODEC, LOG_OVERHEAD
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
-__all__ = ["EMPTY", "UNDECODED", "consecutive_batches", "fitting_batches", "is_next", "locate_records", "same_codec"]
-
-EMPTY, UNDECODED = -2, -1
-"""What `same_codec` says of batches without a record, and of those that kernels leave to others."""
+__all__ = ["consecutive_batches", "fitting_batches", "is_next", "locate_records", "same_codec"]
 
 _OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
 _CODEC_MASK, _LAST_CODEC = int(CODEC_MASK), int(LAST_CODEC)

@@ -15,9 +15,23 @@ from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 
 __all__ = [
-    "Appended", "ArrowBuffer", "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "MessageColumn",
-    "MessageSet", "Recovered", "Rows", "Table", "check_table", "empty_table", "names",
+    "EMPTY", "LARGEST_RECORD_OVERHEAD", "PIECES", "UNDECODED", "Appended", "ArrowBuffer", "Decompressor", "Encoded",
+    "Filled", "HeaderColumn", "IndexEntry", "MessageColumn", "MessageSet", "Recovered", "Rows", "Table", "check_table",
+    "empty_table", "names",
 ]  # fmt: skip
+
+EMPTY, UNDECODED = -2, -1
+"""What `same_codec` says of batches without a record, and of those that kernels leave to others."""
+
+LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
+"""Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
+
+PIECES = (
+    b',"timestamp":', b',"timestampType":"CreateTime","key":', b',"timestampType":"LogAppendTime","key":',
+    b',"key_b64":', b',"value":', b',"value_b64":', b',"headers":', b',"headers_b64":', b',"leaderEpoch":', b"null",
+    b',"headers":[],"leaderEpoch":',
+)  # fmt: skip
+"""What is between the values of a line; the caller gives their addresses and sizes."""
 
 Table = npt.NDArray[np.int64]
 

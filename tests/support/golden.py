@@ -53,6 +53,7 @@ index verify data
 staging data
 report data -o - --format md --at 2026-11-22T00:00:00Z
 completion fish
+warm
 build lines.jsonl --into built
 merge data/{topic}-0 built/made-0 --into merged
 compact data --yes

@@ -41,6 +41,7 @@ COMMANDS = {
     "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on disk, or restore it."),
     "undo": ("kafkalog.cli.undo", "Undo a recovery, byte for byte."),
     "verify": ("kafkalog.cli.verify", "Check everything; change nothing."),
+    "warm": ("kafkalog.cli.warm", "Compile everything now that the first command would have to compile."),
     "zk": ("kafkalog.cli.zk", "Show a ZooKeeper server's tree of nodes at any transaction."),
 }
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""

@@ -1,0 +1,137 @@
+"""Machine code that was kept, made callable: numba's calling convention, spoken through ctypes.
+
+A kernel takes the place of its results, that of an exception, and its arguments: numbers as they are, and of an array
+seven or more words (two of Python's objects, which are null, the number and the size of its elements, where they are,
+its shape and its strides).  `kernels.probe` is what this is tried on before any machine code is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkalog.codec.kernels.stored import StoredKernel
+
+__all__ = ["ALLOCATIONS", "UnknownSignatureError", "native"]
+
+ALLOCATIONS = (b"NRT_Allocate", b"NRT_MemInfo_alloc")
+"""Names in machine code that allocates memory through numba, which is not there."""
+_NEVER_CALLED = (
+    "NRT_Free", "NRT_MemInfo_call_dtor", "NRT_adapt_ndarray_from_python", "numba_do_raise", "numba_gil_ensure",
+    "numba_gil_release", "numba_runtime_build_excinfo_struct", "numba_unpickle",
+)  # fmt: skip
+"""Of numba's: asked for by the wrappers for Python that stand beside a kernel, and by memory that arrays do not own."""
+_ARGUMENT = re.compile(r"(int64|boolean)|(int64|uint8)\[(:|::1|:,:|:,::1)\]")
+_RESULT = re.compile(r"int64|void|UniTuple\(int64, (\d)\)")
+_Words = Callable[[Any], tuple[int, ...]]
+
+
+class UnknownSignatureError(ValueError):
+    """A signature has an argument or a result that nothing here can pass."""
+
+
+def _number(value: Any) -> tuple[int, ...]:
+    return (index(value),)
+
+
+def _array(kind: str, shape: str) -> _Words:
+    """Words of an array, which must be as the signature says: machine code does not look."""
+    import numpy as np
+
+    expected, dimensions, contiguous = np.dtype(kind), shape.count(",") + 1, shape.endswith("1")
+    size = expected.itemsize
+
+    def words(array: Any) -> tuple[int, ...]:
+        if array.dtype != expected or array.ndim != dimensions or (contiguous and not array.flags.c_contiguous):
+            raise TypeError(f"not an array of {kind}[{shape}]")
+        return (0, 0, array.size, size, array.__array_interface__["data"][0], *array.shape, *array.strides)
+
+    return words
+
+
+def _arguments(signature: str) -> tuple[str, list[_Words], list[int]]:
+    """The result, and of each argument how it becomes words and how many."""
+    result, _, rest = signature.partition("(") if not signature.startswith("Uni") else (
+        signature[: signature.index(")") + 1], "", signature[signature.index(")") + 2 :]
+    )  # fmt: skip
+    ways: list[_Words] = []
+    counts: list[int] = []
+    for word in re.split(r",\s+", rest.removesuffix(")")):
+        found = _ARGUMENT.fullmatch(word)
+        if found is None:
+            raise UnknownSignatureError(word)
+        if found[1]:
+            ways.append(_number)
+            counts.append(1)
+        else:
+            ways.append(_array(found[2], found[3]))
+            counts.append(5 + 2 * (found[3].count(",") + 1))
+    return result, ways, counts
+
+
+@lru_cache(maxsize=1)
+def _target() -> Any:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    if "numba" not in sys.modules:  # which knows its own functions
+        nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+        for name in _NEVER_CALLED:
+            binding.add_symbol(name, nowhere)
+    return binding.Target.from_default_triple().create_target_machine()
+
+
+_engines: list[Any] = []
+"""Machine code lives as long as its engine."""
+
+
+def _address(symbol: str, code: bytes) -> int:
+    from llvmlite import binding
+
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    address = engine.get_function_address(symbol)
+    if not address:
+        raise ValueError(f"no function {symbol}")
+    return int(address)
+
+
+def native(kernel: StoredKernel) -> Callable[..., Any]:
+    """The kernel as a function of numbers and numpy arrays; it lets go of the interpreter's lock while it runs.
+
+    Raises `UnknownSignatureError`, and ValueError if the function is not in the code.
+    """
+    result, ways, counts = _arguments(kernel.signature)
+    matched = _RESULT.fullmatch(result)
+    if matched is None:
+        raise UnknownSignatureError(result)
+    many = int(matched[1] or 1)
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * sum(counts), use_errno=False
+    )
+    function = kind(_address(kernel.symbol, kernel.code))
+    place, nothing, expected = ctypes.c_int64 * many, ctypes.c_int64, len(ways)
+
+    def call(*given: Any) -> Any:
+        if len(given) != expected:
+            raise TypeError(f"{expected} arguments expected, not {len(given)}")
+        words: list[int] = []
+        for way, value in zip(ways, given, strict=True):
+            words += way(value)
+        results, failed = place(), nothing()
+        if function(ctypes.addressof(results), ctypes.addressof(failed), *words) != 0:
+            raise RuntimeError(f"{kernel.symbol} failed")
+        if matched[1]:
+            return tuple(results)
+        return None if result == "void" else results[0]
+
+    return call

@@ -1,0 +1,157 @@
+"""Compiled kernels as machine code on disk, which later processes use without numba.
+
+numba takes a third of a second to import and to load what it has cached; the machine code alone takes a hundredth.  A
+process that compiles a kernel, or finds it in numba's cache, keeps its machine code in a file of its own; the name of
+the file tells the machine, the versions and the sources that it was made from.  Nothing here imports numba.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from zlib import crc32
+
+__all__ = ["StoredKernel", "fingerprint", "keep", "stored", "where_stored"]
+
+_CODEC = Path(__file__).resolve().parents[1]
+_BESIDE = Path(__file__).resolve().parent / "__pycache__"
+_MAGIC = b"kafkalog kernel 1\n"
+_MOST_BYTES = 16 << 20
+_KEPT = 4
+"""Files of one kernel that stay: of other machines or versions that share the place."""
+
+
+@dataclass(frozen=True)
+class StoredKernel:
+    """Machine code, the name of its function in it, and the numba signature of that."""
+
+    symbol: str
+    signature: str
+    code: bytes
+
+
+def _sources() -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of all that kernels are made from: they freeze layouts and limits into their code."""
+    waiting = [str(_CODEC)]
+    while waiting:
+        with os.scandir(waiting.pop()) as found:
+            for each in found:
+                if each.is_dir(follow_symlinks=False):
+                    waiting.append(each.path)
+                elif each.name.endswith(".py"):
+                    about = each.stat()
+                    yield each.path, about.st_size, about.st_mtime_ns
+
+
+def _stamp(module: str) -> tuple[str, int, int]:
+    """Path, size and time of the file in which a package says its version."""
+    found = find_spec(module)
+    if found is None or found.origin is None:
+        return module, 0, 0
+    path = Path(found.origin).parent / "_version.py"
+    about = path.stat()
+    return str(path), about.st_size, about.st_mtime_ns
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """16 hexadecimal digits that are others for another processor, Python, numba, llvmlite or source of ours."""
+    from llvmlite import binding
+
+    machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), sys.implementation.cache_tag)
+    made_from = repr((machine, _stamp("numba"), _stamp("llvmlite"), sorted(_sources()))).encode()
+    return f"{crc32(made_from):08x}{crc32(made_from[::-1], 1):08x}"
+
+
+def _places() -> Iterator[Path]:
+    """Where files may be, the best place first: numba's choice if it is given, beside the sources, the user's cache."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        yield Path(given) / "kafkalog"
+        return
+    yield _BESIDE
+    with suppress(RuntimeError):  # there is no home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalog"
+
+
+def _name(module: str, function: str, digits: str) -> str:
+    return f"{module}.{function}.{digits}.kernel"
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether only the user, root or the owner of this package can have written it: it will be run."""
+    about = path.stat()
+    owners = {0, os.geteuid(), Path(__file__).stat().st_uid}
+    return stat.S_ISREG(about.st_mode) and about.st_uid in owners and not about.st_mode & stat.S_IWOTH
+
+
+def stored(module: str, function: str) -> StoredKernel | None:
+    """The machine code of a kernel for this machine; None if no file has it, or the file is not whole."""
+    path = where_stored(module, function)
+    if path is not None:
+        with suppress(OSError, ValueError, KeyError):
+            return _read(path.read_bytes())
+    return None
+
+
+def where_stored(module: str, function: str) -> Path | None:
+    """The file that should hold it."""
+    with suppress(OSError, ImportError):
+        name = _name(module, function, fingerprint())
+        for place in _places():
+            path = place / name
+            if path.exists() and _is_ours(path) and path.stat().st_size <= _MOST_BYTES:
+                return path
+    return None
+
+
+def _read(data: bytes) -> StoredKernel:
+    if not data.startswith(_MAGIC):
+        raise ValueError("not a kernel")
+    head, _, code = data[len(_MAGIC) :].partition(b"\n")
+    told = json.loads(head)
+    if told["crc"] != crc32(code):
+        raise ValueError("not whole")
+    return StoredKernel(told["symbol"], told["signature"], code)
+
+
+def keep(module: str, function: str, kernel: StoredKernel) -> Path | None:
+    """Keep the machine code in the first place that can be written; that file, or None."""
+    head = json.dumps({"symbol": kernel.symbol, "signature": kernel.signature, "crc": crc32(kernel.code)})
+    with suppress(OSError, ImportError):
+        name = _name(module, function, fingerprint())
+        for place in _places():
+            with suppress(OSError):
+                _write(place / name, _MAGIC + head.encode() + b"\n" + kernel.code)
+                _forget_old(place, module, function)
+                return place / name
+    return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """All of it at once, under a name of its own first: other processes may read meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel")
+    try:
+        with os.fdopen(handle, "wb") as target:
+            target.write(data)
+            os.fchmod(handle, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _forget_old(place: Path, module: str, function: str) -> None:
+    found = sorted(place.glob(_name(module, function, "*")), key=lambda path: path.stat().st_mtime_ns)
+    for path in found[:-_KEPT]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,30 @@
+"""`kafkalog warm`: compiles everything that is compiled, once for this machine."""
+
+from __future__ import annotations
+
+import click
+
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.output import print_json
+from kafkalog.codec.arguments import needed
+
+__all__ = ["command"]
+
+
+@click.command(name="warm")
+@JSON
+def command(as_json: bool) -> int:
+    """Compile the kernels for this machine now, so that the first real command does not have to.
+
+    The first command that reads a lot of data compiles what it needs, which takes some seconds; later ones load it
+    from the cache of the user or the installation.  Nothing needs this command; it only moves those seconds.
+    """
+    with needed("warm", "fast"):
+        from kafkalog.codec.kernels.warm import warm
+
+        found = warm()
+    if as_json:
+        print_json({"kernels": len(found), "places": sorted({str(path.parent) for path in found.values()})})
+    else:
+        click.echo("All compiled code is ready on this machine.")
+    return 0

@@ -1,0 +1,166 @@
+"""Machine code that is kept answers as numba's function does; what is not whole or not ours is not run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kafkalog.codec.kernels import probe as probing
+from kafkalog.codec.kernels import stored
+from kafkalog.codec.kernels.jit import _convention_holds, _machine_code
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.native import ALLOCATIONS, UnknownSignatureError, native
+from kafkalog.codec.kernels.stored import StoredKernel
+from kafkalog.codec.kernels.tables import HeaderColumn
+from kafkalog.codec.kernels.warm import warm
+
+KEPT = warm()
+"""before any test gives them another place"""
+
+
+def run(program: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def code() -> StoredKernel:
+    found = _machine_code(probing.probe, probing.SIGNATURE)
+    assert found is not None
+    return found
+
+
+def test_the_calling_convention_is_numbas(code: StoredKernel) -> None:
+    assert _convention_holds()
+    function = native(code)
+    for number in (0, 1, -(2**63), 2**63 - 1):
+        here, there = probing.questions(), probing.questions()
+        here[0] = there[0] = number
+        here[1] = there[1] = number % 2 == 0
+        assert probing.seen(function(*here), here) == probing.seen(probing.probe(*there), there)
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (3, np.zeros(5, np.int32)), (3, np.zeros((5, 1), np.int64)), (3, np.zeros(10, np.int64)[::2]),
+        (6, np.zeros((4, 4), np.int64).T[1:]), (7, np.zeros(5, np.int64)), (3, [1, 2]), (0, "7"),
+    ],
+)  # fmt: skip
+def test_arguments_that_machine_code_would_misread_are_refused(code: StoredKernel, number: int, value: object) -> None:
+    given = probing.questions()
+    given[number] = value
+    with pytest.raises((TypeError, AttributeError, ValueError)):
+        native(code)(*given)
+    with pytest.raises(TypeError):
+        native(code)(*probing.questions()[:-1])
+
+
+@pytest.mark.parametrize("signature", ["float64(int64)", "int64(float32[::1])", "int64(int64[:,:,:])", "int64", ""])
+def test_what_cannot_be_passed_is_said(code: StoredKernel, signature: str) -> None:
+    with pytest.raises(UnknownSignatureError):
+        native(StoredKernel(code.symbol, signature, code.code))
+
+
+def test_every_kernel_is_kept_and_none_allocates_memory() -> None:
+    assert len(KEPT) >= 20
+    assert warm() == KEPT
+    for name, path in KEPT.items():
+        kept = stored.stored(*name.split("."))
+        assert kept is not None, name
+        assert path.name.startswith(name)
+        assert not any(each in kept.code for each in ALLOCATIONS), name
+        native(kept)
+
+
+PROGRAM = """
+import hashlib, sys
+from kafkalog.codec import thresholds
+thresholds.ENOUGH_BYTES = thresholds.ENOUGH_BATCHES = 0
+from kafkalog.log import open_partition
+import pathlib
+digest = hashlib.sha256()
+for directory in sorted(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else PLACE).glob("*/")):
+    opened = open_partition(directory)
+    reader = opened.to_arrow(["key", "value", "offset", "timestamp", "headers"], findings=[])
+    digest.update(str(reader.read_all().to_pylist()).encode())
+print(digest.hexdigest(), "numba" in sys.modules)
+"""
+
+
+def test_records_are_the_same_with_numba_and_without(tmp_path: Path) -> None:
+    from broker_dirs import brokers
+
+    (place,) = brokers("4.1.1/segments")
+    program = PROGRAM.replace("PLACE", repr(str(place)))
+    first = run(program, NUMBA_CACHE_DIR=str(tmp_path))  # compiles
+    second = run(program, NUMBA_CACHE_DIR=str(tmp_path))
+    assert first.split() == [first.split()[0], "True"]
+    assert second.split() == [first.split()[0], "False"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign", "writable by all"])
+def test_a_file_that_is_not_whole_or_not_ours_is_not_run(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    path = stored.keep("some", "thing", code)
+    assert path is not None
+    assert stored.stored("some", "thing") == code
+    data = path.read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(data[: len(data) // 2])
+        case "flipped":
+            path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+        case "empty":
+            path.write_bytes(b"")
+        case "foreign":
+            path.write_bytes(b"\x7fELF" + data)
+        case _:
+            path.chmod(0o666)
+    assert stored.stored("some", "thing") is None
+    nothing = np.zeros((len(HeaderColumn), 0), np.int64)
+    assert Kernel("select_batches", "consecutive_batches")(nothing, 0, 0, 0, 0, np.zeros(0, np.int64)) == 0
+
+
+def test_another_source_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels freeze layouts from all over the codec, so any of its sources counts."""
+    fresh = stored.fingerprint.__wrapped__
+    found = list(stored._sources())
+    assert fresh() == fresh() == stored.fingerprint()
+    names = {Path(path).name for path, _, _ in found}
+    assert {"limits.py", "model.py", "scan_batches.py", "primitives.py"} <= names
+    path, size, time = found[-1]
+    for other in ((path + "x", size, time), (path, size + 1, time), (path, size, time + 1)):
+        monkeypatch.setattr(stored, "_sources", lambda other=other: iter([*found[:-1], other]))
+        assert fresh() != stored.fingerprint()
+
+
+def test_where_nothing_can_be_written_kernels_still_work(tmp_path: Path) -> None:
+    file = tmp_path / "no directory"
+    file.touch()
+    program = """
+from kafkalog.codec.kernels import stored
+print(stored.keep("some", "thing", stored.StoredKernel("a", "b", b"c")))
+"""
+    assert run(program, NUMBA_CACHE_DIR=str(file)) == "None"
+
+
+def test_old_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "kafkalog").mkdir()
+    for number in range(9):
+        (tmp_path / "kafkalog" / f"some.thing.{number:016x}.kernel").touch()
+    stored.keep("some", "thing", code)
+    assert len(list((tmp_path / "kafkalog").iterdir())) == 4
+    assert stored.stored("some", "thing") == code
