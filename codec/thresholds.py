@@ -1,7 +1,8 @@
 """Which execution a piece of work deserves: the compiled one earns its start-up only on many bytes.
 
-Loading numba and the cached kernels takes 0.4 to 1 s and 100 MB; plain Python reads about 20 MB of small records in
-that time.  Nothing here imports numba before the answer is yes, nor pyarrow before columns are wanted.
+Loading numpy and kernels takes 0.1 to 0.2 s and 30 MB, the first time on a machine some seconds; plain Python reads
+about 8 MB of small records in that time.  Nothing here imports any of it before the answer is yes, nor pyarrow before
+columns are wanted.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ __all__ = ["ENOUGH_BYTES", "headers_are_worth_it", "kernel_is_worth_it"]
 
 ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
-ENOUGH_BATCHES = 10_000
+ENOUGH_BATCHES = 4_000
 """Batches from which on it is used where records are not examined; plain Python takes up to 0.1 ms for each."""
 
 
 @lru_cache(maxsize=1)
-def _numba_is_there() -> bool:
-    return find_spec("numba") is not None and find_spec("numpy") is not None
+def _fast_is_there() -> bool:
+    """What the extra `fast` installs."""
+    return all(find_spec(name) is not None for name in ("numba", "numpy", "pyarrow"))
 
 
 def kernel_is_worth_it(work_bytes: int) -> bool:
     """Whether so many log bytes are worth loading the compiled execution for, and there is one."""
-    return work_bytes >= ENOUGH_BYTES and _numba_is_there()
+    return work_bytes >= ENOUGH_BYTES and _fast_is_there()
 
 
 def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:

@@ -22,7 +22,7 @@ from kafkalog.codec.index_files import (
     used_offset_entries,
     used_time_entries,
 )
-from kafkalog.codec.model import NO_TIMESTAMP
+from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
 from kafkalog.codec.names import (
     CLEANED,
     DELETED,
@@ -48,6 +48,7 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogLossError, LogSegment
+from kafkalog.log.walk import large_log_scanner, sound_parts
 
 __all__ = ["Loaded", "SealedSegment", "load", "open_segment", "refuse_damage", "remove_leftovers", "seal", "sealed"]
 
@@ -168,17 +169,24 @@ class _Check:
         continuity = Continuity(base, next_segment=next((each for each in self._bases if each > base), None))
         end = base
         with FileSource(path) as source:
-            scanner = Scanner(source)
-            for batch in scanner:
-                for finding in continuity.check(batch):
-                    if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
-                        raise FormatError(
-                            finding.detail + _ADVICE, position=batch.position, source=path, code=finding.code
-                        )
-                end = batch.header.next_offset
+            scanner = large_log_scanner(source) or Scanner(source)
+            for found in scanner:
+                parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
+                for part in parts:
+                    if isinstance(part, RecordBatch):
+                        self._refuse(part, continuity, path)
+                        end = part.header.next_offset
+                    else:
+                        end = part.next_offset
             for finding in scanner.findings:
                 raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
         return end
+
+    def _refuse(self, batch: RecordBatch, continuity: Continuity, path: str) -> None:
+        """Raise `FormatError` if a batch does not follow on the ones before it."""
+        for finding in continuity.check(batch):
+            if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
+                raise FormatError(finding.detail + _ADVICE, position=batch.position, source=path, code=finding.code)
 
     def doubtful_index(self) -> str | None:
         """The offset index of the segment that is appended to, where it or the time index cannot be that of the log."""

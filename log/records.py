@@ -6,7 +6,6 @@ What stops a consumer stops this reader: records before damage are yielded, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -57,7 +56,7 @@ class _ObjectsOfRuns:
             from kafkalog.codec.columnar.record_objects import RecordObjects
 
             self._made = RecordObjects(self._limits)
-        return self._made.records(run, low, high)
+        return self._made.pieces(run, low, high)
 
 
 class TakeRun(Protocol[T_co]):
@@ -130,7 +129,7 @@ class RecordReader:
         return self._batches.segment
 
     def __iter__(self) -> Iterator[Record]:
-        if self._all or not self._batches.has_runs or find_spec("pyarrow") is None:
+        if self._all or not self._batches.has_runs:
             for _batch, records in self.by_batch():
                 yield from records
             return

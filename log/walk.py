@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, RecordBatch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.end_of_walk import EndOfWalk, end_of_walk
 from kafkalog.log.files import FileSource
@@ -205,6 +206,15 @@ def _run_scanner(source: FileSource, position: int, limits: Limits) -> RunScanne
     from kafkalog.codec.headers.run_scanner import RunScanner
 
     return RunScanner(source, position=position, limits=limits)
+
+
+def large_log_scanner(source: FileSource) -> RunScanner | None:
+    """A walk over a log in runs, if it has enough batches for that."""
+    if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
+        return None
+    from kafkalog.codec.headers.run_scanner import RunScanner
+
+    return RunScanner(source)
 
 
 class LateRuns:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.columnar.run_decoder import RunDecoder
-from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.handed_back import HandedBack
+from kafkalog.codec.columnar.of_runs import OfRuns
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import PIECES, Filled
-from kafkalog.codec.limits import MIB, Limits
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.limits import Limits
 
 __all__ = ["JsonLines"]
 
@@ -28,16 +19,16 @@ _DATA = (Filled.KEY, Filled.VALUE, Filled.HEADER_KEY, Filled.HEADER_VALUE)
 _LONGEST_ESCAPE = 6
 _OF_A_ROW, _OF_A_HEADER = 320, 32
 """Bytes at most of a line, and of a header, besides topic and data."""
-_ROWS, _BYTES = 8 * 1024, MIB
 
 
-class JsonLines:
+class JsonLines(OfRuns[memoryview]):
     """Makes the lines of one partition; `encoding` is `text` or `base64`."""
 
+    columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "leaderEpoch")
+
     def __init__(self, topic: str | None, partition: int | None, encoding: str, limits: Limits) -> None:
-        schema = record_schema(["key", "value", "offset", "timestamp", "timestampType", "headers", "leaderEpoch"])
+        super().__init__(limits)
         self._encoded = encoding == "base64"
-        self._decoder = RunDecoder(schema, topic, partition, limits, _ROWS, _BYTES)
         names = f'{{"topic":{json.dumps(topic)},"partition":{json.dumps(partition)},"offset":'
         self._prefix = np.frombuffer(names.encode("ascii"), np.uint8)
         self._joined = np.frombuffer(b"".join(PIECES), np.uint8)
@@ -45,31 +36,13 @@ class JsonLines:
         self._target, self._other = np.empty(0, np.uint8), np.empty(0, np.uint8)
         self._pieces = np.array([self._joined.ctypes.data + np.cumsum(sizes) - sizes, sizes])
 
-    def lines(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[memoryview | HandedBack]:
-        """The lines of a run in pieces, and what is handed back.
-
-        A piece is to be used before the next but one is asked for.
-        """
-        begin = 0
-        for handed in self._decoder.decode_run(run, low, high):
-            if handed is None:
-                yield from self._lines_of(begin, self._decoder.reached)
-                begin = self._decoder.reached
-            else:
-                yield from self._lines_of(begin, handed.start)
-                yield handed
-                begin = handed.stop
-        yield from self._lines_of(begin, len(run))
-
-    def _lines_of(self, begin: int, end: int) -> Iterator[memoryview | HandedBack]:
-        if self._decoder.is_empty:
-            return
-        size = self._write() if self._decoder.builder.buffers.count(Filled.TIMESTAMP_NULLS) == 0 else -1
-        self._decoder.drop()
-        yield HandedBack(begin, end) if size < 0 else memoryview(self._target.data)[:size]
+    def make(self) -> memoryview | None:
+        """The lines, to be used before the next but one are made; None where something has no line here."""
+        size = self._write()
+        return None if size < 0 else memoryview(self._target.data)[:size]
 
     def _write(self) -> int:
-        builder = self._decoder.builder
+        builder = self.decoder.builder
         buffers, rows = builder.buffers, builder.rows
         data = sum(buffers.count(each) for each in _DATA)
         line = len(self._prefix) + _OF_A_ROW

@@ -6,10 +6,13 @@ import errno
 import os
 import stat
 from collections import Counter
+from typing import TYPE_CHECKING
 
+from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.names import is_seen_by_java
 from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log import fs
 from kafkalog.log.files import (
     FileSource,
@@ -22,8 +25,13 @@ from kafkalog.log.files import (
     what_it_is,
 )
 
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.table import HeaderTable
+
 __all__ = ["DirectoryDisk"]
 
+_COLUMN_BYTES = 32 * MIB
+"""Of the header columns of one log that are kept."""
 _NS_IN_MS = 1_000_000
 
 
@@ -129,8 +137,13 @@ class _LogStore:
         """A reader of the file."""
         return self
 
-    def headers(self) -> None:
-        """There is no table of it."""
+    def headers(self) -> HeaderTable | None:
+        """A table of its sound batches, where it has enough of them."""
+        if not headers_are_worth_it(self.size, lambda: first_batch_bytes(lambda: self)):
+            return None
+        from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
+
+        return HeaderTable(self.size, MemoryBudget(_COLUMN_BYTES))
 
     def append(self, data: bytes) -> None:
         """Write after the end."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.record_lines import batch_line, record_object
-from kafkalog.cli.dump.sinks import Sink, heading_lines
-from kafkalog.cli.output import LineWriter, WritesBehind
+from kafkalog.cli.dump.sinks import Sink, TextSink, heading_lines
+from kafkalog.cli.output import LineWriter, WritesBehind, text_of
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -23,7 +23,7 @@ from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
 from kafkalog.log.consumer_view import consumer_view
 from kafkalog.log.walk import BatchReader
 
-__all__ = ["OfBatches", "Walk", "json_lines"]
+__all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
 
 
 class OfBatches(NamedTuple):
@@ -163,12 +163,31 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
     readable = record_object(partition.topic, partition.partition, encoding)
     many = JsonLines(partition.topic, partition.partition, encoding, DEFAULT_LIMITS)
     with WritesBehind(writer) as behind:
-        for made in reader.by_run(many.lines):
+        for made in reader.by_run(many.pieces):
             if isinstance(made, memoryview):
                 behind.write_lines(made)
                 continue
             batch, records = made
             for record in records:
                 behind.write(readable(batch, record))
+    walk.ended(partition, reader)
+    return True
+
+
+def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
+    """All records as a sink's lines, most of them without an object for each; False where that is not worth it."""
+    if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
+        return False
+    from kafkalog.codec.columnar.text_lines import TextLines
+
+    sink.begin(partition)
+    reader = walk.reader(partition, bounds)
+    many = TextLines(text_of, DEFAULT_LIMITS)
+    for made in reader.by_run(many.pieces):
+        if isinstance(made, str):
+            sink.heading(reader.segment)
+            sink.writer.write(made)
+        else:
+            sink.take(reader.segment, *made)
     walk.ended(partition, reader)
     return True

@@ -9,7 +9,7 @@ from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import decodes
 from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.options import Options
-from kafkalog.cli.dump.records import Walk, json_lines
+from kafkalog.cli.dump.records import Walk, json_lines, text_lines
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
 from kafkalog.cli.output import LineWriter
@@ -61,7 +61,14 @@ def shown(
             walk.is_incomplete = True
     else:
         text = TextSink(writer, decode, options.show_secrets, options.with_metadata, redaction)
-        yield lambda partition, bounds: walk.records(partition, bounds, text)
+        plain = not (options.with_metadata or options.redact)
+
+        def show_text(partition: Partition, bounds: Bounds) -> None:
+            fast = plain and not (decode and decodes(partition.topic))
+            if not (fast and text_lines(walk, partition, bounds, text)):
+                walk.records(partition, bounds, text)
+
+        yield show_text
 
 
 @contextmanager

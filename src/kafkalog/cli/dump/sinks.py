@@ -60,12 +60,16 @@ class TextSink:
             decoder = decoder_of(partition.topic, show_secrets=self.show_secrets)
         self._text = RecordText(decoder or PlainDecoder(), self.redaction, self.with_metadata, decode=self.decode)
 
-    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Their lines."""
+    def heading(self, segment: Segment | None) -> None:
+        """That of a segment, before the first of its lines."""
         if segment is not None and segment.path != self._heading:
             self._heading = segment.path
             for line in heading_lines(segment.path, segment.base_offset):
                 self.writer.write(line)
+
+    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
+        """Their lines."""
+        self.heading(segment)
         for record in records:
             self.writer.write(self._text.line(batch, record))
 

@@ -1,0 +1,75 @@
+"""kafka-dump-log's lines of many records without an object for each; `cli.dump.record_lines` has the readable way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import pairwise, repeat
+
+import numpy as np
+
+from kafkalog.codec.columnar.of_runs import OfRuns
+from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import MICROSECONDS, TimestampType
+
+__all__ = ["TextLines"]
+
+_ODD = re.compile(rb"[^ -~]")
+_LABELS = {int(each): each.label for each in TimestampType}
+
+
+class TextLines(OfRuns[str]):
+    """Makes the lines of one partition; `text_of` makes text of bytes that are not printable ASCII."""
+
+    columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence")
+
+    def __init__(self, text_of: Callable[[bytes], str], limits: Limits) -> None:
+        super().__init__(limits)
+        self._text_of = text_of
+
+    def make(self) -> str:
+        """The lines, joined."""
+        builder = self.decoder.builder
+        buffers, rows = builder.buffers, builder.rows
+        lines = zip(
+            buffers.view(ArrowBuffer.OFFSET, np.int64, rows).tolist(),
+            map(_LABELS.__getitem__, builder.of_rows("timestampType").tolist()),
+            (buffers.view(ArrowBuffer.TIMESTAMP, np.int64, rows) // MICROSECONDS).tolist(),
+            buffers.view(ArrowBuffer.SEQUENCE, np.int32, rows).tolist(),
+            self._header_keys(rows),
+            *self._texts("KEY", " key: ", rows),
+            *self._texts("VALUE", " payload: ", rows),
+            strict=True,
+        )
+        return "\n".join(
+            [
+                f"| offset: {offset} {kind}: {time} keySize: {key_size} valueSize: {value_size} sequence: {sequence} "
+                f"headerKeys: [{names}]{key}{value}"
+                for offset, kind, time, sequence, names, key_size, key, value_size, value in lines
+            ]
+        )
+
+    def _texts(self, name: str, label: str, rows: int) -> tuple[list[int], list[str]]:
+        """Of each row the size of a field, -1 for null, and what a line has of it."""
+        data, ends = self.data_of(name), self.ends_of(name, rows)
+        sizes: list[int] = np.diff(np.array(ends)).tolist()
+        texts = self._slices(data, ends, label)
+        for row in self.nulls_of(name, rows):
+            sizes[row], texts[row] = -1, ""
+        return sizes, texts
+
+    def _slices(self, data: bytes, ends: list[int], label: str = "") -> list[str]:
+        if _ODD.search(data) is None:
+            text = data.decode("ascii")
+            return [label + text[start:end] for start, end in pairwise(ends)]
+        return [label + self._text_of(data[start:end]) for start, end in pairwise(ends)]
+
+    def _header_keys(self, rows: int) -> Iterable[str]:
+        buffers = self.decoder.builder.buffers
+        count = buffers.count(Filled.HEADERS)
+        if count == 0:
+            return repeat("", rows)
+        names = self._slices(self.data_of("HEADER_KEY"), self.ends_of("HEADER_KEY", count))
+        ends = buffers.view(ArrowBuffer.HEADER_ENDS, np.int32, rows + 1).tolist()
+        return [",".join(names[start:end]) for start, end in pairwise(ends)]
