@@ -80,7 +80,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class LogDir:
-    """What one entry of `log.dirs` holds; listed once, never written to.  The offsets are by (topic, partition).
+    """The content of one entry of `log.dirs`; listed once, never written to.  The offsets are by (topic, partition).
 
     A mapping: its keys are the (topic, partition) of live directories.
     """
@@ -256,7 +256,7 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
 
 @checked
 def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
-    """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read.
+    """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 
     With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
     """

@@ -96,7 +96,7 @@ class FileSource:
     """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
 
     A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file,
-    nothing is opened: `path` is its name in errors, and may be gone.  Closing calls `on_close` then.
+    nothing is opened: `path` is its name in errors, and may no longer exist.  Closing then calls `on_close`.
     """
 
     def __init__(

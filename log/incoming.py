@@ -38,7 +38,7 @@ _UNSIGNED = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """A record to be appended; `timestamp` in ms, None means the moment of appending."""
+    """A record to append; `timestamp` in ms, None means the time of appending."""
 
     value: bytes | None
     key: bytes | None = None

@@ -88,7 +88,7 @@ class BrokerForecast:
 
 @dataclass(slots=True)
 class Plan:
-    """Everything that would be done to one log directory, and why not if it would not."""
+    """Everything that would be done to one log directory, or why nothing would be done."""
 
     root: str
     mode: Mode
@@ -118,12 +118,12 @@ class Plan:
 
     @property
     def is_unreadable(self) -> bool:
-        """Something in it cannot be read."""
+        """Whether something in it cannot be read."""
         return bool(self.survey.unreadable)
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Something was found, would be changed, is declined or cannot be read."""
+        """Whether something was found, would be changed, is refused or cannot be read."""
         own = self.choice.own
         found = any(finding.severity is not Severity.INFO for finding in self.findings)
         lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def changes(self) -> bool:
-        """Anything would be changed."""
+        """Whether anything would be changed."""
         return bool(self.actions)
 
     def as_dict(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ _NS_IN_MS = 1_000_000
 
 
 class RemainsKind(enum.StrEnum):
-    """How it is there."""
+    """The form in which it still exists."""
 
     DIRECTORY = "deleted partition"
     """a `-delete` directory"""
@@ -137,12 +137,12 @@ class Remains:
 
     @property
     def records(self) -> int:
-        """That can be read."""
+        """How many records can be read."""
         return sum(each.records for each in self.segments)
 
     @property
     def bytes(self) -> int:
-        """Of all its logs."""
+        """Size of all its logs."""
         return sum(each.bytes for each in self.segments)
 
     def as_dict(self) -> dict[str, Any]:
@@ -186,12 +186,12 @@ def deleted(
     quarantine: PathLike | None = None,
     on_unreadable: OnUnreadable | None = None,
 ) -> tuple[Remains, ...]:
-    """What was deleted from a log directory and is still there, by topic and partition; every batch is examined.
+    """Deleted data of a log directory that is still on disk, by topic and partition; examines every batch.
 
-    In the directory itself, and in the quarantines of its runs.  Reads only.  `on_unreadable` is told of each directory
-    that cannot be read, and of why; the others are examined all the same.  Raises `UsageError` for a path that is no
-    log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for I/O,
-    without `on_unreadable` also for one directory.
+    Searches the directory itself and the quarantines of its runs.  Only reads.  `on_unreadable` is called with each
+    directory that cannot be read and the reason; the others are still examined.  Raises `UsageError` for a path that is
+    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
+    I/O, and without `on_unreadable` also if one directory cannot be read.
     """
     with ExitStack() as stack:
         found = [

@@ -86,7 +86,7 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class Undeletion:
-    """What would be done; made from a survey, and valid only for that."""
+    """What would be done; made from a survey, and valid only for that survey."""
 
     root: str
     survey: Survey = field(repr=False)
@@ -111,7 +111,7 @@ class Undeletion:
 
 @dataclass(frozen=True, slots=True)
 class UndeleteResult:
-    """What was put back, and the run that reverses it."""
+    """What was restored, and the run that `undo` can reverse."""
 
     done: Undeletion
     run_id: str
@@ -135,7 +135,7 @@ def plan_undelete(
     at: int | None = None,
     hold: bool = False,
 ) -> Undeletion:
-    """What `undelete` would do; reads only.  Arguments and refusals are those of `undelete`."""
+    """What `undelete` would do; only reads.  Arguments and refusals are those of `undelete`."""
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
@@ -156,19 +156,19 @@ def undelete(
     quarantine: PathLike | None = None,
     expected: Undeletion | None = None,
 ) -> UndeleteResult:
-    """Put back what was deleted of a topic, or of some of its partitions, in the log directory `path`.
+    """Restore what was deleted of a topic, or of some of its partitions, in the log directory `path`.
 
-    `-delete` and `-stray` directories get their live names, `.deleted` segments come back into their partition; what a
-    broker needs beside the logs is rebuilt.  `source` is the name of one such directory, where several are of one
-    partition; `as_topic` is another topic to put directories back as; `topic_id` is the id that the cluster knows the
-    topic by (default: that of an empty partition which is in the place, that in the metadata log, or the own).
-    With `hold`, `-delete` directories only become `-stray`, which no broker removes, so that one can be started and
-    the topic be created again before they are put back.  `config`, `at` and `quarantine` are as for `recover`;
-    `expected` is what `plan_undelete` said: if the directory is no longer what that was made from, nothing is done.
-    `undo` reverses it.
+    `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
+    other files that a broker needs are rebuilt.  `source` is the name of one such directory, if several are of one
+    partition; `as_topic` is another topic name for the restored directories; `topic_id` is the topic's id in the
+    cluster (default: that of an empty partition already in the place, that in the metadata log, or the directory's
+    own).  With `hold`, `-delete` directories only become `-stray`, which no broker removes: then a broker can be
+    started and the topic created again before they are restored.  `config`, `at` and `quarantine` are as for `recover`;
+    `expected` is the result of `plan_undelete`: if the directory has changed since, nothing is done.  `undo` reverses
+    it.
 
-    Raises `RecoveryRefused`, and then nothing was changed, if there is nothing, if the place is taken, if a log is
-    damaged, if the cluster does not know the topic, or if a run was cut short.
+    Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is taken, if a log is
+    damaged, if the cluster does not know the topic, or if a run was interrupted.
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:

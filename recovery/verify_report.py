@@ -115,7 +115,7 @@ class VerifyReport:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing but information was found."""
+        """Whether nothing but information was found."""
         return all(directory.is_clean for directory in self.directories)
 
     def as_dicts(self) -> list[dict[str, Any]]:

@@ -21,9 +21,9 @@ __all__ = ["ConsumerStream"]
 
 
 class ConsumerStream:
-    """Iterates over the records of its partitions, each in the order of its offsets, from where the consumer stands.
+    """Iterates over the records of its partitions, each in the order of its offsets, from the consumer's position.
 
-    For one thread at a time.  A new iteration goes on after the last record that was given.  Damage ends it with
+    For one thread at a time.  A new iteration continues after the last record that was returned.  Damage ends it with
     `FormatError`.
     """
 

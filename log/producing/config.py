@@ -30,7 +30,7 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is `UsageError`."""
+    """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is a `UsageError`."""
 
     producer_type: str = "async"
     """`sync` writes within `send`; `async` collects batches, which a thread writes."""
