@@ -143,7 +143,7 @@ def _commit(
 ) -> int:
     """`commit_offsets`; `look` whether groups lie as the number of partitions says, which reads all of them."""
     if not group:
-        raise UsageError("a group has a name")
+        raise UsageError("a group needs a name")
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     records = list(_records(group, offsets, now_ms))
     root = existing_log_directory(path)

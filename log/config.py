@@ -104,7 +104,7 @@ class LogConfig:
         check_fields(self)
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
-                raise UsageError(f"{name} is {getattr(self, name)}; the least possible value is {least}")
+                raise UsageError(f"{name} is {getattr(self, name)}; the smallest possible value is {least}")
         if self.segment_bytes > 2**31 - 1 or self.segment_index_bytes > 2**31 - 1:
             raise UsageError("segment_bytes and segment_index_bytes must be below 2 GiB")
         if self.flush_messages is not None and self.flush_messages < 1:

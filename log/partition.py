@@ -402,7 +402,7 @@ class _Listing:
 
     def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
         if entry.name != segment_file(base_offset, kind):
-            detail = "not the name that Kafka gives this file; a broker would not read it as it stands"
+            detail = "not Kafka's name for this file; a broker would not read it"
             self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
         elif kind is FileKind.PRODUCER_SNAPSHOT:
             self.snapshots.append(entry.path)

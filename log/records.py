@@ -193,7 +193,7 @@ class RecordReader:
             return
         end = partition.log_end_offset(limits=self._limits)
         if end < start:
-            detail = f"the log start offset {start} lies above the log end offset {end}: nothing is left to a consumer"
+            detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
             code = FindingCode.LOG_END_BELOW_LOG_START
             self.findings.append(Finding(code, Severity.ERROR, None, end, detail, partition.path))
 

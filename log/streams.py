@@ -90,7 +90,7 @@ def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist
         raise UsageError("topics, whitelist and blacklist exclude each other")
     if topics is not None:
         if isinstance(topics, str | Mapping):
-            raise UsageError("topics is a list of names; a number of streams for each is the Consumer's")
+            raise UsageError("topics is a list of names; only Consumer takes a number of streams for each")
         return frozenset(topics).__contains__
     if whitelist is not None:
         wanted = _pattern(whitelist)

@@ -265,7 +265,7 @@ class Log:
         try:
             return ProducerStateManager(self._disk, self.path, self._clock(), self.config.producer_id_expiration_ms)
         except JavaError as error:
-            raise UsageError(f"{self.path} holds a snapshot that a broker stumbles over: {error}") from error
+            raise UsageError(f"{self.path} holds a snapshot that a broker cannot read: {error}") from error
 
     def _epochs_of(self, entries: tuple[LeaderEpoch, ...]) -> LeaderEpochFileCache:
         try:

@@ -212,12 +212,12 @@ class _Partition:
         report = ranked[0].report
         return (
             f"its last leader epoch, {report.last_epoch}, is the highest",
-            f"its log is sound furthest, up to offset {first[1]}",
-            "it is as long as any and not damaged",
-            "it is as good as any and in sync by the cluster's metadata",
-            "it is as good as any and led last",
-            "it is as long as any and holds the most records",
-            "it is as long as any and begins first",
+            f"its log is sound for longest, up to offset {first[1]}",
+            "no copy is longer, and it is not damaged",
+            "no copy is better, and it is in sync according to the cluster's metadata",
+            "no copy is better, and it was the last leader",
+            "no copy is longer, and it holds the most records",
+            "no copy is longer, and it begins first",
             "no copy is better than any other",
         )[differing]
 

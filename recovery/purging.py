@@ -150,7 +150,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
         return f"it is {run.state}, so what it keeps may be needed: `recover` completes it, `undo --run` reverses it"
     if run.state is RunState.UNREADABLE:
         if not os.path.isdir(run.directory) or os.path.islink(run.directory):
-            return f"{run.directory} is not a directory of kafkalog's"
+            return f"{run.directory} is not a kafkalog directory"
         if place != kept.default or document_of(place, run.run_id) in (JOURNAL, UNDOING):
             return f"{run.why_not}, and it is unknown whether it is needed: remove {run.directory} yourself"
     if run.is_others and run.state not in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED):

@@ -367,7 +367,7 @@ def _judged(
     """With what putting it back would do, or why that cannot be."""
     why_not: str | None
     if run_id is not None:
-        kind, outcome = RemainsKind.QUARANTINE, "only taken out, with --into"
+        kind, outcome = RemainsKind.QUARANTINE, "can only be extracted, with --into"
         why_not = f"`undo --run {run_id}` restores the whole run, if that is possible"
     elif name.state in _UNWANTED:
         kind = RemainsKind.DIRECTORY if name.state is DirectoryState.DELETE else RemainsKind.STRAY
@@ -401,7 +401,7 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
         return f"becomes {live} again", None
     if is_empty_log(found, live, files.get(live, ())):
         return f"takes the place of {live}, which is empty", None
-    return "", f"{live} is there and holds data of its own: take it out with --into, or name another topic with --as"
+    return "", f"{live} exists and holds its own data: extract it with --into, or name another topic with --as"
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
@@ -435,13 +435,13 @@ def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment])
 def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
     """Why a deleted segment cannot be put back into a log that begins at `first_live`; None if it fits."""
     if segment.damage is not None:
-        return f"{segment.path} is damaged ({segment.damage}): take what is sound out with --into"
+        return f"{segment.path} is damaged ({segment.damage}): extract what is sound with --into"
     if segment.last_offset is None:
         return f"{segment.path} holds no record"
     if first_live is not None and segment.last_offset >= first_live:
         return (
             f"{segment.path} holds offsets {segment.first_offset} to {segment.last_offset}, and the log begins at "
-            f"{first_live}: there are other records of these offsets, or compaction or a truncation took them; take it "
-            "out with --into"
+            f"{first_live}: there are other records of these offsets, or compaction or a truncation removed them; "
+            "extract it with --into"
         )
     return None

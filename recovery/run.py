@@ -459,9 +459,9 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
         again = replace(options, rules=replace(options.rules, full=True), mark_clean=False)
         made = _plan(found, workers, again, compare=False)
         if made.refusal is not None:
-            return f"the second verification declined: {made.refusal}"
+            return f"the second verification refused: {made.refusal}"
         if made.declined:
-            return f"the second verification declined: {next(iter(made.declined.values()))}"
+            return f"the second verification refused: {next(iter(made.declined.values()))}"
         if made.changes:
             first = made.actions[0]
             return f"the second verification would change something: {first.kind} {first.path}"
@@ -532,7 +532,7 @@ def _check_as_readable(expected: Plan, made: Plan) -> None:
     """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
     for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
         how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
-        raise RecoveryRefused(f"{name} {how}, other than when the plan was made; make a new one", reason="changed")
+        raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")
 
 
 @checked

@@ -119,7 +119,7 @@ def _chosen(
         for error in unreadable.values():
             raise error
         raise RecoveryRefused(
-            f"nothing that was deleted of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: "
+            f"no deleted data of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: "
             "`undelete` without --topic lists what there is",
             reason="nothing",
         )

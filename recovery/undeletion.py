@@ -227,8 +227,7 @@ def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
     if not found:
         of = "".join(f"-{number}" for number in wanted.partitions[:1])
         raise RecoveryRefused(
-            f"nothing that was deleted of {wanted.topic}{of} is in {whole.root}: `undelete` without --topic lists "
-            "what there is",
+            f"no deleted data of {wanted.topic}{of} is in {whole.root}: `undelete` without --topic lists what there is",
             reason="nothing",
         )
     by_partition: dict[int, list[Remains]] = {}
@@ -245,12 +244,12 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
     for each in chosen:
         if each.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(
-                f"{each.directory} is live, and a broker that starts removes its deleted segments at once: put them "
-                "back, or take them out with --into",
+                f"{each.directory} is live, and a broker that starts removes its deleted segments at once: restore "
+                "them, or extract them with --into",
                 reason="segments",
             )
         if each.kind is RemainsKind.STRAY:
-            raise RecoveryRefused(f"{each.directory} is one that no broker removes already", reason="nothing")
+            raise RecoveryRefused(f"{each.directory} is already one that no broker removes", reason="nothing")
         target = each.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
         actions.append(Action(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
         end = each.segments[0].base_offset if each.last_offset is None else each.last_offset + 1
@@ -313,7 +312,7 @@ class _Making:
         bases = {each.base_offset for each in fitting}
         left = [each for each in remains.segments if each.base_offset not in bases]
         self.left += [
-            why_not_fitting(first_live, each) or f"{each.path} overlaps the one before it: take it out with --into"
+            why_not_fitting(first_live, each) or f"{each.path} overlaps the one before it: extract it with --into"
             for each in left
         ]
         if not fitting:
@@ -343,7 +342,7 @@ class _Making:
     def refuse_taken(self, target: str) -> None:
         logs = [name for name in self.files.get(target, ()) if FileKind.LOG.value in name]
         if any(DELETED in name or self.found.files[f"{target}/{name}"].size for name in logs):
-            raise RecoveryRefused(f"{target} is there and holds data of its own", reason="taken")
+            raise RecoveryRefused(f"{target} exists and holds its own data", reason="taken")
 
     # -- the cluster -------------------------------------------------------------------------------------------------
 
@@ -417,7 +416,7 @@ class _Making:
                 + (
                     "recover the partition first"
                     if remains.kind is RemainsKind.SEGMENTS
-                    else "take what is sound out with --into"
+                    else "extract what is sound with --into"
                 ),
                 reason="damaged",
             )
@@ -429,7 +428,7 @@ class _Making:
             )
         if partition.log_start_offset > first:
             raise RecoveryRefused(
-                f"{target} would begin at {partition.log_start_offset} and not at {first}: take it out with --into",
+                f"{target} would begin at {partition.log_start_offset} and not at {first}: extract it with --into",
                 reason="mode",
             )
         return PutBack(

@@ -54,7 +54,7 @@ def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[B
     except StorageError as error:
         if error.errno is None:
             raise
-        detail = f"the broker's start could not be foreseen: {error.strerror}"
+        detail = f"the broker's start could not be predicted: {error.strerror}"
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
         return BrokerStart(None, None, detail), [finding]
     start = BrokerStart(str(result.outcome), result.exception, result.message)

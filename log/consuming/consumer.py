@@ -139,7 +139,7 @@ class Consumer:
     def commit_offsets(self) -> None:
         """Store the offsets after all records returned so far, so that the next consumer resumes there."""
         if self._store is None:
-            raise UsageError("the consumer was not told where to keep offsets")
+            raise UsageError("the consumer has no place to store offsets")
         with self._positions.guard:
             now = self.offsets
             changed = {key: offset for key, offset in now.items() if self._saved.get(key) != offset}
@@ -168,7 +168,7 @@ def _check_count(count: int, what: str) -> None:
 def _key(partition: Partition) -> TopicPartition:
     name = partition.name
     if name is None:
-        raise UsageError(f"{partition.path} is a segment; streams are of partitions")
+        raise UsageError(f"{partition.path} is a segment; streams read partitions")
     return name.topic, name.partition
 
 

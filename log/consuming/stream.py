@@ -52,8 +52,8 @@ class ConsumerStream:
         if self._positions.closed.is_set():
             return "the consumer is shut down, and its streams are closed"
         if self._reader == threading.get_ident():
-            return "an iterator of this stream is unfinished: go on with it, or close it"
-        return "a stream is read by one thread at a time, and another one reads this"
+            return "an iterator of this stream is unfinished: continue it, or close it"
+        return "a stream is read by one thread at a time, and another thread is reading this one"
 
     def _records(self) -> Iterator[MessageAndMetadata]:
         positions = self._positions

@@ -56,7 +56,7 @@ class ProducerConfig:
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise UsageError(f"{name} is {value}; the least possible value is {least}")
+                raise UsageError(f"{name} is {value}; the smallest possible value is {least}")
             if value is not None and name not in _LONG and value > _LARGEST:
                 raise UsageError(f"{name} is {value}; the largest possible value is {_LARGEST}")
         if self.producer_type not in ("sync", "async"):

@@ -170,7 +170,7 @@ class Producer:
             value_bytes = bytes(value_bytes)
         for part, encoder in ((key_bytes, self._key_encoder), (value_bytes, self._value_encoder)):
             if not is_bytes(part):
-                hint = "; give an encoder for other things" if encoder is None else ", and so is what an encoder gives"
+                hint = "; use an encoder for other types" if encoder is None else ", and so is the result of an encoder"
                 raise UsageError(f"keys and values are bytes or None, not {type(part).__name__}{hint}")
         return NewRecord(value_bytes, key_bytes, timestamp, headers)
 
@@ -183,7 +183,7 @@ class Producer:
             nothing.cancel()
             return nothing
         if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
-            raise UsageError(f"before_enqueue gave {type(taken).__name__}, not Outgoing with a NewRecord")
+            raise UsageError(f"before_enqueue returned {type(taken).__name__}, not Outgoing with a NewRecord")
         topic, record = taken.topic, taken.record
         moment = self._clock() if record.timestamp is None else record.timestamp
         made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
@@ -301,7 +301,9 @@ class Producer:
             handler = self._event_handler
             first = self._append(ready) if handler is None else handler(ready, self._append)
             if not isinstance(first, int):
-                raise UsageError(f"the event handler gave {type(first).__name__}, not the offset of the first record")
+                raise UsageError(
+                    f"the event handler returned {type(first).__name__}, not the offset of the first record"
+                )
         except BaseException as error:  # noqa: BLE001 - whatever it is, each record's future says it
             first, failure = -1, error
         self._finish(batch, first, failure)

@@ -105,7 +105,7 @@ class _Directories(MutableSet[str]):
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
-    Live symbolic links and special files are not files here.  `links` are symbolic links to nothing: they do not exist
+    Live symbolic links and special files are not files here.  `links` are dangling symbolic links: they do not exist
     for who looks, but are in the way of who creates a file, and a broker that opens one for writing writes through it.
     """
 
@@ -186,7 +186,7 @@ class Tree:
         return same_bytes(self.files[path], other.files[its_path], self._origin)
 
     def exists(self, path: str) -> bool:
-        """A file or a directory of this path is there; a symbolic link to nothing is not."""
+        """A file or a directory of this path is there; a dangling symbolic link is not."""
         return path in self.files or path in self.directories
 
     def names(self, directory: str) -> list[str]:

@@ -191,7 +191,7 @@ def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
         [columns], tmp_path / "d", topic="t", num_partitions=4, partitioner=lambda key, n: len(key) % n
     )
     assert [each.records for each in built] == [0, 1, 1, 1]
-    with pytest.raises(UsageError, match="the partitioner gave"):
+    with pytest.raises(UsageError, match="the partitioner returned"):
         build_partitions([columns], tmp_path / "e", topic="t", num_partitions=4, partitioner=lambda _key, n: n)
     with pytest.raises(UsageError, match="none of murmur2, hash"):
         build_partitions([columns], tmp_path / "f", topic="t", num_partitions=4, partitioner="sticky")

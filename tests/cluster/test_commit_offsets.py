@@ -149,7 +149,7 @@ def test_the_clusters_metadata_knows_how_many_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("group", "offsets", "words"),
     [
-        ("", {("t", 0): 1}, "a group has a name"),
+        ("", {("t", 0): 1}, "a group needs a name"),
         ("g", {("t", 0): -1}, "negative"),
         ("g", {("t", -1): 1}, "no partition"),
         ("g", {("t", 0): kafkalog.OffsetAndMetadata(1, "x" * 5000)}, "4096"),

@@ -107,8 +107,8 @@ def test_who_iterates_over_a_stream_twice_is_told_why_not(root: Path) -> None:
         thread.join()
     iterate(stream)
     assert refused == [
-        "an iterator of this stream is unfinished: go on with it, or close it",
-        "a stream is read by one thread at a time, and another one reads this",
+        "an iterator of this stream is unfinished: continue it, or close it",
+        "a stream is read by one thread at a time, and another thread is reading this one",
         "the consumer is shut down, and its streams are closed",
     ]
     assert list(iterator) == [], "shut down"

@@ -497,11 +497,11 @@ def test_hooks_that_give_nonsense_are_named(root: Path) -> None:
         def before_enqueue(self, outgoing: kafkalog.Outgoing) -> kafkalog.Outgoing:
             return "x"  # type: ignore[return-value]
 
-    named = pytest.raises(kafkalog.UsageError, match="before_enqueue gave str")
+    named = pytest.raises(kafkalog.UsageError, match="before_enqueue returned str")
     with kafkalog.Producer(root, SYNC, callback_handler=Wrong()) as producer, named:
         producer.send("t", b"v")
     answers: Iterator[Any] = iter([None])
-    named = pytest.raises(kafkalog.UsageError, match="the event handler gave NoneType")
+    named = pytest.raises(kafkalog.UsageError, match="the event handler returned NoneType")
     with kafkalog.Producer(root, SYNC, event_handler=lambda _batch, _write: next(answers)) as producer, named:
         producer.send("t", b"v")
 
@@ -587,7 +587,7 @@ def test_a_partitioner_that_gives_nonsense_is_named(root: Path) -> None:
     answers: Iterator[Any] = iter([-1, 1, 2.0, None])
     with kafkalog.Producer(root, SYNC, partitioner=lambda _key, _n: next(answers)) as producer:
         for _ in range(4):
-            with pytest.raises(kafkalog.UsageError, match="the partitioner gave"):
+            with pytest.raises(kafkalog.UsageError, match="the partitioner returned"):
                 producer.send("t", b"v")
 
 

@@ -107,7 +107,7 @@ def command(
 
         if into is not None:
             if len(paths) != 1 or complete is not None:
-                raise UsageError("--into works on a copy of one path, and --complete does not go with it")
+                raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
             with RecoveryProgress("recovering") as progress:
                 result = recover_into(
                     paths[0],
@@ -149,7 +149,7 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
     """`UsageError` for an option about acting, where nothing is to be done."""
     for name, value in given.items():
         if value:
-            raise UsageError(f"--dry-run changes nothing: {name} does not go with it")
+            raise UsageError(f"--dry-run changes nothing: {name} cannot be used with it")
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def command(
     """
     properties_only_for(ctx)
     if hours is not None and not clear:
-        raise UsageError("--older-than goes with --clear")
+        raise UsageError("--older-than needs --clear")
     found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)
     if as_json:
         print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})

@@ -46,6 +46,6 @@ def command(
         else:
             with LineWriter() as writer:
                 writer.write(
-                    f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files put back"
+                    f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files restored"
                 )
     return Outcome.CHANGED
