@@ -159,7 +159,7 @@ def test_what_cannot_be_found() -> None:
         ([BROKER, "--time", "soon"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
         ([BROKER, "--offset", "-1"], 64, "'-1' is not a whole number from 0 to"),
         ([BROKER, "--offset", "1", "--topic", "clicks"], 1, "did you mean 'clicks-42'?"),
-        ([BROKER, "--offset", "1", "--isolation-level", "read_committed"], 64, "for --time latest only"),
+        ([BROKER, "--offset", "1", "--isolation-level", "read_committed"], 64, "only with --time latest"),
         (["no/such/place", "--offset", "1"], 64, "no/such/place does not exist"),
     ):
         finished = kafkalog("find", *arguments)

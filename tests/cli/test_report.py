@@ -217,7 +217,7 @@ def test_copies_on_three_brokers_are_compared(tmp_path: Path) -> None:
     told = [(f"{each['topic']}-{each['partition']}", str(copy["log_end_offset"])) for each in differing
             for copy in each["copies"]]  # fmt: skip
     assert [(row[0], row[3]) for row in rows] == told
-    assert "3 of 4 partitions with several copies differ" in page.one("div", role="status").text
+    assert "3 of 4 partitions with several copies have copies that differ" in page.one("div", role="status").text
     text = kafkalog("report", *paths, "-o", "-", "--format", "md").out
     assert "### Copies: 3 of " in text
     assert "diverges at 90" in page.one("section", id="copies").text
@@ -379,7 +379,7 @@ def test_a_report_does_not_go_into_what_is_examined(torn: Path, name: str) -> No
     before = stamps(torn)
     finished = kafkalog("report", torn, "-o", torn / name)
     assert finished.code == 64
-    assert "under examination: name a place elsewhere" in finished.err
+    assert "is being examined: choose another place" in finished.err
     assert stamps(torn) == before
 
 
@@ -415,7 +415,7 @@ def test_what_came_to_be_meanwhile_is_not_replaced(
         monkeypatch.setattr("kafkalog.log.fs.os.link", refused)
     target = tmp_path / "out.html"
     place(str(target), "a report", overwrite=False)
-    with pytest.raises(UsageError, match="has come to exist while it was written"):
+    with pytest.raises(UsageError, match="was created by another process meanwhile"):
         place(str(target), "another", overwrite=False)
     assert target.read_text() == "a report"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out.html"]

@@ -64,7 +64,7 @@ def test_undelete_tells_asks_and_puts_back(deleted: Path) -> None:
     assert seen.code == 2, seen.text
     text = whole(seen)
     order = ["records; offsets 0 to 234; topic id", f"Put sessions-20 back in {deleted}? [y/N]",
-             f"put back in {deleted}", f"to undo this: kafkalog undo {deleted} --run "]  # fmt: skip
+             f"restored in {deleted}", f"to undo this: kafkalog undo {deleted} --run "]  # fmt: skip
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)

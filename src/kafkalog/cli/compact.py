@@ -189,7 +189,7 @@ def command(
 
     Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     `undo` reverses it. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was changed
-    and a partition was left as it is, 3 if it declined, 4 if something could not be read.
+    and a partition was left as it is, 3 if it refused, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
     holding([path], chosen_of(topics, numbers, excluded))

@@ -275,7 +275,7 @@ def command(
 ) -> int:
     """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
 
-    Reads the newest whole snapshot of `__cluster_metadata` and the log after it.  With --effective,
+    Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --effective,
     --server-properties gives the settings that the broker was started with.
     """
     if not effective:

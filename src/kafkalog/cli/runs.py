@@ -167,7 +167,7 @@ def command(
     A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never purged:
     complete or undo them.
 
-    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it declined.
+    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
     """
     properties_only_for(ctx)
     if run_ids or days is not None:

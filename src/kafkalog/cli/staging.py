@@ -32,7 +32,7 @@ def command(
 ) -> int:
     """List or delete what Spark jobs killed before their commit left beside the log directory PATH.
 
-    Each commit itself deletes what is older than a week.  What is needed to roll back a killed commit always stays.
+    Each commit also deletes files older than a week.  Files needed to roll back a killed commit are always kept.
     Exit code 2 if something was deleted.
     """
     properties_only_for(ctx)

@@ -182,7 +182,7 @@ def command(
     A KRaft cluster no longer knows a deleted topic's id.  Stop the broker and undelete with --hold; start it, create
     the topic again, stop it and undelete: the log replaces the empty one.
 
-    Exit code 0 for a list, 2 if something was restored or written, 3 if it declined, 4 if something could not be read;
+    Exit code 0 for a list, 2 if something was restored or written, 3 if it refused, 4 if something could not be read;
     the list and --into still cover the rest.
     """
     properties_only_for(ctx)
