@@ -180,7 +180,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert gone.code == 1
     assert gone.err == "kafkalog: broker 9 is not registered at this moment; registered: 1, 2, 3\n"
     for arguments, reason in (
-        (("--unclean",), "go with --without"),
+        (("--unclean",), "need --without"),
         (("--without", 1, "--as-of", "0x5"), "is an offset of the metadata log here, or a time"),
         (("--without", 1, "--all"), "show what was"),
         (("--without", 1, "--as-of", "x"), "neither milliseconds since 1970 nor an ISO 8601 time"),

@@ -156,7 +156,7 @@ def test_the_file_of_offsets_is_kafkas_checkpoint_and_keeps_what_others_committe
 
 
 def test_a_consumer_without_a_place_for_offsets_cannot_commit(root: Path) -> None:
-    with kafkalog.Consumer(root) as consumer, pytest.raises(kafkalog.UsageError, match="where to keep"):
+    with kafkalog.Consumer(root) as consumer, pytest.raises(kafkalog.UsageError, match="no place to store offsets"):
         consumer.commit_offsets()
 
 

@@ -418,7 +418,7 @@ def test_a_topic_has_all_its_partitions_from_the_start_with_one_id(root: Path) -
     with kafkalog.Producer(root, SYNC) as producer:
         found = {producer.send("t", b"v", b"%d" % n).result().partition for n in range(50)}
         assert found == set(range(7)), "as many as are there"
-    few = "partition 6 of topic t is there, so it has 7 at least, and num_partitions is 2"
+    few = "partition 6 of topic t exists, so it has at least 7, but num_partitions is 2"
     with kafkalog.Producer(root, SYNC, num_partitions=2) as producer, pytest.raises(kafkalog.UsageError, match=few):
         producer.send("t", b"v")
 
@@ -569,7 +569,7 @@ def test_a_producer_that_is_closed_or_refused_leaves_nothing_locked(root: Path, 
     ("options", "words"),
     [
         ({"topic": "a b"}, "topic"),
-        ({"value": "text"}, "give an encoder"),
+        ({"value": "text"}, "use an encoder"),
         ({"value": b"v", "timestamp": -5}, "negative"),
         ({"value": b"v", "partition": 1}, "no partition 1"),
         ({"value": b"v", "headers": [("h",)]}, "header"),

@@ -197,7 +197,7 @@ def test_a_snapshot_with_a_name_that_stops_a_broker_is_refused(path: Path) -> No
         log.append([b"a"])
     (path / "x.snapshot").touch()
     before = sorted(found.name for found in path.iterdir())
-    with pytest.raises(kafkalog.UsageError, match="a snapshot that a broker stumbles over"):
+    with pytest.raises(kafkalog.UsageError, match="a snapshot that a broker cannot read"):
         kafkalog.Log.open(path, SMALL)
     assert sorted(found.name for found in path.iterdir()) == before
 

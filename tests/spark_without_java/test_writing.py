@@ -244,7 +244,7 @@ def test_rows_without_a_key_take_turns_and_an_existing_topic_says_how_many_there
         assert keys
         assert {partition_for_key(key or b"", 3) for key in keys} == {number}
     with pytest.raises(
-        UsageError, match="partition 2 of topic t is there, so it has 3 at least, and option numPartitions is 2"
+        UsageError, match="partition 2 of topic t exists, so it has at least 3, but option numPartitions is 2"
     ):
         Job(path, numPartitions="2").task(0, rows("t", "a"))
 
