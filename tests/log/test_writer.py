@@ -108,7 +108,7 @@ PRODUCER = kafkalog.ProducerState(7, 1, 0)
     ("records", "options", "words"),
     [
         ([b"x" * 500], {}, "segment_bytes"),
-        ([b"x"], {"compression": "brotli"}, "none of none, gzip"),
+        ([b"x"], {"compression": "brotli"}, "not one of none, gzip"),
         ([3], {}, "not a record"),
         ([("k", b"v")], {}, "bytes or None"),
         ([b"x"], {"leader_epoch": -1}, "leader epoch"),

@@ -392,7 +392,7 @@ def test_a_log_that_was_cut_and_grew_again(log: kafkalog.Log, tmp_path: Path) ->
     with pytest.raises(StorageError, match=r"^orders-0 was read up to offset 100 and ends at 70 now: it was truncated"):
         query.trigger()
     going_on = lenient(tmp_path / "data", query)
-    with pytest.warns(RuntimeWarning, match="it was cut"):
+    with pytest.warns(RuntimeWarning, match="it was truncated"):
         assert going_on.offsets() == []
     append(log, 50)
     assert going_on.offsets() == list(range(70, 120))
