@@ -268,7 +268,7 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything is there, a link to nothing too."""
+    """Whether anything is there, even a dangling link."""
     return os.path.lexists(path) if storage_of(path) is None else status_of(path) is not None
 
 

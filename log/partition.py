@@ -391,7 +391,7 @@ class _Listing:
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
         """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
 
-        A broker passes over a directory, and a link to nothing counts as nothing for it.
+        A broker passes over a directory, and ignores a dangling link.
         """
         if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
             severity = Severity.ERROR if holds_records else Severity.WARNING

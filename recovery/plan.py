@@ -296,7 +296,7 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
 
 
 def _tell_unreadable(plan: Plan) -> None:
-    """Say what could not be read; a broker may read it, or stumble over it."""
+    """Say what could not be read; a broker may read it, or fail at it."""
     found = plan.survey
     if not found.unreadable:
         return

@@ -81,7 +81,7 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 
 def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | None]) -> Completed:
-    """Bring to their end the runs that were cut short, undos too; set aside those that fit no more.
+    """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit.
 
     A run that was stopped before it had changed anything leaves copies only: they are removed.
     """

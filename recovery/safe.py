@@ -416,7 +416,7 @@ class _PartitionRun:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Cut at the batch that the broker stumbles over; where it is none, rebuild everything beside the logs."""
+        """Cut at the batch that the broker fails at; where it is none, rebuild everything beside the logs."""
         message = result.message or ""
         if is_index_full(result):
             raise _CannotSettleError(self.smallest_index(tree))

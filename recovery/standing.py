@@ -57,7 +57,7 @@ class Standing:
     undoable: str | None = None
     """the latest run, if it has ended and nothing is seen that speaks against undoing it"""
     locked: bool | None = False
-    """somebody holds the broker's lock, a broker or a recovery; None where that cannot be told"""
+    """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
     problem: str | None = None
     """why the runs cannot be told"""
 

@@ -50,7 +50,7 @@ class BrokerStart:
     """What a broker with default settings would make of a log directory."""
 
     outcome: str | None
-    """`loaded`, or what happens instead; None if it could not be foreseen"""
+    """`loaded`, or what happens instead; None if it could not be predicted"""
     exception: str | None = None
     message: str | None = None
 

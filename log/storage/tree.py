@@ -206,7 +206,7 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """A symbolic link to nothing in place of which there is a file now."""
+        """A dangling symbolic link in place of which there is a file now."""
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
             directory, separator, name = path.partition("/")
@@ -241,7 +241,7 @@ class Tree:
         self.times[path] = time_ms
 
     def create(self, path: str) -> None:
-        """Make an empty file; where a directory or a link to nothing is in the way a broker cannot read it either."""
+        """Make an empty file; where a directory or a dangling link is in the way a broker cannot read it either."""
         if path in self.directories or path in self.links:
             raise JavaIOError(f"{path} (Is a directory)" if path in self.directories else path)
         self.write(path, b"")

@@ -320,5 +320,5 @@ def test_what_a_consumer_refuses(root: Path, tmp_path: Path) -> None:
             next(iter(stream))
     with pytest.raises(kafkalog.UsageError, match="does not exist"):
         kafkalog.Consumer(tmp_path / "nothing").create_message_streams({"t": 1})
-    with pytest.raises(kafkalog.UsageError, match="Consumer's"):
+    with pytest.raises(kafkalog.UsageError, match="only Consumer takes"):
         kafkalog.open_streams(kafkalog.open(root), 2, topics={"orders": 3})

@@ -65,7 +65,7 @@ def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
     if copy.diverges and copy.past is not None:
         words.append(f"diverges at {copy.past.offset}")
     elif difference is not None and difference.other_bytes is not None:
-        words.append(f"other bytes at {difference.other_bytes[0].offset}")
+        words.append(f"different bytes at {difference.other_bytes[0].offset}")
     if difference is not None and difference.lacks is not None and not copy.diverges:
         words.append(f"lacks {difference.lacks_records} records")
     if difference is not None and difference.has_alone is not None and not copy.diverges:

@@ -50,7 +50,7 @@ def comparison_section(facts: Facts) -> Section | None:
 def _sum(found: Comparison, several: list[PartitionComparison], differing: list[PartitionComparison]) -> Content:
     words = (
         f"{len(several) - len(differing):,} of {counted(len(several), 'partition')} with several copies are equal and "
-        f"whole in all of them."
+        f"complete in all of them."
     )
     if found.memory is not None:
         words += f" ISRs: from {found.memory}."
@@ -78,7 +78,7 @@ def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
     if copy.diverges and copy.past is not None:
         words.append(f"diverges at {copy.past.offset}, {copy.records_cut} records of its own")
     elif difference is not None and difference.other_bytes is not None:
-        words.append(f"other bytes at {difference.other_bytes[0].offset}")
+        words.append(f"different bytes at {difference.other_bytes[0].offset}")
     if difference is not None and not copy.diverges:
         if difference.lacks is not None:
             words.append(f"lacks {difference.lacks_records} records from {difference.lacks.offset} on")
