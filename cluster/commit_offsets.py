@@ -127,13 +127,13 @@ def commit_offsets(
     offsets_topic_num_partitions: int | None = None,
     timestamp: int | None = None,
 ) -> int:
-    """Commit the offsets of a group into the log directory `path`; gives the partition of `__consumer_offsets`.
+    """Commit the offsets of a group into the log directory `path`; returns the partition of `__consumer_offsets`.
 
-    That is the one that the group's id belongs to.  How many there are the cluster's metadata in the directory says,
-    else `offsets_topic_num_partitions`, else there are 50.  The partition is made if it is missing, the directory must
-    be there.  An offset of None takes the group's away.  `timestamp` (ms) is that of the commit, by default now.  All
-    of it is one batch, durable when this returns.  `UsageError` while a broker or another writer has the directory, and
-    where the groups in it lie as another number of partitions puts them.
+    That is the partition that the group id maps to.  The number of partitions comes from the cluster's metadata in the
+    directory, else from `offsets_topic_num_partitions`, else it is 50.  The partition is created if it is missing; the
+    directory must exist.  An offset of None deletes the group's offset.  `timestamp` (ms) is that of the commit, by
+    default now.  Everything is written as one batch, durable when this returns.  Raises `UsageError` while a broker or
+    another writer has the directory open, and if the groups in it are placed as for another number of partitions.
     """
     return _commit(path, group, offsets, offsets_topic_num_partitions, timestamp, look=True)
 
@@ -143,7 +143,7 @@ def _commit(
 ) -> int:
     """`commit_offsets`; `look` whether groups lie as the number of partitions says, which reads all of them."""
     if not group:
-        raise UsageError("a group has a name")
+        raise UsageError("a group needs a name")
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     records = list(_records(group, offsets, now_ms))
     root = existing_log_directory(path)
@@ -202,7 +202,7 @@ def _refuse_other_count(root: str, group: str, count: int) -> None:
 
 
 class GroupOffsets:
-    """The offsets of one group in the `__consumer_offsets` of a log directory, for a `Consumer` to go on from."""
+    """The offsets of one group in the `__consumer_offsets` of a log directory, from which a `Consumer` resumes."""
 
     @checked
     def __init__(self, path: PathLike, group: str, *, offsets_topic_num_partitions: int | None = None) -> None:
@@ -212,7 +212,7 @@ class GroupOffsets:
         self._looked = False
 
     def load(self) -> dict[tuple[str, int], int]:
-        """The group's committed offsets by (topic, partition); `UsageError` where there is no such directory."""
+        """The group's committed offsets by (topic, partition); `UsageError` if there is no such directory."""
         found = read_offsets(_here(existing_log_directory(self.path)))
         return {
             (commit.key.topic, commit.key.partition): commit.offset

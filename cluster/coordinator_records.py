@@ -118,7 +118,7 @@ def _with_value(
         return record, [_finding(FindingCode.TYPED_RECORD_INVALID, detail, Severity.ERROR)]
     (version,) = _SHORT.unpack_from(value)
     if not any(version in each.versions for each in layouts):
-        detail = f"{layouts[0].name} version {version} is not known; no broker loads a partition that holds it"
+        detail = f"{layouts[0].name} version {version} is unknown; no broker loads a partition that holds it"
         return record, [_finding(FindingCode.RECORD_VERSION_UNKNOWN, detail, Severity.ERROR)]
     try:
         decoded, ambiguous = choose(layouts, version, value, position=_SHORT.size)

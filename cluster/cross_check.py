@@ -116,7 +116,10 @@ def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) ->
         return
     stored = partition.metadata.topic_id if partition.metadata is not None else None
     if stored is not None and known.topic_id is not None and stored != known.topic_id:
-        yield Severity.ERROR, f"topic id {stored} here, {known.topic_id} in the metadata: a topic of the same name"
+        yield (
+            Severity.ERROR,
+            f"topic id {stored} here, {known.topic_id} in the metadata: another topic of the same name",
+        )
         return
     found = known.partitions.get(number)
     if found is None:

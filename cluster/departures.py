@@ -46,7 +46,7 @@ def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
     """`UsageError` for a broker that is not there to leave, or has left already."""
     for number, each in enumerate(brokers):
         if each in brokers[:number]:
-            raise UsageError(f"broker {each} leaves twice")
+            raise UsageError(f"broker {each} is given twice")
         if each not in known:
             there = ", ".join(map(str, sorted(known))) or "none"
             raise UnknownName(f"broker {each} is not registered at this moment; registered: {there}")

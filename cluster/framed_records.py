@@ -72,7 +72,7 @@ def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> 
         return FramedRecord(None, None, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, detail))
     candidates = layouts.get(kind)
     if candidates is None:
-        detail = f"record type {kind} is not known"
+        detail = f"record type {kind} is unknown"
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.RECORD_TYPE_UNKNOWN, detail))
     if not any(version in each.versions for each in candidates):
         detail = f"{candidates[0].name} version {version} is not known"

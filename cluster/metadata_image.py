@@ -152,7 +152,7 @@ class MetadataImage:
     def _remove_topic(self, fields: Fields) -> None:
         name = self.topic_names.pop(fields["topic_id"], None)
         if name is None:
-            self.problems.append(f"topic {fields['topic_id']} is removed, and never was")
+            self.problems.append(f"topic {fields['topic_id']} is removed, but never existed")
             return
         topic = self.topics.pop(name)
         for number, partition in sorted(topic.partitions.items()):
@@ -204,7 +204,7 @@ class MetadataImage:
             return
         before = topic.partitions.get(number)
         if before is None:
-            self.problems.append(f"partition {number} of {topic.name} changes, and never was")
+            self.problems.append(f"partition {number} of {topic.name} changes, but never existed")
             return
 
         def changed(name: str, old: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -268,7 +268,7 @@ class MetadataImage:
     def _known_broker(self, number: int, epoch: int) -> Broker | None:
         broker = self.brokers.get(number)
         if broker is None or broker.epoch != epoch:
-            self.problems.append(f"broker {number} of epoch {epoch} changes, and is not registered")
+            self.problems.append(f"broker {number} of epoch {epoch} changes, but is not registered")
             return None
         return broker
 
@@ -346,7 +346,7 @@ class MetadataImage:
 
     def _remove_acl(self, fields: Fields) -> None:
         if self.acls.pop(fields["id"], None) is None:
-            self.problems.append(f"access control entry {fields['id']} is removed, and never was")
+            self.problems.append(f"access control entry {fields['id']} is removed, but never existed")
 
     def _scram(self, fields: Fields) -> None:
         self.scram[fields["mechanism"], fields["name"]] = dict(fields)

@@ -107,7 +107,7 @@ class MetadataLog:
             findings.extend(found)
             if events and events[-1].says(ControlType.SNAPSHOT_FOOTER) is not None:
                 return end, path, events
-            detail = "the snapshot has no footer: it is not whole"
+            detail = "the snapshot has no footer: it is incomplete"
             findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
         return None
 

@@ -39,7 +39,7 @@ def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list
         if found:
             others = f" and {len(found) - 1} more" if len(found) > 1 else ""
             detail = (
-                f"producer id {found[0]}{others} in {place.partition.name}, and the next block to be given out begins "
+                f"producer id {found[0]}{others} in {place.partition.name}, and the next block to be allocated begins "
                 f"at {least}: ids of another cluster, or the metadata is older than the log"
             )
             path = place.partition.path

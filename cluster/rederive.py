@@ -1,4 +1,4 @@
-"""Whether a group's stored assignment is what its assignor makes of the stored subscriptions.
+"""Whether a group's stored assignment is what its assignor computes from the stored subscriptions.
 
 How many partitions a topic had is not in the group's record: the larger of what is assigned and what is known of the
 topic otherwise.  A group whose topic has grown since then can therefore differ without anything being wrong.

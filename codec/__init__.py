@@ -1,6 +1,6 @@
 """Bytes to meaning and back: every file of a Kafka log directory, every message format, every compression.
 
-Nothing in here opens a file, knows a path or reads a clock.
+Nothing in this package opens a file, knows a path or reads a clock.
 """
 
 if __name__ != "kafkalog.codec":

@@ -35,7 +35,7 @@ def byte_view(data: Any) -> memoryview:
     try:
         return memoryview(data).cast("B")
     except (TypeError, BufferError, ValueError):
-        raise UsageError(f"{shown(data)} is not bytes in one piece") from None
+        raise UsageError(f"{shown(data)} is not contiguous bytes") from None
 
 
 def shown(value: Any) -> str:
@@ -195,7 +195,7 @@ class _Parameter:
         members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
         self._name = name
         text = annotation if isinstance(annotation, str) else getattr(hint, "__name__", str(hint))
-        self._type = "a path that there can be" if text == "PathLike" else text
+        self._type = "a possible path" if text == "PathLike" else text
         self._test = _of(hint)
         elements = typing.get_args(hint) if typing.get_origin(hint) is collections.abc.Iterable else ()
         single = len(elements) == 1 and isinstance(elements[0], type)

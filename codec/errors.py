@@ -37,7 +37,7 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 
 
 class KafkaLogError(PortableError):
-    """The root: nothing else escapes the library."""
+    """Base class: the library raises nothing else."""
 
 
 class UsageError(KafkaLogError, ValueError):
@@ -66,7 +66,7 @@ class ReplicaError(UsageError):
 
 
 class FormatError(KafkaLogError):
-    """Bytes that the caller asked to parse are not that thing.
+    """Bytes that the caller asked to parse do not have that format.
 
     `position` counts bytes from the start of `source` (a file name, or None for a buffer); `field` is the path of the
     field in the declaration; `code` is the finding code that a scan would report for the same bytes.
@@ -110,14 +110,14 @@ class StorageError(KafkaLogError, OSError):
 
     @classmethod
     def wrap(cls, error: OSError, doing: str) -> StorageError:
-        """Keep errno and file of `error` and say what was being done."""
+        """Keep errno and file of `error` and add what was being done."""
         wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
         wrapped.__cause__ = error
         return wrapped
 
     @classmethod
     def became_shorter(cls, position: int, path: str | None = None) -> StorageError:
-        """A file that ends at `position`, before the end that it had when it was listed."""
+        """For a file that ends at `position`, before the end that it had when it was listed."""
         what = f"the file became shorter while it was read, at byte {position}"
         return cls(errno.ESTALE, what) if path is None else cls(errno.ESTALE, what, path)
 
@@ -133,10 +133,10 @@ class StorageError(KafkaLogError, OSError):
 
 
 class RecoveryRefused(KafkaLogError):
-    """Recovery declined to act; the message says why and what would allow it.
+    """Recovery refused to act; the message says why and what would allow it.
 
-    `report` is what a recovery that came as far as a plan would have reported, as plain values; nothing was changed.
-    `is_unreadable`: beside what it declined, something could not be read, which is worse.
+    `report` holds plain values of what a recovery that got as far as a plan would have reported; nothing was changed.
+    `is_unreadable`: apart from the refusal, something could not be read, which is worse.
     """
 
     is_unreadable = False
@@ -153,7 +153,7 @@ class RecoveryRefused(KafkaLogError):
         super().__init__(message)
 
     def about(self, directory: str) -> RecoveryRefused:
-        """The same with the log directory named, unless the message names it."""
+        """The same error with the log directory named, unless the message already names it."""
         text = str(self)
         named = RecoveryRefused(
             text if directory in text else f"{directory}: {text}", reason=self.reason, report=self.report
@@ -163,7 +163,7 @@ class RecoveryRefused(KafkaLogError):
 
     @classmethod
     def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:
-        """One for all directories that were declined."""
+        """One error for all directories that were refused."""
         if len(each) == 1:
             return each[0]
         refused = cls("; ".join(map(str, each)), reason=each[0].reason, report=each[0].report)

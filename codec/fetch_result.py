@@ -32,7 +32,7 @@ _MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND)
 
 
 class ErrorCode(enum.IntEnum):
-    """Error codes of a fetch result (`kafka.common.ErrorMapping`); those of 0.7 up to 4, with their names of 0.8."""
+    """Error codes of a fetch result (`kafka.common.ErrorMapping`); those up to 4 date from 0.7, named as in 0.8."""
 
     UNKNOWN = -1
     NO_ERROR = 0

@@ -204,7 +204,7 @@ def read_producer_snapshot(
         )
     if _crc_of(file, _SNAPSHOT_HEADER.end("crc")) != crc:
         raise FormatError(
-            "the checksum of a producer snapshot does not fit",
+            "the checksum of a producer snapshot does not match",
             position=_SNAPSHOT_HEADER.position("crc"),
             field="crc",
             source=source,

@@ -20,8 +20,8 @@ MIB = 1024 * KIB
 class Limits:
     """Upper bounds for one batch; raise a field with `dataclasses.replace` when data legitimately needs it.
 
-    All sizes are bytes; what is not a number of 64 bits is `UsageError`.  Hitting a cap gives `LimitExceeded` or a
-    finding that names the field.
+    All sizes are bytes; a value that is not a 64-bit number is a `UsageError`.  Hitting a cap gives `LimitExceeded` or
+    a finding that names the field.
     """
 
     batch_bytes: int = 2**31 - 1 + 12

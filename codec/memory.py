@@ -25,7 +25,7 @@ def own_pages(size: int) -> mmap.mmap:
     try:
         return mmap.mmap(-1, size, flags=_FLAGS)
     except OSError as error:
-        raise MemoryError(f"the system has no {size} bytes of memory") from error
+        raise MemoryError(f"the system cannot allocate {size} bytes of memory") from error
 
 
 class GrowingMemory:
@@ -54,7 +54,7 @@ class GrowingMemory:
             larger.write(memoryview(self._pages)[: self.size])
             self._pages = larger
         except OSError as error:
-            raise MemoryError(f"the system has no {room} bytes of memory") from error
+            raise MemoryError(f"the system cannot allocate {room} bytes of memory") from error
 
     def view(self) -> memoryview:
         """All of them where they are; nothing can be appended afterwards."""

@@ -134,7 +134,7 @@ def _int32(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """Header of a v2 record batch (`DefaultRecordBatch`); also of what claims a higher magic."""
+    """Header of a v2 record batch (`DefaultRecordBatch`), or of one that claims a higher magic."""
 
     base_offset: int
     batch_length: int
@@ -157,12 +157,12 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record of the batch as it was produced."""
+        """Offset of the last record of the batch when it was produced."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Offset that the batch after this one starts at."""
+        """Offset at which the batch after this one starts."""
         return self.last_offset + 1
 
     @property
@@ -197,7 +197,7 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; -1 none."""
+        """Sequence of the last record; -1 if there is none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
@@ -205,7 +205,7 @@ class BatchHeader:
 
 @dataclass(frozen=True, slots=True)
 class LegacyHeader:
-    """Header of a v0 or v1 message or wrapper (`AbstractLegacyRecordBatch`), with the words of a v2 header."""
+    """Header of a v0 or v1 message or wrapper (`AbstractLegacyRecordBatch`), with the field names of a v2 header."""
 
     offset: int
     batch_length: int
@@ -226,7 +226,7 @@ class LegacyHeader:
 
     @property
     def next_offset(self) -> int:
-        """Offset that the entry after this one starts at, or more."""
+        """Lowest offset at which the entry after this one can start."""
         return self.offset + 1
 
     @property
@@ -297,7 +297,7 @@ AnyHeader = BatchHeader | LegacyHeader
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A v2 batch, or a v0/v1 entry, where it is: its header, its byte position and its bytes."""
+    """A v2 batch or a v0/v1 entry as it is in the file: its header, its byte position and its bytes."""
 
     header: AnyHeader
     position: int
@@ -323,12 +323,12 @@ class RecordBatch:
 
     @property
     def payload(self) -> Bytes:
-        """What lies after a v2 header: the records, or one compressed stream of them."""
+        """The bytes after a v2 header: the records, or one compressed stream of them."""
         return self.data[BATCH.size :]
 
 
 class Header(NamedTuple):
-    """One record header, a pair; keys may repeat.  `key` is UTF-8; bytes that are not survive as surrogate escapes."""
+    """One record header, a pair; keys may repeat.  `key` is UTF-8; other bytes are kept as surrogate escapes."""
 
     key: str
     value: bytes | None

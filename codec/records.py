@@ -45,8 +45,8 @@ __all__ = [
 class DecodedBatch:
     """The records before the first fault, and the fault.
 
-    For a compressed batch the finding's position is that of the batch; the detail says where in the decompressed
-    bytes.
+    For a compressed batch the finding's position is that of the batch; the detail gives the position in the
+    decompressed bytes.
     """
 
     records: tuple[Record, ...]
@@ -149,7 +149,7 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
 def iter_records(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Record, ...]:
-    """All records of a batch that the caller asks to read; raises `FormatError` if it cannot be read whole."""
+    """All records of a batch that the caller asks to read; raises `FormatError` if it cannot be read completely."""
     decoded = decode_batch(batch, limits=limits, execution=execution)
     if decoded.finding is not None:
         finding = decoded.finding

@@ -37,7 +37,7 @@ _GLANCE = 64
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a whole walk found."""
+    """The result of a complete walk."""
 
     batches: tuple[RecordBatch, ...]
     valid_bytes: int
@@ -47,10 +47,10 @@ class ScanResult:
 
 
 class Scanner:
-    """Iterates over the valid batches from `position`; afterwards `valid_bytes`, `stop` and `findings` tell the rest.
+    """Iterates over the valid batches from `position`; afterwards see `valid_bytes`, `stop` and `findings`.
 
-    Reads in windows of `limits.read_window_bytes`, or of one batch where that is larger; a declared size is compared
-    with the bytes that are left before anything is read.
+    Reads in windows of `limits.read_window_bytes`, or of one batch if that is larger; a declared size is compared with
+    the bytes that are left before anything is read.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ def scan(
 ) -> ScanResult:
     """Walk the bytes of a whole segment held in memory (or behind a `Source`).
 
-    `base_offset` is the segment's, from its file name; with it offsets out of the segment's range are findings too.
+    `base_offset` is the segment's, from its file name; with it, offsets out of the segment's range are findings too.
     Never raises for bad data.
     """
     source = BufferSource(buffer) if isinstance(buffer, bytes | bytearray | memoryview) else buffer

@@ -88,7 +88,7 @@ def used_end(source: Source, end: int) -> int:
 class BufferSource:
     """A source over bytes that are already in memory (or mapped); reads are views, not copies.
 
-    Memory of larger items is examined byte by byte; what does not lie in one piece is `UsageError`.
+    Memory with larger items is read byte by byte; memory that is not contiguous is a `UsageError`.
     """
 
     def __init__(self, buffer: bytes | bytearray | memoryview) -> None:

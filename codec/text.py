@@ -2,7 +2,7 @@
 
 Line layouts are declared once in `layout.text_files`; reading and writing follow from them.  Decided by
 `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadata` and `MetaProperties`.  The
-readers here accept what the broker accepts and name the line they stumble over.
+readers here accept what the broker accepts and name the line that they cannot read.
 """
 
 from __future__ import annotations

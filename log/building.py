@@ -99,7 +99,7 @@ class _Builder:
 
     def _check_new(self, path: str) -> None:
         if os.path.lexists(path) and not self.append:
-            raise UsageError(f"{path} exists already; with append records go after what it holds")
+            raise UsageError(f"{path} already exists; with append, records are added to it")
 
     def _built(self, topic: str, partition: int, log: Log) -> Built:
         return Built(topic, partition, log.path, log.end_offset)
@@ -140,7 +140,7 @@ def build_partitions(
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
     if num_partitions is not None and (partition is not None or keep_offsets):
-        raise UsageError(f"{option} spreads records by their keys: neither their partition nor offsets are given")
+        raise UsageError(f"{option} spreads records by their keys: do not give a partition or offsets")
     places = ColumnPartitions(partitioner)
     logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions, option=option)
     builder = _Builder(logs, codec, batch_bytes, keep_offsets, append)

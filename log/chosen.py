@@ -88,7 +88,7 @@ class Chosen:
             if not is_glob(each) and each not in names and each not in partitions:
                 raise unknown("topic or partition", each, names | partitions)
         if keys and not any(self.takes(*key) for key in keys):
-            raise UsageError("nothing is left of what was chosen: all of it is excluded")
+            raise UsageError("everything that was selected is excluded")
 
     def _check_numbers(self, keys: set[tuple[str, int]]) -> None:
         wanted = {key for key in keys if not self.topics or matcher(self.topics)(key[0])}
@@ -97,7 +97,7 @@ class Chosen:
             topics = {topic for topic, _ in wanted}
             if len(topics) != 1:
                 raise UnknownName(
-                    f"there is no partition {number} of any topic{' that was chosen' * bool(self.topics)}"
+                    f"there is no partition {number} of any topic{' that was selected' * bool(self.topics)}"
                 )
             listed = sorted(there)
             shown = ", ".join(map(str, listed[:_MOST_LISTED])) + (", …" if len(listed) > _MOST_LISTED else "")
@@ -114,7 +114,7 @@ class Chosen:
         found = frozenset(each for each, name in parsed.items() if self.takes(name.topic, name.partition))
         if not found:
             self.check((name.topic, name.partition) for name in parsed.values())
-            raise UnknownName(f"{root} holds no partition that was asked for")
+            raise UnknownName(f"{root} holds none of the requested partitions")
         return found
 
 

@@ -54,7 +54,7 @@ class ColumnsFile:
     def __init__(self, path: str, schema: pa.Schema, *, parquet: bool, examined: Sequence[str] = ()) -> None:
         self.path = path
         if os.path.lexists(path):
-            raise UsageError(f"{path} exists already; what is written is a new file")
+            raise UsageError(f"{path} already exists; only a new file can be written")
         require_outside(path, examined)
         self._file = NewFile(path)
         self._stream = _Stream(self._file)

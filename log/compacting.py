@@ -62,7 +62,7 @@ def _size(log: CleanableLog) -> int:
 
 def _unreadable(log: CleanableLog, error: JavaError) -> FormatError:
     source = log.directory if error.segment_path is None else error.segment_path
-    return FormatError(f"a broker's cleaner would give this log up: {error}", position=error.position, source=source)
+    return FormatError(f"a broker's cleaner would give up on this log: {error}", position=error.position, source=source)
 
 
 def _remove_unfinished(log: CleanableLog) -> None:

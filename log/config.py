@@ -41,7 +41,7 @@ _LEAST = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """How a log is written; sizes in bytes, `_ms` in milliseconds.  An impossible value is `UsageError`."""
+    """How a log is written; sizes in bytes, `_ms` in milliseconds.  An impossible value is a `UsageError`."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     """A segment is rolled before it would become larger."""
@@ -92,19 +92,19 @@ class LogConfig:
 
     @property
     def offset_map_limit(self) -> int:
-        """How many keys one pass tells apart (`log.cleaner.io.buffer.load.factor`)."""
+        """The most keys that one pass can hold (`log.cleaner.io.buffer.load.factor`)."""
         return int(self.offset_map_slots * _LOAD_FACTOR)
 
     @property
     def deletes_old(self) -> bool:
-        """Retention is for `delete_old_segments` alone."""
+        """Always false: a cleaning pass does not apply retention, only `delete_old_segments` does."""
         return False
 
     def __post_init__(self) -> None:
         check_fields(self)
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
-                raise UsageError(f"{name} is {getattr(self, name)}; the least possible value is {least}")
+                raise UsageError(f"{name} is {getattr(self, name)}; the smallest possible value is {least}")
         if self.segment_bytes > 2**31 - 1 or self.segment_index_bytes > 2**31 - 1:
             raise UsageError("segment_bytes and segment_index_bytes must be below 2 GiB")
         if self.flush_messages is not None and self.flush_messages < 1:

@@ -86,7 +86,7 @@ class ConsumerView:
 def check_isolation_level(level: str) -> None:
     """Raise `UsageError` unless it is one of `ISOLATION_LEVELS`."""
     if level not in ISOLATION_LEVELS:
-        raise UsageError(f"isolation level {level!r} is none of {', '.join(ISOLATION_LEVELS)}")
+        raise UsageError(f"isolation level {level!r} is not one of {', '.join(ISOLATION_LEVELS)}")
 
 
 def consumer_view(

@@ -80,7 +80,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class LogDir:
-    """What one entry of `log.dirs` holds; listed once, never written to.  The offsets are by (topic, partition).
+    """The content of one entry of `log.dirs`; listed once, never written to.  The offsets are by (topic, partition).
 
     A mapping: its keys are the (topic, partition) of live directories.
     """
@@ -149,7 +149,7 @@ def existing_log_directory(path: PathLike) -> str:
     """The absolute path of a log directory to write in; `UsageError` if it is not there, or is a partition's."""
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
-        raise UsageError(f"there is no log directory {root}; make it first if that is meant")
+        raise UsageError(f"there is no log directory {root}; create it first if the path is right")
     if is_partition_dir(root):
         raise UsageError(f"{root} is a partition directory; partitions cannot be in it")
     return root
@@ -228,7 +228,7 @@ class _Reader:
                     except StorageError as error:
                         self.without(error, entry.path)
                 elif entry.name not in _TOLERATED:
-                    detail = "not a partition directory; a broker refuses to start beside it"
+                    detail = "not a partition directory; a broker refuses to start with it here"
                     self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
             elif stat.S_ISREG(status.st_mode):
                 if entry.name not in _TOLERATED and not entry.name.endswith(TEMPORARY):
@@ -256,7 +256,7 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
 
 @checked
 def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
-    """The log directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read.
+    """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 
     With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
     """
@@ -270,7 +270,7 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
     if not is_log_dir(text):
         inside = [entry.name for entry in _directories(text) if _is_log_dir_inside(entry.path)]
         if inside:
-            raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is none itself")
+            raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is not one itself")
         raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
     reader = _Reader(text, limits, tolerant)
     recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
@@ -345,4 +345,4 @@ def refuse_inside(place: str, given: PathLike) -> None:
 
 
 def _inside(given: PathLike, around: str) -> UsageError:
-    return UsageError(f"{os.fspath(given)} lies inside the log directory {around}, where it would stop a broker")
+    return UsageError(f"{os.fspath(given)} is inside the log directory {around}, where it would stop a broker")

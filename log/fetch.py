@@ -32,7 +32,7 @@ Reset = Literal["earliest", "latest"]
 
 
 class OffsetOutOfRangeError(UsageError):
-    """An offset that the log does not hold; the valid range is `start` to `end`, where nothing is read."""
+    """An offset that is not in the log; the valid range is `start` to `end`, and nothing is read at `end`."""
 
     def __init__(self, offset: int, start: int, end: int) -> None:
         self.offset = offset
@@ -52,7 +52,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one read gives; iterates over the records from the asked offset on, control records left out."""
+    """The result of one read; iterates over the records from the requested offset on, without control records."""
 
     offset: int
     """that was asked for"""
@@ -78,11 +78,11 @@ class Chunk:
 
     @checked
     def write_to(self, descriptor: int) -> int:
-        """Send the chunk to a socket, a pipe or a file, by its descriptor, which blocks; gives the number of bytes.
+        """Send the chunk to a socket, a pipe or a file, by its descriptor; blocks, and returns the number of bytes.
 
-        The system takes them from the log file without copying them into this process (`sendfile`), as
-        `FileMessageSet.writeTo` does; where the batches are not there any more, or it cannot, they are sent from
-        memory.  Raises `StorageError`.
+        The kernel sends the batches from the log file without copying them into this process (`sendfile`), as
+        `FileMessageSet.writeTo` does; if the batches are no longer in the file, or `sendfile` is not possible, they are
+        sent from memory.  Raises `StorageError`.
         """
         sent = self._sent_from_file(descriptor)
         if sent < len(self.data):
@@ -113,9 +113,9 @@ class Chunk:
 
     @checked
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """The chunk as the answer to a fetch of Kafka's implementation notes, of error code 0.
+        """The chunk as a fetch response as in Kafka's implementation notes, with error code 0.
 
-        With `magic` 0 or 1 newer batches are converted down for consumers that know no others, as brokers did.
+        With `magic` 0 or 1 newer batches are converted down for old consumers, as brokers did.
         """
         if magic is None:
             return MessageSetSend(ErrorCode.NO_ERROR, self.data)

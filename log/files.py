@@ -96,7 +96,7 @@ class FileSource:
     """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
 
     A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file,
-    nothing is opened: `path` is its name in errors, and may be gone.  Closing calls `on_close` then.
+    nothing is opened: `path` is its name in errors, and may no longer exist.  Closing then calls `on_close`.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything is there, a link to nothing too."""
+    """Whether anything is there, even a dangling link."""
     return os.path.lexists(path) if storage_of(path) is None else status_of(path) is not None
 
 

@@ -88,7 +88,7 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 
 def held_by_others(root: str) -> bool:
-    """Whether anybody but this process holds the lock of the log directory `root`; True where that cannot be told."""
+    """Whether anybody but this process holds the lock of the log directory `root`; True if unknown."""
     return told_held_by_others(root) is not False
 
 

@@ -49,7 +49,7 @@ def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
             yield _finding(log_dir, detail, Severity.ERROR, code)
     if meta.cluster_id is not None and _CLUSTER_ID.fullmatch(meta.cluster_id) is None:
         detail = (
-            f"cluster.id is {meta.cluster_id[:40]!r}; Kafka makes up to 22 letters, digits, hyphens and underscores"
+            f"cluster.id is {meta.cluster_id[:40]!r}; Kafka's have up to 22 letters, digits, hyphens and underscores"
         )
         yield _finding(log_dir, detail, Severity.WARNING, code)
 
@@ -85,8 +85,7 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
             detail = f"the node id is {node}, that of {named[0][0].path} is {named[0][1]}: " + (
                 "volumes of several brokers"
                 if several
-                else "one broker with both does not start; to see several brokers' volumes side by side there is "
-                "`kafkalog compare`"
+                else "a broker with both does not start; use `kafkalog compare` for volumes of several brokers"
             )
             yield _finding(
                 log_dir, detail, Severity.INFO if several else Severity.WARNING, FindingCode.IDENTITY_MISMATCH

@@ -38,7 +38,7 @@ _UNSIGNED = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """A record to be appended; `timestamp` in ms, None means the moment of appending."""
+    """A record to append; `timestamp` in ms, None means the time of appending."""
 
     value: bytes | None
     key: bytes | None = None
@@ -64,7 +64,7 @@ def as_codec(compression: Codec | str | int) -> Codec:
     """A compression by Kafka's name or number; `UsageError` if there is none such."""
     if isinstance(compression, str):
         if compression not in _LABELS:
-            raise UsageError(f"compression {compression!r} is none of {', '.join(_LABELS)}")
+            raise UsageError(f"compression {compression!r} is not one of {', '.join(_LABELS)}")
         return _LABELS[compression]
     try:
         return Codec(compression)
@@ -154,9 +154,9 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
     if header.magic != _MAGIC:
         raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
     if header.is_control:
-        raise UsageError("control batches are written by end_transaction, or taken over with their offsets")
+        raise UsageError("control batches are written by end_transaction, or appended with keep_offsets")
     if not found.records or header.last_offset_delta != header.records_count - 1:
-        raise UsageError("a batch with gaps in its offsets can only be taken over with them")
+        raise UsageError("a batch with gaps in its offsets can only be appended with keep_offsets")
     data = bytearray(batch.data)
     values = {"base_offset": stamp.offset, "partition_leader_epoch": stamp.leader_epoch}
     if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:

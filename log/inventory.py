@@ -51,13 +51,13 @@ class Inventory:
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """Topic and number of every partition that has them, of those that cannot be read too."""
+        """Topic and number of every partition that has them, including partitions that cannot be read."""
         named = [(each.topic, each.partition) for each in self.partitions if each.topic and each.partition is not None]
         return [*named, *unreadable_names(self.all_unreadable)]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What listing found, of log directories and partitions."""
+        """What was found while listing log directories and partitions."""
         return (
             *self.unreadable,
             *(finding for log_dir in self.log_dirs for finding in log_dir.findings),
@@ -75,8 +75,8 @@ class Inventory:
     def duplicate_findings(self) -> list[Finding]:
         """A finding for each copy of a topic-partition that is in several directories.
 
-        Replicas are on several brokers: that is information.  A broker does not start where two of its own volumes
-        hold the same partition (`LogManager`): that is a warning.
+        Replicas on several brokers are information.  A broker does not start if two of its own volumes hold the same
+        partition (`LogManager`): that is a warning.
         """
         found = []
         for name, several in self.duplicates().items():
@@ -94,7 +94,7 @@ class Inventory:
         return found
 
     def findings_together(self) -> list[Finding]:
-        """What only all of them together tell: copies of a partition, and ids that do not go together."""
+        """Findings that need all directories together: copies of a partition, and ids that do not match."""
         return self.duplicate_findings() + identity_findings(self.log_dirs)
 
     def _broker(self, directory: str) -> tuple[str | None, int] | None:
@@ -107,9 +107,9 @@ class Inventory:
 
     @checked
     def readable(self, replica: PathLike | None = None, select: Chosen = ALL) -> tuple[Partition, ...]:
-        """What a consumer would read: live partitions once each, and whatever was pointed at itself.
+        """What a consumer would read: each live partition once, and every path that was given directly.
 
-        Those that `select` does not take are not chosen among: each of their directories is given.
+        Partitions that `select` does not accept are not chosen among: each of their directories is returned.
 
         `replica` chooses among directories of the same topic-partition: `"longest"`, or the path of one of them or of
         its log directory.  Without a choice a duplicate is a `UsageError` that names the paths.
@@ -214,9 +214,9 @@ class _Opened:
 
 @checked
 def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
-    """Everything at `paths`; a path that holds nothing of Kafka's is a `UsageError` that says what it is instead.
+    """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
 
-    What cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
+    A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
     """
     if not paths:
         raise UsageError("no path was given")

@@ -163,7 +163,7 @@ def withdrawn(path: str, *, directory: int | None = None) -> Iterator[None]:
     key = status.st_dev, status.st_ino
     try:
         if not _OUT.withdraw(key):
-            raise StorageError(errno.EBUSY, "a reader of this process does not give the file back", path)
+            raise StorageError(errno.EBUSY, "a reader of this process does not release the file", path)
         yield
     finally:
         _OUT.restore(key)

@@ -134,9 +134,7 @@ def _refuse_oddities(directory: str) -> None:
         if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
             raise UsageError(f"{entry.path} is not named as Kafka names it{_ADVICE}")
         if entry.name.endswith(_BEGIN_WITH_AN_OFFSET) and parse_offset(entry.name) is None:
-            raise UsageError(
-                f"{entry.path} has a name that a broker stops at: it does not begin with an offset{_ADVICE}"
-            )
+            raise UsageError(f"{entry.path} has a name that stops a broker: it does not begin with an offset{_ADVICE}")
 
 
 class _Check:
@@ -234,12 +232,12 @@ def load(
     check = _Check(partition)
     end = check(clean=request.clean, recovery_point=request.recovery_point)
     if log_start > end:
-        raise UsageError(f"the log start offset {log_start} lies after the log's end {end}{_ADVICE}")
+        raise UsageError(f"the log start offset {log_start} is after the log end {end}{_ADVICE}")
     point = min(request.recovery_point, end)
     try:
         loader = LogLoader(disk, replace(request, recovery_point=point, keeps_log=True, on_recovered=_put_away), epochs)
     except JavaError as error:
-        raise UsageError(f"{directory} holds a snapshot that a broker stumbles over: {error}") from error
+        raise UsageError(f"{directory} holds a snapshot that a broker cannot read: {error}") from error
     doubtful = check.doubtful_index() if request.clean else None
     with changing:
         if doubtful is not None:
@@ -254,7 +252,7 @@ def _loaded(loader: LogLoader, directory: str) -> Loaded:
         source = directory if error.segment_path is None else error.segment_path
         raise FormatError(f"{error}{_ADVICE}", position=error.position, source=source) from error
     except LogLossError as error:
-        detail = f"a broker would cut the log here{_ADVICE}"
+        detail = f"a broker would truncate the log here{_ADVICE}"
         raise FormatError(detail, position=error.position, source=error.path) from error
     loader.producers.on_high_watermark_updated(loaded.log_end_offset)
     *inactive, active = loaded.segments

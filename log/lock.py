@@ -86,7 +86,7 @@ class HeldDirectory:
             self._descriptor, self._created = fs.lock_file(file)
             if self._lock(file):
                 return
-        raise UsageError(f"{path} is locked and unlocked all the time; stop what does it")
+        raise UsageError(f"{path} is being locked and unlocked repeatedly; stop the process that does this")
 
     def _lock(self, file: str) -> bool:
         """Lock the file; False if whoever held it has removed it meanwhile, so that it would keep nobody out."""

@@ -19,7 +19,7 @@ _CHUNK = 64 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The answer to one of several fetches: a chunk, or the error code that a broker would have given and why."""
+    """The answer to one of several fetches: a chunk, or the error code that a broker would return, and why."""
 
     topic: str
     partition: int
@@ -41,8 +41,8 @@ def multifetch(
 ) -> list[Fetched]:
     """Answer fetches ((topic, partition), offset, max_bytes), each by itself, in their order.
 
-    An error of one is in its answer: an unknown partition, an offset out of range unless `reset` says where to go on,
-    damage at the offset, a batch that is larger than a chunk may be.  `UsageError` for what is not a fetch.
+    Each answer has its own error: an unknown partition, an offset out of range unless `reset` says where to read
+    instead, damage at the offset, a batch larger than a chunk may be.  `UsageError` for what is not a fetch.
     """
     return [_fetched(log_dir, each, reset) for each in fetches]
 

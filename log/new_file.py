@@ -22,7 +22,7 @@ def require_replaceable(path: str) -> None:
     except OSError:  # nothing is there, or it is said when the file is made
         return
     if not stat.S_ISREG(mode):
-        raise UsageError(f"{path} is not a regular file, and only such a file is replaced")
+        raise UsageError(f"{path} is not a regular file, and only a regular file can be replaced")
 
 
 class NewFile:
@@ -69,9 +69,7 @@ class NewFile:
         except StorageError as error:
             if error.errno != errno.EEXIST:
                 raise
-            raise UsageError(
-                f"{self._given} has come to exist while it was written; nothing was put in its place"
-            ) from None
+            raise UsageError(f"{self._given} was created by another process meanwhile; it was not replaced") from None
 
     def give_up(self) -> None:
         """Remove what was written."""

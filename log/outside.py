@@ -26,8 +26,7 @@ def require_outside(target: str, examined: Sequence[str]) -> None:
     while True:
         if place in inside or _is_kafkas(place):
             raise UsageError(
-                f"{target} would be inside of {place}, which is a log directory or under examination: "
-                "name a place elsewhere"
+                f"{target} would be inside {place}, which is a log directory or is being examined: choose another place"
             )
         parent = os.path.dirname(place)
         if parent == place:

@@ -80,7 +80,7 @@ _UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
 
 @dataclass(frozen=True)
 class Partition:
-    """What one directory holds; listed once, never written to."""
+    """The content of one partition directory; listed once, never written to."""
 
     path: str
     name: PartitionName | None
@@ -102,12 +102,12 @@ class Partition:
 
     @property
     def topic(self) -> str | None:
-        """Topic of the directory's name."""
+        """Topic in the directory's name."""
         return self.name.topic if self.name is not None else None
 
     @property
     def partition(self) -> int | None:
-        """Partition number of the directory's name."""
+        """Partition number in the directory's name."""
         return self.name.partition if self.name is not None else None
 
     @property
@@ -198,15 +198,15 @@ class Partition:
 
         `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
-        one.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended there
-        and ends the stream, as it ends a consumer's reading.
+        timestamp.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended
+        there and ends the stream, as it ends a consumer's reading.
 
-        `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` choose batches
-        by their headers: others are neither decompressed nor decoded, so what is wrong inside them is not met.  Entries
-        of magic 0 and 1 have no producer and are in no transaction.
+        `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
+        by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.
+        Entries of magic 0 and 1 have no producer and are never in a transaction.
 
-        `threads` read large logs at once, in the same order and to the same rows, though not to the same Arrow
-        batches; each holds a few batches in memory.
+        `threads` read large logs in parallel; rows and their order stay the same, but the Arrow batches may differ.
+        Each thread holds a few batches in memory.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.to_arrow import partition_to_arrow
@@ -229,7 +229,7 @@ class Partition:
 
     @checked
     def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted and open transactions, from a walk over the whole log up to where a consumer gets."""
+        """Aborted and open transactions, from a walk over the log up to where a consumer can read."""
         if limits == DEFAULT_LIMITS:
             return self._transactions
         return self._derive_transactions(limits)
@@ -252,7 +252,7 @@ class Partition:
         return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end, tuple(tracker.findings))
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
-        """Every aborted transaction, in the order of the markers, as the log itself says."""
+        """Every aborted transaction, in the order of the markers, according to the log itself."""
         return self.transactions().aborted
 
     def last_stable_offset(self) -> int:
@@ -262,7 +262,7 @@ class Partition:
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Offset that the next record would get: after the last valid batch of the last segment.
 
-        The segment is walked over once, and again only when its file has changed.
+        The segment is read once, and again only if its file has changed.
         """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
@@ -282,7 +282,7 @@ class Partition:
 
     @checked
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those after it."""
+        """The segment that holds `offset`, if there is one, and those after it."""
         for number in range(index_of(self.segments, offset), len(self.segments)):
             yield self.segments[number]
 
@@ -304,7 +304,7 @@ class Partition:
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
-        """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
+        """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
         return offsets_before(self, timestamp, max_count)
 
     @checked
@@ -313,9 +313,9 @@ class Partition:
     ) -> OffsetAndTimestamp | None:
         """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
 
-        Looks into those batches only that can hold the answer.  The time index is followed where the log confirms it,
-        see `time_lookup`; else the batch headers are read.  What is learned of whole segments serves the next lookup.
-        Damage ends the search; with a list for `findings` it is appended there.
+        Reads only the batches that can hold the answer.  The time index is used if the log confirms it, see
+        `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
+        next one.  Damage ends the search; with a list for `findings` it is appended there.
         """
         start = self.log_start_offset
         first = index_of(self.segments, start)
@@ -391,7 +391,7 @@ class _Listing:
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
         """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
 
-        A broker passes over a directory, and a link to nothing counts as nothing for it.
+        A broker passes over a directory, and ignores a dangling link.
         """
         if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
             severity = Severity.ERROR if holds_records else Severity.WARNING
@@ -402,7 +402,7 @@ class _Listing:
 
     def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
         if entry.name != segment_file(base_offset, kind):
-            detail = "not the name that Kafka gives this file; a broker would not read it as it stands"
+            detail = "not Kafka's name for this file; a broker would not read it"
             self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
         elif kind is FileKind.PRODUCER_SNAPSHOT:
             self.snapshots.append(entry.path)
@@ -480,7 +480,7 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 @checked
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
-    """The partition directory at `path`; raises `UsageError` if it is none, `StorageError` if it cannot be read."""
+    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read."""
     directory = absolute(os.fspath(path))
     if not is_directory(directory):
         raise UsageError(f"{os.fspath(path)} is not a directory" if exists(directory) else
@@ -506,9 +506,9 @@ def _with_finding(partition: Partition, finding: Finding) -> Partition:
 
 @checked
 def open_segment(path: PathLike) -> Partition:
-    """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is none.
+    """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is not one.
 
-    `NNN.log` with any of Kafka's suffixes after it will do, and so will a KRaft snapshot.
+    The name may be `NNN.log` followed by any of Kafka's suffixes, or that of a KRaft snapshot.
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))

@@ -55,9 +55,10 @@ def java_hash_code(key: bytes | str) -> int:
 
 @checked
 def legacy_partition(key: bytes | str, partitions: int, *, before_0_8_2: bool = False) -> int:
-    """The partition that a Scala producer sent a key to: text by default, or bytes.
+    """The partition that a Scala producer sent a key to; the key is text by default, or bytes.
 
-    Up to 0.8.1 a negative hash lost its sign bit, from 0.8.2 on its sign (`Utils.abs`): the places differ.
+    Up to 0.8.1 the sign bit of a negative hash was cleared, from 0.8.2 on its sign was dropped (`Utils.abs`): the
+    results differ.
     """
     code = java_hash_code(key)
     if before_0_8_2:

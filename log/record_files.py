@@ -47,7 +47,7 @@ def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.R
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in (".parquet", ".arrow", ".arrows", ".feather", ".jsonl"):
-        raise UsageError(f"{name} is no .parquet, .arrow, .arrows, .feather or .jsonl file")
+        raise UsageError(f"{name} is not a .parquet, .arrow, .arrows, .feather or .jsonl file")
     try:
         if suffix == ".jsonl":
             with open(name, "rb") as stream:

@@ -67,11 +67,11 @@ class TakeRun(Protocol[T_co]):
 
 
 class RecordReader:
-    """Iterates over records; afterwards `findings` and `stop` tell whether that was all.
+    """Iterates over records; afterwards `findings` and `stop` say whether those were all.
 
-    `start_offset` is inclusive, `end_offset` exclusive.  `all_records` gives everything in the files: control records,
-    what lies below the log start offset, aborted transactions, repeated offsets, and what comes after damage.  What
-    `batches` does not accept is not opened.  The files are held open from here on, see `HeldFiles`.
+    `start_offset` is inclusive, `end_offset` exclusive.  `all_records` returns everything in the files: control
+    records, records below the log start offset, aborted transactions, repeated offsets, and what comes after damage.
+    Batches that `batches` does not accept are not opened.  The files are held open from here on, see `HeldFiles`.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class RecordReader:
             return
         end = partition.log_end_offset(limits=self._limits)
         if end < start:
-            detail = f"the log start offset {start} lies above the log end offset {end}: nothing is left to a consumer"
+            detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
             code = FindingCode.LOG_END_BELOW_LOG_START
             self.findings.append(Finding(code, Severity.ERROR, None, end, detail, partition.path))
 

@@ -44,7 +44,7 @@ class SegmentFacts(Protocol):
 
 
 class DeletableSegment(NamedTuple):
-    """What a policy is told of a segment."""
+    """The description of a segment that a policy gets."""
 
     base_offset: int
     size: int
@@ -61,7 +61,7 @@ DeletionPolicy = Callable[[DeletableSegment], bool]
 
 @checked
 def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPolicy:
-    """The policy of brokers before 0.10.1: a segment may go whose file was changed more than `retention_ms` ago."""
+    """The policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted."""
 
     def may_go(segment: DeletableSegment) -> bool:
         now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -20,7 +20,7 @@ __all__ = ["Segment", "index_of"]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A log file and what is beside it; sizes are bytes at the moment of listing."""
+    """A log file and the files that belong to it; sizes are bytes at the moment of listing."""
 
     base_offset: int
     path: str
@@ -47,7 +47,7 @@ class Segment:
     def scanner(
         self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
     ) -> Iterator[Scanner]:
-        """A walk over the segment; afterwards it knows `valid_bytes`, `stop` and `findings`."""
+        """A walk over the segment; afterwards it has `valid_bytes`, `stop` and `findings`."""
         with self.open() as source:
             yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
 
@@ -59,7 +59,7 @@ class Segment:
 
     @checked
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Where in `source`, the opened log, to start reading for `offset`: the index where it proves right, else 0."""
+        """Where in `source`, the opened log, to start reading for `offset`: by the index if it is right, else 0."""
         path = self.files.get(FileKind.OFFSET_INDEX)
         if path is None or offset <= self.base_offset:
             return 0

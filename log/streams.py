@@ -47,7 +47,7 @@ class MessageAndMetadata(NamedTuple):
 class Stream:
     """Iterates over the records of its partitions, one partition after the other, each in the order of its offsets.
 
-    Damage ends a partition as it ends a consumer's reading, and raises `FormatError`.
+    Damage ends the reading of a partition, as for a consumer, and raises `FormatError`.
     """
 
     partitions: tuple[Partition, ...]
@@ -90,7 +90,7 @@ def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist
         raise UsageError("topics, whitelist and blacklist exclude each other")
     if topics is not None:
         if isinstance(topics, str | Mapping):
-            raise UsageError("topics is a list of names; a number of streams for each is the Consumer's")
+            raise UsageError("topics is a list of names; only Consumer takes a number of streams for each")
         return frozenset(topics).__contains__
     if whitelist is not None:
         wanted = _pattern(whitelist)
@@ -111,11 +111,11 @@ def open_streams(
     isolation_level: str = READ_UNCOMMITTED,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Stream]:
-    """`count` streams over the live partitions of the topics that are chosen; some are empty if partitions are few.
+    """`count` streams over the live partitions of the chosen topics; some are empty if there are few partitions.
 
     `topics` names them (`Consumer` gives each a number of streams); `whitelist` and `blacklist` are regular expressions
-    for whole names, commas between alternatives.  With a list or a filter that lets none through all streams are empty.
-    The largest partition goes to the stream that has the fewest bytes so far.
+    for whole names, with commas between alternatives.  If a list or a filter matches nothing, all streams are empty.
+    Partitions are assigned from the largest on, each to the stream with the fewest bytes so far.
     """
     if count < 1:
         raise UsageError("count must be positive")

@@ -55,7 +55,7 @@ def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: boo
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What a whole walk found; `aborted` in the order of the markers, as the `.txnindex` files list them."""
+    """The result of a complete walk; `aborted` in the order of the markers, as the `.txnindex` files list them."""
 
     aborted: tuple[AbortedTransaction, ...]
     open_first_offsets: dict[int, int]

@@ -40,13 +40,13 @@ _SINGLY = 256
 
 
 class BatchReader:
-    """Iterates over batches; `segment` is the one that the latest is in, `findings` what was wrong so far.
+    """Iterates over batches; `segment` is that of the latest batch, `findings` what was wrong so far.
 
-    `start_offset` skips what ends below it, through the offset index; `start_timestamp` (ms) may skip what is older,
-    through the time index.  With `through_damage` the walk goes on after damage, at the next batch that is proven to
-    continue the log (see `Resync`).  Batches that `batches` does not accept are passed over.  `on_bytes` is told how
-    many bytes of log were passed.  With `hold` the files are held open from here on, see `HeldFiles`.  Raises
-    `StorageError` only.
+    `start_offset` skips batches that end below it, through the offset index; `start_timestamp` (ms) may skip older
+    ones, through the time index.  With `through_damage` the walk continues after damage, at the next batch that is
+    proven to continue the log (see `Resync`).  Batches that `batches` does not accept are skipped.  `on_bytes` is
+    called with the number of log bytes passed.  With `hold` the files are held open from here on, see `HeldFiles`.
+    Raises `StorageError` only.
     """
 
     def __init__(

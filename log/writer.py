@@ -134,12 +134,12 @@ def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> N
 class Log:
     """One partition, open for writing; use as a context manager, or `close` it.
 
-    Thread-safe.  Offsets are the log's own: the next record gets `end_offset`.  Raises `UsageError` for what a broker
+    Thread-safe.  The log assigns offsets: the next record gets `end_offset`.  Raises `UsageError` for what a broker
     would refuse, `FormatError` for bytes that are not a valid batch, `StorageError` when the disk fails: after that the
-    log takes nothing more, and closing it leaves no marker of an orderly end.
+    log accepts nothing more, and closing it does not write the clean-shutdown marker.
 
-    A log belongs to the process that opened it.  In a forked child everything but `close`, which does nothing there, is
-    `UsageError`; the parent is not disturbed.
+    A log belongs to the process that opened it.  In a forked child every call raises `UsageError`, except `close`,
+    which does nothing there; the parent is not disturbed.
     """
 
     def __init__(
@@ -189,10 +189,10 @@ class Log:
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
 
-        The log directory must be there.
-        `topic_id` is that of a new partition, by default a random one; an existing partition must have it.  `clock`
-        gives milliseconds since 1970.  After a crash the log is read from its recovery point on and the indexes are
-        rebuilt; if it is damaged, a torn last batch included, `FormatError` says so and `kafkalog recover` repairs it.
+        The log directory must exist.  `topic_id` is that of a new partition, by default a random one; an existing
+        partition must have this id.  `clock` returns milliseconds since 1970.  After a crash the log is read from its
+        recovery point on and the indexes are rebuilt; if it is damaged, even by a torn last batch, `FormatError` is
+        raised, and `kafkalog recover` repairs it.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -265,7 +265,7 @@ class Log:
         try:
             return ProducerStateManager(self._disk, self.path, self._clock(), self.config.producer_id_expiration_ms)
         except JavaError as error:
-            raise UsageError(f"{self.path} holds a snapshot that a broker stumbles over: {error}") from error
+            raise UsageError(f"{self.path} holds a snapshot that a broker cannot read: {error}") from error
 
     def _epochs_of(self, entries: tuple[LeaderEpoch, ...]) -> LeaderEpochFileCache:
         try:
@@ -330,7 +330,7 @@ class Log:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that is written; 0 in a new log."""
+        """The epoch that new batches get; 0 in a new log."""
         with self._guard:
             latest = self._epochs.latest_epoch
             return 0 if latest is None else latest
@@ -381,8 +381,8 @@ class Log:
     ) -> Chunk:
         """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
 
-        Below the log's start and after its end it is read from where `reset` says, else `OffsetOutOfRangeError`; at the
-        end the chunk is empty.
+        For an offset below the log's start or after its end, `reset` says where to read instead; without it
+        `OffsetOutOfRangeError` is raised.  At the end the chunk is empty.
         """
         return self._live.read(offset, max_bytes, max_chunk_bytes, reset)
 
@@ -392,7 +392,7 @@ class Log:
 
     @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
-        """Offsets, descending, at which segments begin that were changed by `timestamp`; see `offsets_before`."""
+        """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
         with self._guard:
             partition, end = self.partition(), self._end
         return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
@@ -414,12 +414,12 @@ class Log:
         leader_epoch: int | None = None,
         keep_offsets: bool = False,
     ) -> int:
-        """Append records as one batch, or batches that exist; gives the offset of the first.
+        """Append records as one batch, or existing batches; returns the offset of the first record.
 
         Records are `NewRecord`, `Record`, (key, value) or a value.  Batches get offsets and epoch as a leader sets
-        them, and keep their compression and producer fields; with `keep_offsets` they are taken over byte for byte as
-        a follower does.  `producer` says who wrote the records; a batch that repeats one of that producer's last is
-        not written again, and the first one's offset is given.  Nothing at all gives `end_offset`.
+        them, and keep their compression and producer fields; with `keep_offsets` they are written unchanged, as on a
+        follower.  `producer` identifies the producer of the records; a batch that repeats one of that producer's last
+        is not written again, and the offset of the original is returned.  Appending nothing returns `end_offset`.
         """
         with self._guard:
             self._check_open()
@@ -458,7 +458,7 @@ class Log:
         leader_epoch: int | None = None,
         timestamp: int | None = None,
     ) -> int:
-        """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; gives its offset."""
+        """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; returns its offset."""
         with self._guard:
             self._check_open()
             if self.config.magic < _MAGIC:
@@ -547,7 +547,7 @@ class Log:
     # -- rolling and flushing ----------------------------------------------------------------------------------------
 
     def roll(self) -> int:
-        """Begin a new segment at the end, unless the last one is empty; gives its base offset."""
+        """Begin a new segment at the end, unless the last one is empty; returns its base offset."""
         with self._guard, self._failing():
             if self._active.log.size or self._active.base_offset != self._end:
                 self._roll(self._end, self._clock())
@@ -575,7 +575,7 @@ class Log:
         self._producers.take_snapshot()
 
     def flush(self) -> None:
-        """Make everything durable that was appended."""
+        """Make everything that was appended durable."""
         with self._guard, self._failing():
             self._flush()
 
@@ -603,9 +603,9 @@ class Log:
 
     @checked
     def truncate_to(self, offset: int) -> bool:
-        """Take back everything from `offset` on; False if the log ends there or before.
+        """Remove everything from `offset` on; False if the log ends there or before.
 
-        The batch that holds `offset` goes as a whole; the next record gets `offset` all the same.
+        The batch that holds `offset` is removed as a whole; the next record still gets `offset`.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -638,7 +638,7 @@ class Log:
 
     @checked
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Take back everything; the next record gets `offset`."""
+        """Remove everything; the next record gets `offset`."""
         if not 0 <= offset <= _LARGEST_END:
             raise UsageError(f"cannot start at {offset}: offsets are 0 to {_LARGEST_END}")
         with self._guard, self._failing():
@@ -684,7 +684,7 @@ class Log:
 
     @checked
     def delete_records_before(self, offset: int) -> None:
-        """Raise the log's start, as `DeleteRecords` does; whole segments below it go with `delete_old_segments`."""
+        """Raise the log start offset, as `DeleteRecords` does; `delete_old_segments` then deletes segments below it."""
         with self._guard, self._failing():
             if offset > self._end:
                 raise UsageError(f"offset {offset} is out of range: the log holds {self._log_start} to {self._end}")
@@ -697,12 +697,12 @@ class Log:
 
     @checked
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
-        """Delete what the retention settings or the log's start let go; gives the number of segments.
+        """Delete what the retention settings or the log start offset allow; returns the number of segments.
 
-        A `policy` decides instead of the settings: it is asked for one segment after the other, from the oldest on,
-        until it says False.  `by_file_time` is the one of brokers before 0.10.1.
-        Their files become `.deleted` at once and are removed `file_delete_delay_ms` later: by a later call of this or
-        of `append`, or when the log is opened the next time.
+        A `policy` replaces the settings: it is called for one segment after the other, from the oldest on, until it
+        returns False.  `by_file_time` is the policy of brokers before 0.10.1.  Files are renamed to `.deleted` at once
+        and removed `file_delete_delay_ms` later: by a later call of this or of `append`, or when the log is next
+        opened.
         """
         with self._guard:
             self._check_open()
@@ -757,10 +757,10 @@ class Log:
     def compact(self) -> CompactionCounts:
         """One pass of the broker's log cleaner, with the settings of `config`; the last segment is left alone.
 
-        Of records with one key the latest stays; what becomes of tombstones, transactions and their markers, and the
-        last batch of each producer, is decided as `Cleaner` does.  Offsets stay as they are, with gaps.  The log end is
-        the high watermark.  What was cleaned is remembered in `cleaner-offset-checkpoint`.  `FormatError`, and the log
-        goes on as it is, where a segment is damaged: cleaning would hide that.
+        The latest record of each key is kept; tombstones, transactions and their markers, and the last batch of each
+        producer are treated as in `Cleaner`.  Offsets stay as they are, with gaps.  The log end is the high watermark.
+        `cleaner-offset-checkpoint` records what was cleaned.  If a segment is damaged, `FormatError` is raised and the
+        log stays as it is, because cleaning would hide the damage.
         """
         with self._guard:
             unreadable: FormatError
@@ -840,13 +840,14 @@ class Log:
         return _Failing(self)
 
     def fail(self, error: BaseException) -> None:
-        """Take nothing more: what is on the disk is no longer known."""
+        """Accept nothing more: what is on the disk is no longer known."""
         self._failure = self._failure or error
 
     def close(self) -> None:
-        """Flush, write what makes the next start fast, and give up the lock; a second time does nothing.
+        """Flush, write what makes the next start fast, and release the lock; a second call does nothing.
 
-        The marker of an orderly end is written when the last log of the directory is closed and all were in order.
+        The clean-shutdown marker is written when the last log of the directory is closed, if all of them were closed
+        without an error.
         """
         if not self._process.is_here:
             return

@@ -1,4 +1,4 @@
-"""Recovery: what is wrong with a log directory, what the broker would do, what we do, and how to undo this."""
+"""Recovery: what is wrong with a log directory, what the broker would do, what kafkalog does, and how to undo it."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -252,7 +252,7 @@ def _verify(disks: Disks, script: Script) -> None:
         if (None if status is None else status.st_size) != wanted:
             raise StorageError(
                 5,
-                "the file is not as this run left it: somebody else wrote to it, or the disk did not keep it",
+                "the file is not as this run left it: another process wrote to it, or the disk lost the change",
                 disks.full(place),
             )
 

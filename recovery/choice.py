@@ -95,7 +95,7 @@ def sentence_of_loss(comparison: Choice) -> str:
         options = " ".join(best.needs) or "nothing more"
         about = "" if best.measured.is_exact else "about "
         text += f"; {best.way} loses least, {about}{best.measured.records_lost} records, and needs {options}"
-    return f"{text}; to drop them all the same, add {ACCEPT_LOSS}"
+    return f"{text}; to drop them anyway, add {ACCEPT_LOSS}"
 
 
 def _lost(found: Measured) -> tuple[int, int]:
@@ -445,7 +445,7 @@ class _Words:
             case WayName.MERGE:
                 return "each range of offsets comes from a copy in which it is sound; written to a new directory"
             case WayName.REPLICA:
-                return "this broker cuts its log as below and fetches the rest again from the other one"
+                return "this broker truncates its log as below and fetches the rest again from the other broker"
             case _:
                 return self._of_kafka(found)
 

@@ -61,7 +61,7 @@ class CompactionRules:
 
 @dataclass(slots=True)
 class CompactedPartition:
-    """One partition whose topic is compacted: what a pass has to do with it, and what it leaves; sizes in bytes."""
+    """One compacted partition: what a pass has to do, and what it leaves; sizes in bytes."""
 
     name: str
     first_dirty_offset: int
@@ -108,7 +108,7 @@ class CompactedPartition:
 
 @dataclass(slots=True)
 class Compaction:
-    """What would be done to one log directory; made from a survey, and valid only for that."""
+    """What would be done to one log directory; made from a survey, and valid only for that survey."""
 
     root: str
     survey: Survey = field(repr=False)
@@ -123,17 +123,17 @@ class Compaction:
 
     @property
     def changes(self) -> bool:
-        """Anything would be changed."""
+        """Whether anything would be changed."""
         return bool(self.actions)
 
     @property
     def is_unreadable(self) -> bool:
-        """Something in it cannot be read."""
+        """Whether something in it cannot be read."""
         return bool(self.survey.unreadable)
 
     @property
     def has_findings(self) -> bool:
-        """A partition is left alone, or cannot be cleaned by a broker either."""
+        """Whether a partition is left alone, or cannot be cleaned by a broker either."""
         return bool(self.declined or self.findings or any(each.problem for each in self.partitions))
 
     def as_dict(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class CompactionResult:
 
     @property
     def changed(self) -> bool:
-        """The directory is not as it was."""
+        """Whether the directory was changed."""
         return self.run_id is not None or bool(self.earlier.completed)
 
     def as_dict(self) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def plan_compaction(
     exclude: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Compaction:
-    """What `compact` would do; reads only.  Arguments and errors are those of `compact`.
+    """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
 
-    The files that are gone through at the end of this are closed with `survey.close()`.
+    The survey keeps files open; `survey.close()` closes them.
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
     root, only = chosen_directories(path, wanted.select)
@@ -111,20 +111,20 @@ def compact(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Compaction], None] | None = None,
 ) -> CompactionResult:
-    """One pass of the broker's log cleaner over each partition of a log directory whose topic is compacted.
+    """One pass of the broker's log cleaner over each compacted partition of a log directory.
 
-    What stands there afterwards is what a broker leaves whose delayed deletions are done (`LogCleaner`).  Which topics
-    are compacted, and how, say their settings in the metadata log in the directory, else `config`, under Kafka's names
-    for topics or brokers, else Kafka's defaults; `at` is the time in ms to treat as now.  `topics`, `partitions`
-    and `exclude` choose as in `recover`; a path may also be one partition directory.  The log end counts as the high
-    watermark, or what `replication-offset-checkpoint` says where that is lower.  With `into` a copy in that directory,
-    new or empty, is compacted, and not the original.  `quarantine` is where the old files are kept, for `undo`;
-    `expected` is a plan made before: if the directory is no longer what it was made from, nothing is done.
+    The result is what a broker leaves after its delayed deletions (`LogCleaner`).  The settings of the topics in the
+    directory's metadata log decide which topics are compacted, and how; otherwise `config` does, with Kafka's names for
+    topics or brokers, otherwise Kafka's defaults.  `at` is the time in ms to treat as now.  `topics`, `partitions` and
+    `exclude` select as in `recover`; a path may also be one partition directory.  The log end counts as the high
+    watermark, unless `replication-offset-checkpoint` has a lower one.  With `into` a copy in that directory, new or
+    empty, is compacted instead of the original.  `quarantine` is where the old files are kept, for `undo`; `expected`
+    is an earlier plan: if the directory has changed since, nothing is done.
 
-    A run that was cut short is completed first.  A partition that is damaged, or that a broker's start would change, is
-    left as it is and named in the result's `done.declined`; one that a broker would give up on is left as the broker
-    leaves it, and has a `problem`.  Raises `UsageError` for an impossible path or setting, `StorageError` for
-    I/O, and `RecoveryRefused`, with nothing changed, where nothing can be done.
+    An interrupted run is completed first.  A partition that is damaged, or that a broker's start would change, is left
+    as it is and named in the result's `done.declined`; one that a broker would give up on is left as the broker leaves
+    it, and has a `problem`.  Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and
+    `RecoveryRefused`, with nothing changed, if nothing can be done.
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
     kept = None if quarantine is None else os.fspath(quarantine)

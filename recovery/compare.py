@@ -44,13 +44,13 @@ def compare(
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Put log directories, or partition directories, of several brokers side by side; changes nothing.
+    """Compare log directories, or partition directories, of several brokers; changes nothing.
 
     All partitions are compared, or those of some `topics`, and of these only some `partitions`; `exclude` names topics,
-    or partitions as `topic-0`.  Among the paths may be directories of several log directories, and ZooKeeper's data
-    directory.  `jobs` topic-partitions are compared at a time; `on_read` is told of log bytes as they are read the
-    first time.  Raises `UsageError` for paths that hold nothing of Kafka's, or are the same; what cannot be read is
-    part of the result.
+    or partitions as `topic-0`.  The paths may include directories of several log directories, and ZooKeeper's data
+    directory.  `jobs` topic-partitions are compared at a time; `on_read` is called with the number of log bytes when
+    they are first read.  Raises `UsageError` for paths without Kafka data, or for the same path twice; what cannot be
+    read is part of the result.
     """
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
     memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
@@ -212,12 +212,12 @@ class _Partition:
         report = ranked[0].report
         return (
             f"its last leader epoch, {report.last_epoch}, is the highest",
-            f"its log is sound furthest, up to offset {first[1]}",
-            "it is as long as any and not damaged",
-            "it is as good as any and in sync by the cluster's metadata",
-            "it is as good as any and led last",
-            "it is as long as any and holds the most records",
-            "it is as long as any and begins first",
+            f"its log is sound for longest, up to offset {first[1]}",
+            "no copy is longer, and it is not damaged",
+            "no copy is better, and it is in sync according to the cluster's metadata",
+            "no copy is better, and it was the last leader",
+            "no copy is longer, and it holds the most records",
+            "no copy is longer, and it begins first",
             "no copy is better than any other",
         )[differing]
 

@@ -166,7 +166,7 @@ class PartitionComparison:
 
 @dataclass(slots=True)
 class Comparison:
-    """All topic-partitions that are in any of the volumes."""
+    """All topic-partitions of the compared volumes."""
 
     paths: tuple[str, ...]
     partitions: list[PartitionComparison]
@@ -182,7 +182,7 @@ class Comparison:
 
     @property
     def is_clean(self) -> bool:
-        """Everything can be read, is undamaged and equal."""
+        """Whether everything can be read, is undamaged and equal."""
         serious = any(finding.severity is not Severity.INFO for finding in self.findings)
         return not serious and not self.unreadable and all(each.is_clean for each in self.partitions)
 

@@ -122,7 +122,7 @@ def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = 
         _place(shelf, path, seen, limits)
     if len(seen) < 2 and not shelf.unreadable:
         twice = f"{distinct[0]} was given {len(given)} times: " if len(given) > len(distinct) else ""
-        raise UsageError(f"{twice}give two or more log directories, or partition directories, to put side by side")
+        raise UsageError(f"{twice}give two or more log directories, or partition directories, to compare")
     shelf.metadata = [
         copy.partition for copy in shelf.copies.get((CLUSTER_METADATA_TOPIC, 0), ()) if copy.partition is not None
     ]
@@ -168,7 +168,7 @@ def _is_zookeeper(path: str) -> bool:
 def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:
     name = parse_partition_directory(os.path.basename(absolute(path)))
     if name is None:
-        raise UsageError(f"{path} has no name of a topic-partition, so it is a copy of nothing")
+        raise UsageError(f"{path} is not named like a topic-partition, so it is not a copy of anything")
     around = os.path.dirname(real(path))
     log_dir = None
     if is_log_dir(around):

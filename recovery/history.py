@@ -40,7 +40,7 @@ _TIME = "%Y%m%dT%H%M%S.%fZ"
 
 
 class RunState(enum.StrEnum):
-    """How far a run is."""
+    """How far a run got."""
 
     FINISHED = "finished"
     CUT_SHORT = "cut short"
@@ -86,7 +86,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One run that a quarantine holds."""
+    """One run in a quarantine."""
 
     run_id: str
     directory: str
@@ -122,7 +122,7 @@ class RunInfo:
 
     @property
     def is_unfinished(self) -> bool:
-        """It was cut short, or its undo was."""
+        """Whether it or its undo was interrupted."""
         return self.state in (RunState.CUT_SHORT, RunState.UNDO_CUT_SHORT)
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,9 +166,9 @@ def root_of_runs(path: PathLike) -> str:
 def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, ...]:
     """Every run on a log directory, in the order in which they began; those that cannot be read come last.
 
-    Beside the log directory, where its pointer file leads, and in `quarantine`.  Whether a run can be undone is told by
-    what a glance shows.  Reads only.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for
-    a pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+    Looks beside the log directory, where its pointer file leads, and in `quarantine`.  A quick check decides whether a
+    run can be undone.  Only reads.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for a
+    pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
     """
     return list_runs(Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine)))
 

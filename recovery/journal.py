@@ -140,7 +140,7 @@ class Journal:
         """The document; raises `FormatError` if it is damaged, of another version, or says what no run does."""
         body, checksum = _body_and_checksum(data)
         if checksum != f"{crc32c(body):08x}".encode():
-            raise FormatError("the recovery journal is damaged: its checksum does not fit", source=source)
+            raise FormatError("the recovery journal is damaged: its checksum does not match", source=source)
         reader = _Reader(source)
         try:
             values = json.loads(body)
@@ -197,14 +197,14 @@ class _Reader:
 
     def path(self, value: Any, most: int = _MOST_PARTS) -> str:
         if not isinstance(value, str) or "\0" in value:
-            self.refuse("a path is not a path")
+            self.refuse("a path is not valid")
         parts = value.split("/")
         if len(parts) > most or any(part in ("", ".", "..") for part in parts):
             self.refuse("a path leads out of the log directory, or deeper than anything Kafka makes")
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            self.refuse("a path is not a path")
+            self.refuse("a path is not valid")
         return value
 
     def items(self, value: Any, what: str) -> list[tuple[Any, Any]]:
@@ -241,7 +241,7 @@ class _Reader:
             self.refuse("an entry of a directory is not what it should be")
         kind, state = value
         if kind not in (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.OTHER):
-            self.refuse("an entry of a directory is of no known kind")
+            self.refuse("an entry of a directory is of an unknown kind")
         if state is None and kind != EntryKind.OTHER:
             self.refuse("an entry of a directory has no attributes")
         return kind, self.optional(state, self.state, 0o10000 if kind == EntryKind.DIRECTORY else 0o1000)
@@ -249,14 +249,14 @@ class _Reader:
     def bystander(self, value: Any) -> Bystander:
         kind, size, mtime = self.fields(value, "a file that is not touched", ("kind", "size", "mtime_ns"))
         if kind not in (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.OTHER):
-            self.refuse("a file that is not touched is of no known kind")
+            self.refuse("a file that is not touched is of an unknown kind")
         return Bystander(kind, self.number(size, "a size"), self.number(mtime, "a time", -_INT64))
 
     def step(self, value: Any) -> Step:
         names = ("kind", "path", "target", "before", "after", "kept_bytes", "kept_crc32c", "entries")
         kind, path, target, before, after, kept, crc, entries = self.fields(value, "a step", names)
         if kind not in {str(each) for each in ActionKind}:
-            self.refuse("a step is of no known kind")
+            self.refuse("a step is of an unknown kind")
         step = Step(
             ActionKind(kind),
             self.path(path),

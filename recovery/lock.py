@@ -90,7 +90,7 @@ class BrokerLock:
                 return self
             os.close(self._descriptor)  # whoever held it removed it meanwhile: a lock on it would keep nobody out
         raise RecoveryRefused(
-            f"{self._fs.root} is locked and unlocked all the time; stop what does it", reason="locked"
+            f"{self._fs.root} is being locked and unlocked repeatedly; stop the process that does this", reason="locked"
         )
 
     def _lock(self) -> bool:

@@ -46,7 +46,7 @@ def merge_replicas(
     """Merge directories of the same topic-partition into `<target>/<topic>-<partition>`, which must not exist.
 
     The copies are only read.  Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they
-    are of several topics of its name, or if a broker would not load the result.
+    belong to different topics with that name, or if a broker would not load the result.
     """
     given = settings or LogSettings()
     shelf = of_one_partition(copies)
@@ -76,13 +76,14 @@ def merge_directories(
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
 ) -> MergedDirectory:
-    """Merge every partition that is in any of several log directories into a new one, which must not exist.
+    """Merge every partition of several log directories into a new log directory, which must not exist.
 
-    `topics`, `partitions` and `exclude` choose as in `compare`; `config` are settings under Kafka's names, over which
-    those of the topics in a volume's metadata win; `at` is the time to treat as now, in ms.  What is in one
-    volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written: whose
-    directory it is to be, is the operator's to say.  A partition that cannot be merged does not stop the others; the
-    result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several clusters.
+    `topics`, `partitions` and `exclude` select as in `compare`; `config` holds settings under Kafka's names (a topic's
+    settings in a volume's metadata take precedence); `at` is the time to treat as now, in ms.  A partition that is in
+    one volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written,
+    because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
+    others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several
+    clusters.
     """
     target = os.path.realpath(into)
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):

@@ -69,7 +69,7 @@ class CopyShare:
 
 @dataclass(slots=True)
 class MergeResult:
-    """The merged partition, where its ranges come from, and what nobody had."""
+    """The merged partition, where its ranges come from, and what no copy had."""
 
     topic: str
     partition: int
@@ -100,7 +100,7 @@ class MergeResult:
 
     @property
     def ends_below_high_watermark(self) -> bool:
-        """Committed records are in no copy."""
+        """Whether committed records are in no copy."""
         return self.high_watermark is not None and self.log_end_offset < self.high_watermark
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class MergeResult:
 
 @dataclass(slots=True)
 class MergedDirectory:
-    """A log directory made of several."""
+    """A log directory merged from several."""
 
     target: str
     partitions: list[MergeResult] = field(default_factory=list)

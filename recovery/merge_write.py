@@ -150,4 +150,4 @@ def _refuse_changed(tree: Tree, written: dict[str, int]) -> None:
     """A broker must take the log as it is: what it cuts, a merge must not have kept."""
     for path, size in written.items():
         if path not in tree.files or tree.files[path].parts != ((Slice(path, 0, size),) if size else ()):
-            raise RecoveryRefused(f"a broker would cut the merged log at {path.rpartition('/')[2]}")
+            raise RecoveryRefused(f"a broker would truncate the merged log at {path.rpartition('/')[2]}")

@@ -81,7 +81,7 @@ def _missing(
         later = "deleted or moved after that was written"
         if (topic, number) in assigned:
             who.append("the cluster metadata")
-            later = "not made yet, or deleted or moved after that was written"
+            later = "not created yet, or deleted or moved after that was written"
         verb = "names" if len(who) == 1 else "name"
         place = "what is there is not a directory" if directory in others else "there is no such directory"
         detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"

@@ -103,7 +103,9 @@ def normalize_root(tree: Tree) -> list[Change]:
             changes.append(Change(name, f"a directory in place of a checkpoint {offline}"))
         elif name in tree.files and _readable(tree, name) is None:
             tree.delete(name)
-            changes.append(Change(name, f"a checkpoint that cannot be read {offline}; without it one starts over"))
+            changes.append(
+                Change(name, f"a checkpoint that cannot be read {offline}; without it a broker starts a new one")
+            )
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
 

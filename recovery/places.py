@@ -54,7 +54,7 @@ def _refuse_linked_partition(given: str, real: str) -> None:
 
 
 def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
-    """The topic-partitions that a path means; None where that cannot be told: who acts on it will say so."""
+    """The topic-partitions that a path means; None if unknown: who acts on it will say so."""
     try:
         root, only = root_of(path)
         names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]

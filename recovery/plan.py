@@ -88,7 +88,7 @@ class BrokerForecast:
 
 @dataclass(slots=True)
 class Plan:
-    """Everything that would be done to one log directory, and why not if it would not."""
+    """Everything that would be done to one log directory, or why nothing would be done."""
 
     root: str
     mode: Mode
@@ -118,12 +118,12 @@ class Plan:
 
     @property
     def is_unreadable(self) -> bool:
-        """Something in it cannot be read."""
+        """Whether something in it cannot be read."""
         return bool(self.survey.unreadable)
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Something was found, would be changed, is declined or cannot be read."""
+        """Whether something was found, would be changed, is refused or cannot be read."""
         own = self.choice.own
         found = any(finding.severity is not Severity.INFO for finding in self.findings)
         lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def changes(self) -> bool:
-        """Anything would be changed."""
+        """Whether anything would be changed."""
         return bool(self.actions)
 
     def as_dict(self) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def make_plan(
 
 def _lost_logs(found: Survey) -> list[Finding]:
     """Links to nothing in place of logs, which a broker takes for no log at all."""
-    detail = "a symbolic link to nothing: what the log held is not here, and no count has it in it"
+    detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
         for path in sorted(found.dangling)
@@ -296,14 +296,14 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
 
 
 def _tell_unreadable(plan: Plan) -> None:
-    """Say what could not be read; a broker may read it, or stumble over it."""
+    """Say what could not be read; a broker may read it, or fail at it."""
     found = plan.survey
     if not found.unreadable:
         return
     plan.declined |= sentences_of_unreadable(found)
     plan.findings = [*plan.findings, *findings_of_unreadable(found)]
     first = findings_of_unreadable(found)[0]
-    message = f"the broker's start cannot be foreseen: {os.path.join(found.root, first.file or '')}: {first.detail}"
+    message = f"the broker's start cannot be predicted: {os.path.join(found.root, first.file or '')}: {first.detail}"
     plan.broker = replace(plan.broker, outcome=None, exception=None, message=message)
     plan.choice.ways = [
         replace(way, consequence=message) if way.way is WayName.KAFKA else way for way in plan.choice.ways
@@ -321,14 +321,14 @@ def _beyond_strict(findings: list[Finding]) -> str | None:
     if not worse:
         return None
     more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
-    return f"mode strict cuts torn and zero tails only, and there is {worse[0]}{more}"
+    return f"mode strict removes only torn and zero tails, but there is {worse[0]}{more}"
 
 
 def _link_in_the_way(found: Survey) -> str | None:
     for path in found.dangling:
         name = path.rpartition("/")[2]
         if path in _CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
-            return f"{path} is a symbolic link to nothing, which takes the log directory offline: remove it"
+            return f"{path} is a dangling symbolic link, which takes the log directory offline: remove it"
     return None
 
 
@@ -336,7 +336,7 @@ def _through_a_link(after: Tree) -> str | None:
     path = after.written_through()
     if path is None:
         return None
-    return f"{path} is a symbolic link to nothing, through which a broker would write: remove it"
+    return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
 
 
 def refuse_unsafe(found: Survey, actions: list[Action], after: Tree) -> None:
@@ -352,8 +352,8 @@ def _unsafe(found: Survey, actions: list[Action]) -> str | None:
         facts = found.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
             return (
-                f"{action.path} has {facts.links} hard links (a snapshot or backup of it?), which a change would reach "
-                "too; work on a copy instead"
+                f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
+                "those too; work on a copy instead"
             )
     for path, what in found.special.items():
         if "/" in path or path in _OWN_FILES.union(READ_BY_A_BROKER):

@@ -61,7 +61,7 @@ def read_pointer(root: str) -> Pointer | None:
 
 def _refused(path: str, why: str) -> RecoveryRefused:
     return RecoveryRefused(
-        f"{path} does not say where this directory's quarantine is: {why}; remove it to go on without the runs that it "
-        "may have led to",
+        f"{path} does not say where this directory's quarantine is: {why}; remove it to continue without the runs that "
+        "it may point to",
         reason="pointer",
     )

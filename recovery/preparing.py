@@ -123,7 +123,8 @@ class _Preparation:
     def refuse_target(self, target: str | None) -> None:
         if target is not None and self.root.status(target) is not None:
             raise RecoveryRefused(
-                f"{self.root.root}/{target} is in the way of what would get that name; move it away", reason="changed"
+                f"{self.root.root}/{target} is in the way of a file that needs this name; move it away",
+                reason="changed",
             )
 
     def existing(self, path: str) -> FileState:

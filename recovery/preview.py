@@ -24,7 +24,8 @@ _STRANGERS = "these are not copies of each other"
 def merge_preview(copies: Sequence[PathLike], *, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
     """What `merge_replicas` would keep of these copies; writes nothing.
 
-    Raises `UsageError` and `RecoveryRefused` as that does, but for what a broker would make of the result.
+    Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
+    the result.
     """
     (found,) = of_one_partition(copies).copies.values()
     return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, limits=limits).preview()[0]

@@ -43,7 +43,7 @@ class PurgeResult:
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes on disk that the runs had."""
+        """Bytes on disk that the runs used."""
         return sum(each.allocated_bytes for each in self.purged)
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,11 +77,11 @@ def purge(
     older_than_days: float | None = None,
     quarantine: PathLike | None = None,
 ) -> PurgeResult:
-    """Permanently delete what runs have kept, under the broker's lock: those named, and all older than so many days.
+    """Permanently delete what runs have kept, under the broker's lock: named runs, and all runs older than some days.
 
-    They can no longer be undone then, and the originals that they kept are lost.  A run that is cut short is never
-    removed, unless it was set aside as superseded.  Raises `RecoveryRefused`, and then nothing was removed, if a named
-    run is not there or may not be removed; runs chosen by age that may not be are left and named in the result.
+    They can then no longer be undone, and the originals that they kept are lost.  An interrupted run is never removed,
+    unless it was set aside as superseded.  Raises `RecoveryRefused`, with nothing removed, if a named run does not
+    exist or must not be removed; runs selected by age that must not be removed are kept and named in the result.
     """
     _choose(_runs(path, quarantine), run_ids, older_than_days)  # refused before anything is locked
     with ExitStack() as stack:
@@ -150,7 +150,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
         return f"it is {run.state}, so what it keeps may be needed: `recover` completes it, `undo --run` reverses it"
     if run.state is RunState.UNREADABLE:
         if not os.path.isdir(run.directory) or os.path.islink(run.directory):
-            return f"{run.directory} is not a directory of kafkalog's"
+            return f"{run.directory} is not a kafkalog directory"
         if place != kept.default or document_of(place, run.run_id) in (JOURNAL, UNDOING):
             return f"{run.why_not}, and it is unknown whether it is needed: remove {run.directory} yourself"
     if run.is_others and run.state not in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED):

@@ -139,24 +139,26 @@ class Runs:
         """Raise `RecoveryRefused` if the place for a new run would keep a broker from starting."""
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(
-                f"the quarantine {self.place} cannot be made (a file is there); name another place with --quarantine",
+                f"the quarantine {self.place} cannot be created (a file is there); name another with --quarantine",
                 reason="quarantine",
             )
         if _is_inside(self.place, self.root) or self.place == self.root:
             raise RecoveryRefused(
-                f"the quarantine {self.place} lies inside the log directory, where it would stop a broker; "
+                f"the quarantine {self.place} is inside the log directory, where it would stop a broker; "
                 "name one outside with --quarantine",
                 reason="quarantine",
             )
         other = log_directory_around(self.place)
         if other is not None:
             raise RecoveryRefused(
-                f"the quarantine {self.place} lies inside the log directory {other}, where it would stop a broker; "
+                f"the quarantine {self.place} is inside the log directory {other}, where it would stop a broker; "
                 "name another place with --quarantine",
                 reason="quarantine",
             )
         if "\n" in self.place or "\r" in self.place:
-            raise RecoveryRefused("the quarantine's path holds a line end; name another one", reason="quarantine")
+            raise RecoveryRefused(
+                "the quarantine's path contains a line break; choose another one", reason="quarantine"
+            )
 
     def create(self) -> FileSystem:
         """The quarantine's directory, made if need be."""

@@ -63,7 +63,7 @@ _NS_IN_MS = 1_000_000
 
 
 class RemainsKind(enum.StrEnum):
-    """How it is there."""
+    """The form in which it still exists."""
 
     DIRECTORY = "deleted partition"
     """a `-delete` directory"""
@@ -137,12 +137,12 @@ class Remains:
 
     @property
     def records(self) -> int:
-        """That can be read."""
+        """How many records can be read."""
         return sum(each.records for each in self.segments)
 
     @property
     def bytes(self) -> int:
-        """Of all its logs."""
+        """Size of all its logs."""
         return sum(each.bytes for each in self.segments)
 
     def as_dict(self) -> dict[str, Any]:
@@ -186,12 +186,12 @@ def deleted(
     quarantine: PathLike | None = None,
     on_unreadable: OnUnreadable | None = None,
 ) -> tuple[Remains, ...]:
-    """What was deleted from a log directory and is still there, by topic and partition; every batch is examined.
+    """Deleted data of a log directory that is still on disk, by topic and partition; examines every batch.
 
-    In the directory itself, and in the quarantines of its runs.  Reads only.  `on_unreadable` is told of each directory
-    that cannot be read, and of why; the others are examined all the same.  Raises `UsageError` for a path that is no
-    log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for I/O,
-    without `on_unreadable` also for one directory.
+    Searches the directory itself and the quarantines of its runs.  Only reads.  `on_unreadable` is called with each
+    directory that cannot be read and the reason; the others are still examined.  Raises `UsageError` for a path that is
+    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
+    I/O, and without `on_unreadable` also if one directory cannot be read.
     """
     with ExitStack() as stack:
         found = [
@@ -367,7 +367,7 @@ def _judged(
     """With what putting it back would do, or why that cannot be."""
     why_not: str | None
     if run_id is not None:
-        kind, outcome = RemainsKind.QUARANTINE, "only taken out, with --into"
+        kind, outcome = RemainsKind.QUARANTINE, "can only be extracted, with --into"
         why_not = f"`undo --run {run_id}` restores the whole run, if that is possible"
     elif name.state in _UNWANTED:
         kind = RemainsKind.DIRECTORY if name.state is DirectoryState.DELETE else RemainsKind.STRAY
@@ -401,7 +401,7 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
         return f"becomes {live} again", None
     if is_empty_log(found, live, files.get(live, ())):
         return f"takes the place of {live}, which is empty", None
-    return "", f"{live} is there and holds data of its own: take it out with --into, or name another topic with --as"
+    return "", f"{live} exists and holds its own data: extract it with --into, or name another topic with --as"
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
@@ -435,13 +435,13 @@ def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment])
 def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
     """Why a deleted segment cannot be put back into a log that begins at `first_live`; None if it fits."""
     if segment.damage is not None:
-        return f"{segment.path} is damaged ({segment.damage}): take what is sound out with --into"
+        return f"{segment.path} is damaged ({segment.damage}): extract what is sound with --into"
     if segment.last_offset is None:
         return f"{segment.path} holds no record"
     if first_live is not None and segment.last_offset >= first_live:
         return (
             f"{segment.path} holds offsets {segment.first_offset} to {segment.last_offset}, and the log begins at "
-            f"{first_live}: there are other records of these offsets, or compaction or a truncation took them; take it "
-            "out with --into"
+            f"{first_live}: there are other records of these offsets, or compaction or a truncation removed them; "
+            "extract it with --into"
         )
     return None

@@ -86,7 +86,7 @@ class RecoveryResult:
 
     @property
     def completed(self) -> tuple[str, ...]:
-        """Earlier runs that had been cut short and were brought to their end first."""
+        """Earlier interrupted runs that were completed first."""
         return self.earlier.completed
 
     @property
@@ -96,7 +96,7 @@ class RecoveryResult:
 
     @property
     def changed(self) -> bool:
-        """The directory is not as it was."""
+        """Whether the directory was changed."""
         return self.run_id is not None or bool(self.completed)
 
     def as_dict(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def nothing_done(made: Plan, earlier: Completed | None = None) -> RecoveryResult
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo put back."""
+    """What an undo restored."""
 
     root: str
     run_id: str
@@ -207,17 +207,16 @@ def plan(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """What `recover` would do, and what the broker would do; reads only.
+    """What `recover` would do, and what the broker would do; only reads.
 
-    `config` holds settings under Kafka's names, `at` is the time in ms to treat as now, `full` examines segments
-    below the recovery point too, `topic_id` is for partitions that have lost theirs, `repair_bits` is the least proof
-    for turning a flipped bit back (default: never), `cluster_metadata` takes in the metadata log of KRaft, `topics` is
-    what the cluster knew of the topics (default: what `__cluster_metadata` in the directory itself says, which wins
-    over `config`), `select` names the partitions that are meant, `copies`
-    are directories that hold other copies of them, with which the way `merge` is counted, `jobs` is how many partitions
-    are examined at a time, each in a process of its own, and `on_progress` is told how far that is.  A partition that
-    cannot be read is left out and named in the plan's `declined`.  Raises `UsageError` for a path that is not a log
-    directory, `StorageError` for I/O beside the partitions.
+    `config` holds settings under Kafka's names; `at` is the time in ms to treat as now; `full` also examines segments
+    below the recovery point; `topic_id` is for partitions that have lost theirs; `repair_bits` is the weakest proof on
+    which a flipped bit is corrected (default: never); `cluster_metadata` includes the metadata log of KRaft; `topics`
+    is what is known about the topics (default: what `__cluster_metadata` in the directory says, which takes precedence
+    over `config`); `select` selects partitions; `copies` are directories with other copies of them, which allow the way
+    `merge`; `jobs` is how many partitions are examined at a time, each in its own process; `on_progress` is called with
+    the progress.  A partition that cannot be read is left out and named in the plan's `declined`.  Raises `UsageError`
+    for a path that is not a log directory, `StorageError` for I/O errors outside the partitions.
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
@@ -283,16 +282,15 @@ def recover(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
-    """Plan and act under the broker's lock and a journal; a run that was cut short is completed first.
+    """Plan and act under the broker's lock and a journal; an interrupted run is completed first.
 
-    Arguments are those of `plan`; `mark_clean` writes a clean-shutdown marker after a second verification from disk
-    (modes safe and strict, and a whole log directory), so that the broker need not look again; `quarantine` is where
-    removed bytes are kept; `expected` is a plan made before: if the directory is no longer what it was made from,
-    nothing is done; `complete` names a run that another machine began and that is to be completed all the same;
-    `accept_loss` goes on where records would be dropped that can still be read (mode kafka does so as the broker does).
-    A partition that cannot be recovered, or not be read, is left as it is and named in the result's `declined`.  Raises
-    `RecoveryRefused` if nothing can be done, if sound records would go, or if the directory is locked or has changed;
-    then nothing was changed.
+    Arguments are those of `plan`, and these.  `mark_clean` writes a clean-shutdown marker after a second verification
+    from disk (modes safe and strict, and a whole log directory), so that the broker does not check again; `quarantine`
+    is where removed bytes are kept; `expected` is an earlier plan: if the directory has changed since, nothing is done;
+    `complete` names a run that another machine began and that is to be completed here; `accept_loss` continues even if
+    records that can still be read would be dropped (mode kafka does so, as the broker does).  A partition that cannot
+    be recovered or read is left as it is and named in the result's `declined`.  Raises `RecoveryRefused`, with nothing
+    changed, if nothing can be done, if sound records would be lost, or if the directory is locked or has changed.
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(
@@ -461,9 +459,9 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
         again = replace(options, rules=replace(options.rules, full=True), mark_clean=False)
         made = _plan(found, workers, again, compare=False)
         if made.refusal is not None:
-            return f"the second verification declined: {made.refusal}"
+            return f"the second verification refused: {made.refusal}"
         if made.declined:
-            return f"the second verification declined: {next(iter(made.declined.values()))}"
+            return f"the second verification refused: {next(iter(made.declined.values()))}"
         if made.changes:
             first = made.actions[0]
             return f"the second verification would change something: {first.kind} {first.path}"
@@ -534,15 +532,15 @@ def _check_as_readable(expected: Plan, made: Plan) -> None:
     """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
     for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
         how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
-        raise RecoveryRefused(f"{name} {how}, other than when the plan was made; make a new one", reason="changed")
+        raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")
 
 
 @checked
 def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> UndoResult:
-    """Put back every byte and time of a run (default: the latest); also of a run that was cut short.
+    """Restore every byte and time that a run changed (default: the latest run), even if it was interrupted.
 
-    Everything is compared first.  Raises `RecoveryRefused`, and then nothing was changed, if there is no such run, if
-    anything that it relies on was changed since, or if what it has saved is not whole.
+    Everything is compared first.  Raises `RecoveryRefused`, with nothing changed, if there is no such run, if anything
+    that it relies on has changed since, or if what it saved is not complete.
     """
     given = os.fspath(path)
     if "\0" in given or not os.path.isdir(given):

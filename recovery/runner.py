@@ -81,7 +81,7 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 
 def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | None]) -> Completed:
-    """Bring to their end the runs that were cut short, undos too; set aside those that fit no more.
+    """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit.
 
     A run that was stopped before it had changed anything leaves copies only: they are removed.
     """
@@ -133,7 +133,7 @@ def _locate(disks: Disks, run: KeptRun, *, to_undo: bool) -> Located:
         return locate(disks, run.journal, run.name, to_undo=to_undo)
     except FormatError as error:
         raise RecoveryRefused(
-            f"{error}; nothing is done while it is there: move {run.directory} away to go on without that run",
+            f"{error}; nothing is done while it is there: move {run.directory} away to continue without that run",
             reason="journal",
         ) from error
 
@@ -169,7 +169,7 @@ def act(
             same_mount=root.shares_mount(quarantine),
         )
         progress = workers or Workers()
-        progress.begin_steps("saving what will go", [_bytes_of(made, action) for action in made.actions])
+        progress.begin_steps("saving what will be removed", [_bytes_of(made, action) for action in made.actions])
         journal = prepare(
             disks,
             empty,
@@ -296,7 +296,7 @@ def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
         return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
     if run.name in (JOURNAL, UNDOING):
         return (
-            f"run {run.run_id} was cut short and can no longer be undone: {where} since, by a broker perhaps; "
+            f"run {run.run_id} was cut short and can no longer be undone: {where} since, perhaps by a broker; "
             f"{saved}; `recover` sets the run aside and examines the directory as it is"
         )
     return f"run {run.run_id} cannot be undone: {where} since; {saved}"

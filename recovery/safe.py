@@ -330,14 +330,14 @@ class _PartitionRun:
             if rest is not None:
                 return rest
             tree = self.as_started_again(result)
-        raise _CannotSettleError(f"{self.directory} does not come to rest: every start of Kafka would change it")
+        raise _CannotSettleError(f"{self.directory} never reaches a stable state: every start of Kafka would change it")
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
         if result.outcome == Outcome.LOADED:
             partition = self.result_of(result)
             if partition.emptied is not None:
-                detail = "an older offset that a Kafka index would not take: Kafka would empty the segment"
+                detail = "an older offset that a Kafka index would not accept: Kafka would empty the segment"
                 return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
@@ -416,7 +416,7 @@ class _PartitionRun:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Cut at the batch that the broker stumbles over; where it is none, rebuild everything beside the logs."""
+        """Cut at the batch that the broker fails at; where it is none, rebuild everything beside the logs."""
         message = result.message or ""
         if is_index_full(result):
             raise _CannotSettleError(self.smallest_index(tree))

@@ -285,7 +285,7 @@ class _Walk:
     def end_behind_front(self) -> None:
         """The log ends where its highest offset is."""
         if self._front is not None and self._rest is not None:
-            detail = f"offset {self._rest.first} after {self._front.last}, and nothing goes on from there"
+            detail = f"offset {self._rest.first} after {self._front.last}, and nothing continues from there"
             self.result.ends_at_rest = self.result.cut is None
             self._cut(self._rest.path, self._rest.position, FindingCode.OFFSET_NOT_INCREASING, detail)
 

@@ -58,8 +58,8 @@ def refuse_if_full(path: str, needed: int, what: str) -> None:
     if needed > room:
         elsewhere = "" if what == _NEW else ", or name a place on another file system with --quarantine"
         raise RecoveryRefused(
-            f"the file system {_mount_of(existing)}, where {path} is to be, has room for {room} bytes and {needed} are "
-            f"needed for {what}: make room there" + elsewhere,
+            f"the file system {_mount_of(existing)} of {path} has {room} bytes free, and {needed} are needed for "
+            f"{what}: free some space there" + elsewhere,
             reason="space",
         )
 

@@ -57,7 +57,7 @@ class Standing:
     undoable: str | None = None
     """the latest run, if it has ended and nothing is seen that speaks against undoing it"""
     locked: bool | None = False
-    """somebody holds the broker's lock, a broker or a recovery; None where that cannot be told"""
+    """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
     problem: str | None = None
     """why the runs cannot be told"""
 
@@ -65,7 +65,7 @@ class Standing:
         """One for each thing that stands out; none if nothing does."""
         told = []
         if self.locked:
-            told.append("somebody holds the broker's lock: a broker is running on it, or a recovery")
+            told.append("the broker's lock is held: a broker is running on it, or a recovery")
         elif self.locked is None:
             told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
         told += [run.sentence() for run in self.unfinished]

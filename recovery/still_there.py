@@ -52,9 +52,9 @@ def note_of_deleted(found: Survey) -> str | None:
         return None
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return (
-        f"deleted, but still there, and held by nothing else here: {', '.join(places[:_SHOWN])}{more}; "
-        f"`kafkalog undelete {shlex.quote(found.root)}` shows it, and puts it back before a recovery or a broker's "
-        "start takes it"
+        f"deleted, but still on disk, and held by nothing else here: {', '.join(places[:_SHOWN])}{more}; "
+        f"`kafkalog undelete {shlex.quote(found.root)}` lists it, and can restore it before a recovery or a broker's "
+        "start removes it"
     )
 
 

@@ -65,7 +65,7 @@ class Survey:
     special: Mapping[str, str]
     """live symbolic links, FIFOs and the like, and what they are"""
     dangling: frozenset[str] = frozenset()
-    """symbolic links to nothing"""
+    """dangling symbolic links"""
     on_read: OnRead | None = None
     """told the path and the end of every read"""
     is_partial: bool = False

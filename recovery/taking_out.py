@@ -41,7 +41,7 @@ __all__ = ["TakenOut", "undelete_into"]
 
 @dataclass(frozen=True, slots=True)
 class TakenOut:
-    """What was written, and where it is from."""
+    """What was written, and where it came from."""
 
     target: str
     put_back: tuple[PutBack, ...]
@@ -80,10 +80,10 @@ def undelete_into(
 ) -> TakenOut:
     """Write what was deleted of a topic into `target`, which must be new or empty; `path` is only read.
 
-    `source` is the directory's name or the run's id, where several hold the same partition; `as_topic` and `topic_id`
-    are what the new directories say.  A partition that cannot be read is left out and named in the result's
-    `unreadable`.  Raises `UsageError` for a target that cannot be, `RecoveryRefused` if there is nothing, or nothing
-    sound, `StorageError` if nothing of it can be read.
+    `source` is the directory's name or the run's id, if several hold the same partition; `as_topic` and `topic_id` are
+    the name and id of the new directories.  A partition that cannot be read is left out and named in the result's
+    `unreadable`.  Raises `UsageError` for an impossible target, `RecoveryRefused` if there is nothing, or nothing
+    sound, `StorageError` if none of it can be read.
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
     destination = new_directory(target, beside=os.path.realpath(path))
@@ -119,7 +119,7 @@ def _chosen(
         for error in unreadable.values():
             raise error
         raise RecoveryRefused(
-            f"nothing that was deleted of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: "
+            f"no deleted data of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: "
             "`undelete` without --topic lists what there is",
             reason="nothing",
         )

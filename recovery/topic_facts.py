@@ -113,7 +113,7 @@ def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
         try:
             return _read(root, path)
         except KafkaLogError as error:
-            problem = f"the topics' settings in {path} cannot be read ({error}): only given settings count"
+            problem = f"the topics' settings in {path} cannot be read ({error}): only the given settings apply"
             return TopicFacts(source=path, problem=problem)
     return NO_FACTS
 
@@ -172,7 +172,7 @@ def _problem(path: str, state: MetadataState) -> str | None:
     if worse:
         return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}"
     if not state.next_offset:
-        return f"the metadata log {path} holds no record: only given settings count"
+        return f"the metadata log {path} holds no record: only the given settings apply"
     return None
 
 

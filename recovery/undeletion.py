@@ -86,7 +86,7 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class Undeletion:
-    """What would be done; made from a survey, and valid only for that."""
+    """What would be done; made from a survey, and valid only for that survey."""
 
     root: str
     survey: Survey = field(repr=False)
@@ -111,7 +111,7 @@ class Undeletion:
 
 @dataclass(frozen=True, slots=True)
 class UndeleteResult:
-    """What was put back, and the run that reverses it."""
+    """What was restored, and the run that `undo` can reverse."""
 
     done: Undeletion
     run_id: str
@@ -135,7 +135,7 @@ def plan_undelete(
     at: int | None = None,
     hold: bool = False,
 ) -> Undeletion:
-    """What `undelete` would do; reads only.  Arguments and refusals are those of `undelete`."""
+    """What `undelete` would do; only reads.  Arguments and refusals are those of `undelete`."""
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
@@ -156,19 +156,19 @@ def undelete(
     quarantine: PathLike | None = None,
     expected: Undeletion | None = None,
 ) -> UndeleteResult:
-    """Put back what was deleted of a topic, or of some of its partitions, in the log directory `path`.
+    """Restore what was deleted of a topic, or of some of its partitions, in the log directory `path`.
 
-    `-delete` and `-stray` directories get their live names, `.deleted` segments come back into their partition; what a
-    broker needs beside the logs is rebuilt.  `source` is the name of one such directory, where several are of one
-    partition; `as_topic` is another topic to put directories back as; `topic_id` is the id that the cluster knows the
-    topic by (default: that of an empty partition which is in the place, that in the metadata log, or the own).
-    With `hold`, `-delete` directories only become `-stray`, which no broker removes, so that one can be started and
-    the topic be created again before they are put back.  `config`, `at` and `quarantine` are as for `recover`;
-    `expected` is what `plan_undelete` said: if the directory is no longer what that was made from, nothing is done.
-    `undo` reverses it.
+    `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
+    other files that a broker needs are rebuilt.  `source` is the name of one such directory, if several are of one
+    partition; `as_topic` is another topic name for the restored directories; `topic_id` is the topic's id in the
+    cluster (default: that of an empty partition already in the place, that in the metadata log, or the directory's
+    own).  With `hold`, `-delete` directories only become `-stray`, which no broker removes: then a broker can be
+    started and the topic created again before they are restored.  `config`, `at` and `quarantine` are as for `recover`;
+    `expected` is the result of `plan_undelete`: if the directory has changed since, nothing is done.  `undo` reverses
+    it.
 
-    Raises `RecoveryRefused`, and then nothing was changed, if there is nothing, if the place is taken, if a log is
-    damaged, if the cluster does not know the topic, or if a run was cut short.
+    Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is taken, if a log is
+    damaged, if the cluster does not know the topic, or if a run was interrupted.
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
@@ -227,8 +227,7 @@ def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
     if not found:
         of = "".join(f"-{number}" for number in wanted.partitions[:1])
         raise RecoveryRefused(
-            f"nothing that was deleted of {wanted.topic}{of} is in {whole.root}: `undelete` without --topic lists "
-            "what there is",
+            f"no deleted data of {wanted.topic}{of} is in {whole.root}: `undelete` without --topic lists what there is",
             reason="nothing",
         )
     by_partition: dict[int, list[Remains]] = {}
@@ -245,12 +244,12 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
     for each in chosen:
         if each.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(
-                f"{each.directory} is live, and a broker that starts removes its deleted segments at once: put them "
-                "back, or take them out with --into",
+                f"{each.directory} is live, and a broker that starts removes its deleted segments at once: restore "
+                "them, or extract them with --into",
                 reason="segments",
             )
         if each.kind is RemainsKind.STRAY:
-            raise RecoveryRefused(f"{each.directory} is one that no broker removes already", reason="nothing")
+            raise RecoveryRefused(f"{each.directory} is already one that no broker removes", reason="nothing")
         target = each.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
         actions.append(Action(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
         end = each.segments[0].base_offset if each.last_offset is None else each.last_offset + 1
@@ -313,7 +312,7 @@ class _Making:
         bases = {each.base_offset for each in fitting}
         left = [each for each in remains.segments if each.base_offset not in bases]
         self.left += [
-            why_not_fitting(first_live, each) or f"{each.path} overlaps the one before it: take it out with --into"
+            why_not_fitting(first_live, each) or f"{each.path} overlaps the one before it: extract it with --into"
             for each in left
         ]
         if not fitting:
@@ -343,7 +342,7 @@ class _Making:
     def refuse_taken(self, target: str) -> None:
         logs = [name for name in self.files.get(target, ()) if FileKind.LOG.value in name]
         if any(DELETED in name or self.found.files[f"{target}/{name}"].size for name in logs):
-            raise RecoveryRefused(f"{target} is there and holds data of its own", reason="taken")
+            raise RecoveryRefused(f"{target} exists and holds its own data", reason="taken")
 
     # -- the cluster -------------------------------------------------------------------------------------------------
 
@@ -417,7 +416,7 @@ class _Making:
                 + (
                     "recover the partition first"
                     if remains.kind is RemainsKind.SEGMENTS
-                    else "take what is sound out with --into"
+                    else "extract what is sound with --into"
                 ),
                 reason="damaged",
             )
@@ -429,7 +428,7 @@ class _Making:
             )
         if partition.log_start_offset > first:
             raise RecoveryRefused(
-                f"{target} would begin at {partition.log_start_offset} and not at {first}: take it out with --into",
+                f"{target} would begin at {partition.log_start_offset} and not at {first}: extract it with --into",
                 reason="mode",
             )
         return PutBack(

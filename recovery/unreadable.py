@@ -75,7 +75,7 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
 
 
 def _not_files(found: Survey) -> dict[str, StorageError]:
-    """Directories with something in place of a file that is none, links to nothing apart."""
+    """Directories with something in place of a file that is none, except dangling links."""
     failed: dict[str, StorageError] = {}
     for path, what in sorted(found.special.items()):
         directory, separator, _name = path.partition("/")

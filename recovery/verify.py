@@ -54,7 +54,7 @@ def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[B
     except StorageError as error:
         if error.errno is None:
             raise
-        detail = f"the broker's start could not be foreseen: {error.strerror}"
+        detail = f"the broker's start could not be predicted: {error.strerror}"
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
         return BrokerStart(None, None, detail), [finding]
     start = BrokerStart(str(result.outcome), result.exception, result.message)
@@ -76,10 +76,10 @@ def verify(
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
-    `deep` also decodes every record; `select` names the partitions that are meant (where not all are, what concerns a
-    log directory as a whole is left out); `jobs` partitions are read at a time; `on_read` is told of log bytes as they
-    pass.  What cannot be read is a finding (`unreadable`), and everything else is checked all the same.  Raises
-    `UsageError` for paths that hold nothing of Kafka's, `UnknownName` for a topic or partition that is not there.
+    `deep` also decodes every record; `select` selects partitions (if not all are selected, checks of a log directory as
+    a whole are left out); `jobs` partitions are read at a time; `on_read` is called with the number of log bytes read.
+    A file or directory that cannot be read is a finding (`unreadable`), and everything else is still checked.  Raises
+    `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition that does not exist.
     """
     inventory = open_all(*paths, tolerant=True, limits=limits)
     select.check(inventory.names)

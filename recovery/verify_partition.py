@@ -291,7 +291,7 @@ class _PartitionVerifier:
             if has_gaps:  # compaction removes aborted data before it removes what is listed
                 extra = 0
             if missing or extra:
-                detail = f"{missing} aborted transactions are not listed, {extra} are listed and not there"
+                detail = f"{missing} aborted transactions are not listed, {extra} are listed but do not exist"
                 self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path)
 
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:

@@ -50,7 +50,7 @@ class BrokerStart:
     """What a broker with default settings would make of a log directory."""
 
     outcome: str | None
-    """`loaded`, or what happens instead; None if it could not be foreseen"""
+    """`loaded`, or what happens instead; None if it could not be predicted"""
     exception: str | None = None
     message: str | None = None
 
@@ -115,7 +115,7 @@ class VerifyReport:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing but information was found."""
+        """Whether nothing but information was found."""
         return all(directory.is_clean for directory in self.directories)
 
     def as_dicts(self) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ _SHOWN_RANGES = 1000
 
 
 class WayName(enum.StrEnum):
-    """The ways there are; of two that lose the same, the earlier one is recommended."""
+    """The possible ways; of two that lose the same, the earlier one is recommended."""
 
     SAFE = "safe"
     """`recover`: everything up to the damage"""

@@ -1,6 +1,6 @@
 """The Spark data source: `spark.read.format("kafkalog").load(path)`.
 
-PySpark finds it by itself where kafkalog is installed; `register` does it by hand.
+PySpark finds it automatically if kafkalog is installed; `register` registers it by hand.
 """
 
 if __name__ != "kafkalog.spark":
@@ -17,7 +17,7 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format `kafkalog` known to a session (needed where kafkalog was shipped as a file, not installed)."""
+    """Make the format `kafkalog` known to a session (needed if kafkalog was shipped as a file, not installed)."""
     from kafkalog.codec.arguments import needed
 
     with needed("the data source", "spark"):

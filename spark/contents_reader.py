@@ -85,7 +85,7 @@ class ContentsReader(DataSourceReader):
         if errors and self._options.mode is Mode.FAILFAST:
             worst = errors[0]
             more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-            detail = f"{worst.code}: {worst.detail}{more}; with the option mode=PERMISSIVE what can be read is read"
+            detail = f"{worst.code}: {worst.detail}{more}; the option mode=PERMISSIVE reads what can be read"
             raise FormatError(detail, position=worst.position, source=worst.file, code=worst.code)
         if errors:
             shown = "; ".join(str(finding) for finding in errors[:_SHOWN])

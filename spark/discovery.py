@@ -113,7 +113,7 @@ def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
         )
         raise UsageError(f"option {bound.option} must name all partitions that are read, and no other: {what}")
     if any(partition.name is None for partition in partitions):
-        raise UsageError(f"option {bound.option} names partitions, but a segment file that stands alone has no name")
+        raise UsageError(f"option {bound.option} names partitions, but a single segment file has no name")
 
 
 class Range:

@@ -108,7 +108,7 @@ def _run(spark: SparkSession, work: Any, items: Sequence[Any], schema: str) -> D
 
 
 def verify_many(spark: SparkSession, paths: Iterable[str | os.PathLike[str]], *, deep: bool = True) -> DataFrame:
-    """Check log or partition directories, each in a task of its own; a row for each, in the order of the paths.
+    """Check log or partition directories, each in its own task; one row for each, in the order of the paths.
 
     Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings; report, the
     JSON of `kafkalog verify --json`.  Changes nothing.  Raises `UsageError` for paths named twice.
@@ -126,13 +126,13 @@ def recover_many(
     quarantine: str | None = None,
     accept_loss: bool = False,
 ) -> DataFrame:
-    """Recover log directories, each in a task of its own; several of one broker, given as a list, in one together.
+    """Recover log directories, each in its own task; several of one broker, given as a list, in one task.
 
     Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
-    message, why it was refused, failed, or left partitions as they are (those that cannot be read, too); report, the
-    JSON of `kafkalog recover --json`.  `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of
-    `kafkalog.recover`.  A task that Spark runs again completes what the first one began: the lock and the journal in
-    the directory see to that.  Raises `UsageError` for paths named twice.
+    message: why it was refused, failed, or left partitions as they are (including those that cannot be read); report,
+    the JSON of `kafkalog recover --json`.  `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of
+    `kafkalog.recover`.  If Spark runs a task again, it completes what the first one began: the lock and the journal in
+    the directory ensure that.  Raises `UsageError` for paths named twice.
     """
     from kafkalog.recovery.rules import mode_named
 

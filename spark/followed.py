@@ -144,7 +144,9 @@ class FollowedLogs:
             elif view is None:
                 self.lost(f"{name_of(key)}, read up to offset {offset}, no longer exists")
             elif offset > view.log_end:
-                self.lost(f"{name_of(key)} was read up to offset {offset} and ends at {view.log_end} now: it was cut")
+                self.lost(
+                    f"{name_of(key)} was read up to offset {offset} and ends at {view.log_end} now: it was truncated"
+                )
             elif offset < view.first:
                 self.lost(f"offsets {offset} to {view.first - 1} of {name_of(key)} were deleted before they were read")
         for key, view in views.items():
@@ -175,7 +177,9 @@ class FollowedLogs:
             view = views.get(key)
             first = start.get(key, view.first if view is not None else 0)
             if behind < start.get(key, behind):  # before Spark 4.2 a restarted stream is not told where it begins
-                self.lost(f"{name_of(key)} was read up to offset {start[key]} and ends at {behind} now: it was cut")
+                self.lost(
+                    f"{name_of(key)} was read up to offset {start[key]} and ends at {behind} now: it was truncated"
+                )
             if behind <= first:
                 continue
             if view is None:
@@ -184,7 +188,9 @@ class FollowedLogs:
             if first < view.first:
                 self.lost(f"offsets {first} to {view.first - 1} of {name_of(key)} were deleted before they were read")
             if behind > view.end:
-                self.lost(f"{name_of(key)} is to be read up to offset {behind} and ends at {view.end} now: it was cut")
+                self.lost(
+                    f"{name_of(key)} is to be read up to offset {behind} and ends at {view.end} now: it was truncated"
+                )
             low, high = max(first, view.first), min(behind, view.end)
             if low < high:
                 wanted[key] = low, high
@@ -204,7 +210,9 @@ class FollowedLogs:
         reached = max((span.next_offset for each in segments for span in each.spans), default=low)
         followed_by = [each.base_offset for each in view.partition.segments if each.base_offset >= high]
         if reached < high and not followed_by:
-            self.lost(f"{view.partition.name} is to be read up to offset {high} and ends at {reached} now: it was cut")
+            self.lost(
+                f"{view.partition.name} is to be read up to offset {high} and ends at {reached} now: it was truncated"
+            )
         return PartitionFacts(view.partition.topic, view.partition.partition, segments, low, high, view.aborted)
 
 

@@ -71,7 +71,7 @@ def leftovers(path: PathLike) -> list[Leftover]:
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
     """Remove what is older, but for what a commit needs to be rolled back; gives what was removed."""
     if older_than_seconds < 0:
-        raise UsageError("an age is not negative")
+        raise UsageError("an age cannot be negative")
     before = time.time() - older_than_seconds
     gone = [each for each in leftovers(path) if each.modified <= before and not each.is_pending]
     for each in gone:

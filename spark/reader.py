@@ -107,7 +107,7 @@ class _Task:
                     yield self._with_corrupt_column(found)
         except MissingFileError as error:
             if self._options.fail_on_data_loss:
-                message = f"{piece.slice.path} was there when the query was planned and is not any more; {LOSS}"
+                message = f"{piece.slice.path} existed when the query was planned and no longer does; {LOSS}"
                 raise StorageError(error.errno, message) from None
             tell(f"{piece.slice.path} no longer exists and is left out")
 
@@ -152,5 +152,5 @@ class _Task:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-LOSS = "with the option failOnDataLoss=false what is left is read"
+LOSS = "the option failOnDataLoss=false reads what is left"
 _CHOICE = "the option mode=PERMISSIVE gives such bytes a row of their own, DROPMALFORMED leaves them out"

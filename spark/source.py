@@ -47,7 +47,7 @@ class KafkaLogSource(DataSource):
 
         options = parse_options(self.options)
         if options.ignored:
-            tell(f"options without a meaning here are ignored: {', '.join(options.ignored)}", UserWarning)
+            tell(f"options without an effect here are ignored: {', '.join(options.ignored)}", UserWarning)
         if options.contents != RECORDS:
             from kafkalog.spark.contents_reader import ContentsReader
             from kafkalog.spark.contents_schema import chosen
@@ -65,7 +65,7 @@ class KafkaLogSource(DataSource):
         options = parse_stream_options(self.options)
         if options.read.ignored:
             ignored = ", ".join(options.read.ignored)
-            tell(f"options without a meaning here are ignored: {ignored}", UserWarning)
+            tell(f"options without an effect here are ignored: {ignored}", UserWarning)
         return LogStreamReader(options, layout_of(schema, options.read))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

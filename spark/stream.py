@@ -51,7 +51,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limited and not _LIMITS:
             raise UsageError(
                 "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2 or later: "
-                "before, Spark asks a Python source for all there is"
+                "older versions ask a Python source for everything"
             )
         self._options = options
         self._layout = layout

@@ -46,7 +46,7 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     given = {name.lower(): value for name, value in options.items()}
     for name in _ENDINGS:
         if name.lower() in given:
-            raise UsageError(f"option {name} has no meaning for a stream, which does not end")
+            raise UsageError(f"option {name} has no effect for a stream, which does not end")
     if given.get("contents", RECORDS).strip().lower() != RECORDS:
         raise UsageError(f"option contents is {given['contents']}, and a stream reads {RECORDS}")
     read = parse_options(given, streaming=True)

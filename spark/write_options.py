@@ -128,7 +128,7 @@ def _level(given: Mapping[str, str], codec: Codec) -> int | None:
     if level is None:
         return None
     if codec not in _LEVELS:
-        raise UsageError(f"option compression.level has no meaning for compression.type {codec.label}")
+        raise UsageError(f"option compression.level has no effect for compression.type {codec.label}")
     least, most = _LEVELS[codec]
     if not least <= level <= most:
         raise UsageError(f"option compression.level is a number from {least} to {most} for {codec.label}, not {level}")

@@ -45,7 +45,7 @@ class Prepared:
         if os.path.lexists(self.options.path) and not os.path.isdir(self.options.path):
             raise UsageError(f"{self.options.path} is not a directory")
         if self.options.ignored:
-            tell(f"options without a meaning here are ignored: {', '.join(self.options.ignored)}", UserWarning)
+            tell(f"options without an effect here are ignored: {', '.join(self.options.ignored)}", UserWarning)
         there = {} if overwrite else partition_counts(self.options.path)
         self.counts = PartitionCounts(there, self.options.num_partitions, "option numPartitions")
         self.job = uuid.uuid4().hex

@@ -105,7 +105,7 @@ class LogFileReader:
             self._torn(position, "an entry is not closed; ZooKeeper takes this for the end of the file")
             return None
         if zlib.adler32(payload) != checksum:
-            detail = "the checksum does not fit the transaction; ZooKeeper does not start on it"
+            detail = "the checksum does not match the transaction; ZooKeeper does not start on it"
             self._found(FindingCode.ZK_CHECKSUM_MISMATCH, position, detail)
             return None
         return payload

@@ -68,7 +68,7 @@ def _missing(tree: Tree, chroot: str) -> Iterator[Finding]:
     text = ".".join(map(str, least))
     for since, path in PERSISTENT_PATHS:
         if since <= least and f"{chroot}{path}" not in tree.nodes:
-            detail = f"{chroot}{path} is missing, which brokers of {text} and later make when they start"
+            detail = f"{chroot}{path} is missing, which brokers of {text} and later create at start"
             yield Finding(FindingCode.ZK_PATH_MISSING, Severity.WARNING, None, None, detail)
 
 

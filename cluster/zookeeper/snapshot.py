@@ -66,7 +66,7 @@ class _Reader:
         if fields["mark"] != _END:
             raise FormatError("a seal is not where it should be", position=end)
         if fields["checksum"] != zlib.adler32(memoryview(self.data)[:end]):
-            raise FormatError("the checksum does not fit", position=end, code="zk_checksum_mismatch")
+            raise FormatError("the checksum does not match", position=end, code="zk_checksum_mismatch")
 
 
 def _acl(fields: dict[str, object]) -> Acl:
@@ -82,7 +82,7 @@ def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:
         if path == _END:
             return newest
         if not isinstance(path, str) or (path and not path.startswith("/")) or (path or "/") in tree.nodes:
-            raise FormatError(f"{path!r} is not a path of a node, or comes twice", position=position)
+            raise FormatError(f"{path!r} is not a path of a node, or occurs twice", position=position)
         fields = reader.read(layout.NODE)
         index = fields.pop("acl")
         acl = OPEN_ACL if index == _OPEN_ACL_INDEX else acls.get(index)  # type: ignore[call-overload]

@@ -76,7 +76,7 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
     try:
         known = TransactionType(kind)
     except ValueError:
-        raise FormatError(f"transaction type {kind} is not known", position=position) from None
+        raise FormatError(f"transaction type {kind} is unknown", position=position) from None
     if known in _CREATES:
         short = decode(layout.CREATE_V0, 0, data, position=position)
         if len(data) - position - short.size in (0, _DIGEST_BYTES):

@@ -57,7 +57,7 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
     if position >= len(data):
         raise bad_stream("lz4", "it ends inside the frame header")
     if check_header and data[position] != _header_checksum(bytes(data[len(MAGIC) : position])):
-        raise bad_stream("lz4", "the header checksum does not fit")
+        raise bad_stream("lz4", "the header checksum does not match")
     return position + 1, 1 << (2 * block_code + 8), bool(flg & BLOCK_CHECKSUM), bool(flg & CONTENT_CHECKSUM)
 
 
@@ -86,7 +86,7 @@ def decompress(
         position += size
         if with_checksums:
             if position + _SIZE.size > len(data) or _SIZE.unpack_from(data, position)[0] != xxh32_intdigest(block):
-                raise bad_stream("lz4", "a block checksum does not fit")
+                raise bad_stream("lz4", "a block checksum does not match")
             position += _SIZE.size
         if not word & STORED_BLOCK:
             try:

@@ -59,7 +59,7 @@ _UNSIGNED = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """Who produced a batch: id and epoch, the sequence of its first record, and whether in a transaction."""
+    """The producer of a batch: id and epoch, the sequence of its first record, and whether it is in a transaction."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH

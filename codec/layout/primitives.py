@@ -174,7 +174,7 @@ class VarintArray(Construct):  # type: ignore[misc]
         start = stream.tell()
         count = Varint._parse(stream, context, path)
         if not 0 <= count <= bytes_left(stream) // self.smallest:
-            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
+            raise LayoutError(COUNT_INVALID, start, f"a count of {count} is impossible", path)
         if count > getattr(context._params, "max_count", count):
             raise LayoutError(COUNT_LIMIT, start, f"a count of {count} is above the limit", path)
         return ListContainer(self.element._parsereport(stream, context, path) for _ in range(count))

@@ -222,7 +222,7 @@ class Array(_Sized):
         if count is None:
             return None
         if count > bytes_left(stream) // self.element.smallest:
-            raise LayoutError(COUNT_INVALID, start, f"a count of {count} cannot be", path)
+            raise LayoutError(COUNT_INVALID, start, f"a count of {count} is impossible", path)
         budget = getattr(stream, "elements_left", ELEMENTS) - count
         if budget < 0:
             raise LayoutError(COUNT_LIMIT, start, f"more than {ELEMENTS} elements in one message", path)

@@ -73,7 +73,7 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
     kind = kind.removeprefix("[]")
     inner = field.get("fields") or common.get(kind, ())
     if kind not in _PLAIN and not inner:
-        raise ValueError(f"{field['name']} is of type {kind}, which is not known")
+        raise ValueError(f"{field['name']} is of type {kind}, which is unknown")
     tagged = versions_of(field.get("taggedVersions"))
     return Field(
         snake_case(field["name"]),

@@ -25,10 +25,10 @@ __all__ = ["Consumer", "follow"]
 
 
 class Consumer:
-    """Reads topics as streams, and knows how far; use as a context manager, or `shutdown` it.
+    """Reads topics as streams, and tracks their offsets; use as a context manager, or `shutdown` it.
 
     Streams are iterators; each is read by one thread, and several may be read at once.  Every partition belongs to one
-    stream, permanently.  Nothing of the directories is written, but where `offsets` says so.
+    stream, permanently.  Nothing is written to the directories, except by `offsets` if it stores them there.
     """
 
     @checked
@@ -67,10 +67,10 @@ class Consumer:
 
     @checked
     def create_message_streams(self, topic_count_map: Mapping[str, int]) -> dict[str, list[ConsumerStream]]:
-        """For each topic as many streams as the map says; its partitions are shared out among them in ranges.
+        """As many streams for each topic as the map says; its partitions are distributed among them in ranges.
 
-        Some are empty if partitions are few.  A topic that is not there yet is met when it comes, if the consumer
-        follows.  A consumer creates streams once.
+        Some are empty if there are few partitions.  A topic that does not exist yet is added when it is created, if the
+        consumer follows.  A consumer creates streams once.
         """
         for topic, count in topic_count_map.items():
             _check_count(count, f"of {topic}")
@@ -97,10 +97,10 @@ class Consumer:
         blacklist: str | None = None,
         exclude_internal: bool = True,
     ) -> list[ConsumerStream]:
-        """So many streams over all topics that a regular expression lets through (`TopicFilter`), commas meaning or.
+        """`count` streams over all topics that a regular expression allows (`TopicFilter`); commas mean "or".
 
-        Each gets about the same number of bytes at first; a topic that comes later goes to the streams with the fewest
-        partitions.  Without a filter all topics are read.  A consumer creates streams once.
+        Each gets about the same number of bytes at first; the partitions of a later topic go to the streams with the
+        fewest partitions.  Without a filter all topics are read.  A consumer creates streams once.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)
@@ -132,14 +132,14 @@ class Consumer:
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition: after the last record that a stream has given."""
+        """The next offset of each partition: after the last record that a stream has returned."""
         with self._positions.guard:
             return dict(self._positions.offsets)
 
     def commit_offsets(self) -> None:
-        """Keep the offsets of all records that were given so far, so that the next consumer goes on after them."""
+        """Store the offsets after all records returned so far, so that the next consumer resumes there."""
         if self._store is None:
-            raise UsageError("the consumer was not told where to keep offsets")
+            raise UsageError("the consumer has no place to store offsets")
         with self._positions.guard:
             now = self.offsets
             changed = {key: offset for key, offset in now.items() if self._saved.get(key) != offset}
@@ -148,7 +148,7 @@ class Consumer:
                 self._saved.update(changed)
 
     def shutdown(self) -> None:
-        """End all streams; what was not committed is given again to the next consumer."""
+        """End all streams; the next consumer gets again what was not committed."""
         self._positions.closed.set()
 
     def __enter__(self) -> Self:
@@ -168,7 +168,7 @@ def _check_count(count: int, what: str) -> None:
 def _key(partition: Partition) -> TopicPartition:
     name = partition.name
     if name is None:
-        raise UsageError(f"{partition.path} is a segment; streams are of partitions")
+        raise UsageError(f"{partition.path} is a segment; streams read partitions")
     return name.topic, name.partition
 
 
@@ -191,10 +191,10 @@ def follow(
     poll_ms: int = 100,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[MessageAndMetadata]:
-    """The records of log directories as they are written, those of topics too that come later.
+    """The records of log directories as they are written, including those of topics created later.
 
-    Topics are chosen by name or by regular expressions, else all but Kafka's own.  `reset` says where each partition
-    begins: at its start, or where its end is when it is first seen.  The iterator waits for more until
+    Topics are selected by name or by regular expressions, by default all but Kafka's own.  `reset` says where each
+    partition begins: at its start, or at its end when it is first seen.  The iterator waits for more until
     `consumer_timeout_ms` have passed without a record; a live broker may be writing the directories.
     """
     if topics is not None:

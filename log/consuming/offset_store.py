@@ -28,9 +28,9 @@ class OffsetStore(Protocol):
 
 
 class OffsetsFile:
-    """Offsets in a file that has the form of Kafka's offset checkpoints (`OffsetCheckpointFile`).
+    """Offsets in a file with the format of Kafka's offset checkpoints (`OffsetCheckpointFile`).
 
-    It is replaced as a whole: at every moment, after a crash too, the old one or the new one is there.
+    The file is replaced atomically: at any moment, even after a crash, it is the old one or the new one.
     """
 
     @checked
@@ -38,7 +38,7 @@ class OffsetsFile:
         self.path = os.path.abspath(os.fspath(path))
 
     def load(self) -> dict[TopicPartition, int]:
-        """What is kept; nothing where there is no file yet.  `FormatError` for another file."""
+        """The stored offsets; empty if there is no file yet.  `FormatError` for another kind of file."""
         try:
             data = read_small(self.path, DEFAULT_LIMITS.checkpoint_bytes)
         except FileNotFoundError:
@@ -47,7 +47,7 @@ class OffsetsFile:
         return {(topic, partition): offset for topic, partition, offset in entries}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep these; others stay as they are.  Durable when this returns."""
+        """Store these offsets; others stay as they are.  Durable when this returns."""
         merged = {**self.load(), **offsets}
         entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(merged.items())]
         fs.replace(self.path, encode_offset_checkpoint(entries))

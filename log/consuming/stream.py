@@ -21,9 +21,9 @@ __all__ = ["ConsumerStream"]
 
 
 class ConsumerStream:
-    """Iterates over the records of its partitions, each in the order of its offsets, from where the consumer stands.
+    """Iterates over the records of its partitions, each in the order of its offsets, from the consumer's position.
 
-    For one thread at a time.  A new iteration goes on after the last record that was given.  Damage ends it with
+    For one thread at a time.  A new iteration continues after the last record that was returned.  Damage ends it with
     `FormatError`.
     """
 
@@ -52,8 +52,8 @@ class ConsumerStream:
         if self._positions.closed.is_set():
             return "the consumer is shut down, and its streams are closed"
         if self._reader == threading.get_ident():
-            return "an iterator of this stream is unfinished: go on with it, or close it"
-        return "a stream is read by one thread at a time, and another one reads this"
+            return "an iterator of this stream is unfinished: continue it, or close it"
+        return "a stream is read by one thread at a time, and another thread is reading this one"
 
     def _records(self) -> Iterator[MessageAndMetadata]:
         positions = self._positions

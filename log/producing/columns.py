@@ -76,7 +76,7 @@ class ColumnPartitions:
 
     def __init__(self, partitioner: Partitioner = "murmur2", *, first_turn: int = 0) -> None:
         if isinstance(partitioner, str) and partitioner not in COLUMN_PARTITIONERS:
-            raise UsageError(f"partitioner {partitioner!r} is none of {', '.join(COLUMN_PARTITIONERS)}")
+            raise UsageError(f"partitioner {partitioner!r} is not one of {', '.join(COLUMN_PARTITIONERS)}")
         self._by_key = None if partitioner == "murmur2" else by_key(partitioner)
         self._turn = first_turn
 

@@ -30,7 +30,7 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is `UsageError`."""
+    """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is a `UsageError`."""
 
     producer_type: str = "async"
     """`sync` writes within `send`; `async` collects batches, which a thread writes."""
@@ -56,7 +56,7 @@ class ProducerConfig:
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise UsageError(f"{name} is {value}; the least possible value is {least}")
+                raise UsageError(f"{name} is {value}; the smallest possible value is {least}")
             if value is not None and name not in _LONG and value > _LARGEST:
                 raise UsageError(f"{name} is {value}; the largest possible value is {_LARGEST}")
         if self.producer_type not in ("sync", "async"):

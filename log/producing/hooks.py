@@ -12,7 +12,7 @@ __all__ = ["CallbackHandler", "EventHandler", "Outgoing"]
 
 
 class Outgoing(NamedTuple):
-    """A record before its partition is chosen; `partition` is what the caller asked for."""
+    """A record before its partition is chosen; `partition` is the one that the caller requested."""
 
     topic: str
     record: NewRecord
@@ -20,13 +20,13 @@ class Outgoing(NamedTuple):
 
 
 class CallbackHandler:
-    """Is told what becomes of records; override what is wanted.  An error that a method raises goes to the producer.
+    """Is called at each stage of a record; override the methods that you need.  The producer gets any error they raise.
 
-    `before_enqueue` is called by whoever sends, the others by whoever writes, one at a time.
+    `before_enqueue` is called by the thread that sends, the others by the thread that writes, one at a time.
     """
 
     def before_enqueue(self, outgoing: Outgoing) -> Outgoing | None:
-        """A record as it shall be sent, its key and value encoded; None leaves it out."""
+        """Return the record that will be sent, its key and value encoded; None leaves it out."""
         return outgoing
 
     def after_enqueue(self, outgoing: Outgoing, added: bool) -> None:
@@ -39,7 +39,7 @@ class CallbackHandler:
         """A batch was written, or could not be."""
 
     def close(self) -> None:
-        """The producer is closed."""
+        """The producer is being closed."""
 
 
 EventHandler = Callable[[ReadyBatch, Callable[[ReadyBatch], int]], int]

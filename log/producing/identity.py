@@ -19,7 +19,7 @@ class Identity:
             if transactional:
                 raise UsageError("a transactional producer needs a producer_id")
         elif not producer_id >= 0 or not 0 <= producer_epoch < 2**15 - 1:
-            raise UsageError(f"producer_id {producer_id} with producer_epoch {producer_epoch} cannot be")
+            raise UsageError(f"producer_id {producer_id} with producer_epoch {producer_epoch} is impossible")
         self.producer_id = NO_PRODUCER_ID if producer_id is None else producer_id
         self.producer_epoch = producer_epoch
         self.transactional = transactional

@@ -51,13 +51,13 @@ def by_key(partitioner: Partitioner) -> ByKey:
     """The function that a partitioner names; one of the caller's is asked for every key, None too."""
     if isinstance(partitioner, str):
         if partitioner not in _NAMED:
-            raise UsageError(f"partitioner {partitioner!r} is none of {', '.join(PARTITIONERS)}")
+            raise UsageError(f"partitioner {partitioner!r} is not one of {', '.join(PARTITIONERS)}")
         return _NAMED[partitioner]
 
     def asked(given: Any, _key: bytes | None, partitions: int) -> int:
         found = partitioner(given, partitions)
         if not isinstance(found, int) or not 0 <= found < partitions:
-            raise UsageError(f"the partitioner gave {shown(found)} where there are {partitions} partitions")
+            raise UsageError(f"the partitioner returned {shown(found)}, but there are {partitions} partitions")
         return int(found)
 
     return asked

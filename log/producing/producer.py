@@ -45,14 +45,14 @@ _MAGIC = 2
 
 
 class TransactionAbortedError(KafkaLogError):
-    """A record was not written: its transaction was aborted before."""
+    """A record was not written because its transaction had been aborted."""
 
 
 class Producer:
     """Writes many partitions of one log directory; use as a context manager, or `close` it.
 
-    Thread-safe.  The directory is locked as a broker locks it.  Errors of a record are in its future; the first one
-    since then is raised by `flush` and `close` too, so that none is lost.
+    Thread-safe.  The directory is locked as a broker locks it.  The error of a record is in its future; `flush` and
+    `close` also raise the first error since they last did, so that none is lost.
     """
 
     @checked
@@ -134,11 +134,11 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         callback: OnDelivery | None = None,
     ) -> Future[RecordMetadata]:
-        """Send one record; gives a future of where it is written.
+        """Send one record; returns a future of where it is written.
 
         `key` and `value` go through the encoders, or are bytes or None.  `timestamp` is ms, by default now.  With
-        `producer_type` `sync` the record is in its log when this returns, and an error is raised.  `QueueFullError`
-        where too much waits to be written.
+        `producer_type` `sync` the record is in its log when this returns, and an error is raised.  Raises
+        `QueueFullError` if too many records or bytes are waiting.
         """
         outgoing = Outgoing(topic, self._encoded(value, key, timestamp, headers), partition)
         future = self._enqueue(outgoing, key, callback)
@@ -147,9 +147,9 @@ class Producer:
 
     @checked
     def send_all(self, records: Iterable[Outgoing]) -> list[Future[RecordMetadata]]:
-        """Send several records, whose keys and values are bytes; `sync` writes one batch of them for each partition.
+        """Send several records, whose keys and values are bytes; `sync` writes one batch for each partition.
 
-        In `sync` the first error is raised when all were tried.
+        With `sync` the first error is raised after all were tried.
         """
         futures = []
         for each in records:
@@ -170,7 +170,7 @@ class Producer:
             value_bytes = bytes(value_bytes)
         for part, encoder in ((key_bytes, self._key_encoder), (value_bytes, self._value_encoder)):
             if not is_bytes(part):
-                hint = "; give an encoder for other things" if encoder is None else ", and so is what an encoder gives"
+                hint = "; use an encoder for other types" if encoder is None else ", and so is the result of an encoder"
                 raise UsageError(f"keys and values are bytes or None, not {type(part).__name__}{hint}")
         return NewRecord(value_bytes, key_bytes, timestamp, headers)
 
@@ -183,7 +183,7 @@ class Producer:
             nothing.cancel()
             return nothing
         if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
-            raise UsageError(f"before_enqueue gave {type(taken).__name__}, not Outgoing with a NewRecord")
+            raise UsageError(f"before_enqueue returned {type(taken).__name__}, not Outgoing with a NewRecord")
         topic, record = taken.topic, taken.record
         moment = self._clock() if record.timestamp is None else record.timestamp
         made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
@@ -301,7 +301,9 @@ class Producer:
             handler = self._event_handler
             first = self._append(ready) if handler is None else handler(ready, self._append)
             if not isinstance(first, int):
-                raise UsageError(f"the event handler gave {type(first).__name__}, not the offset of the first record")
+                raise UsageError(
+                    f"the event handler returned {type(first).__name__}, not the offset of the first record"
+                )
         except BaseException as error:  # noqa: BLE001 - whatever it is, each record's future says it
             first, failure = -1, error
         self._finish(batch, first, failure)
@@ -347,7 +349,7 @@ class Producer:
     # -- flushing and transactions -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write all that was sent, and make it durable; raises the first error since the last time."""
+        """Write everything that was sent, and make it durable; raises the first error since the last time."""
         with self._still():
             self._deliver(everything=True)
             self._told(self._logs.flush)
@@ -369,11 +371,11 @@ class Producer:
             self._identity.begin()
 
     def commit_transaction(self) -> None:
-        """Write what was sent, make it durable, and then a COMMIT marker into each partition that it reached.
+        """Write what was sent, make it durable, then write a COMMIT marker into each partition that has records of it.
 
-        `UsageError` where a record of the transaction could not be written: it can only be aborted then.  Without a
-        coordinator nobody knows that a transaction was to be committed where a crash comes between two markers: the
-        next producer of this id aborts what is still open.
+        Raises `UsageError` if a record of the transaction could not be written: then it can only be aborted.  There is
+        no coordinator that remembers a commit if a crash comes between two markers: the next producer with this id
+        aborts what is still open.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)
@@ -386,7 +388,7 @@ class Producer:
         self._raise_error()
 
     def abort_transaction(self) -> None:
-        """Give up what was not written yet, and write an ABORT marker into each partition that was reached."""
+        """Discard what was not written yet, and write an ABORT marker into each partition that has records of it."""
         with self._still(), self._ending():
             self._abort()
 
@@ -445,9 +447,9 @@ class Producer:
             raise error
 
     def close(self) -> None:
-        """Write what was sent (a transaction that has not ended is aborted), close the logs, give up the lock.
+        """Write what was sent (a transaction that has not ended is aborted), close the logs, release the lock.
 
-        Raises the first error since the last `flush`; a second time does nothing.  In a forked child nothing is done.
+        Raises the first error since the last `flush`; a second call does nothing.  In a forked child nothing is done.
         """
         if not self._process.is_here:
             return

@@ -15,7 +15,7 @@ __all__ = ["QueueFullError", "Room"]
 
 
 class QueueFullError(KafkaLogError):
-    """A record was dropped, since too much waited; `limit` names the setting that was reached."""
+    """A record was dropped because too much was waiting; `limit` names the setting that was reached."""
 
     def __init__(self, message: str, *, limit: str) -> None:
         self.limit = limit

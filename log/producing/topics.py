@@ -51,7 +51,7 @@ class PartitionCounts:
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted
         if wanted is not None and wanted < there:
             raise UsageError(
-                f"partition {there - 1} of topic {topic} is there, so it has {there} at least, and {self._option} is "
+                f"partition {there - 1} of topic {topic} exists, so it has at least {there}, but {self._option} is "
                 f"{wanted}"
             )
         return wanted or there or 1

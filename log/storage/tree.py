@@ -105,7 +105,7 @@ class _Directories(MutableSet[str]):
 class Tree:
     """Files and directories below one root, by relative path with `/`.
 
-    Live symbolic links and special files are not files here.  `links` are symbolic links to nothing: they do not exist
+    Live symbolic links and special files are not files here.  `links` are dangling symbolic links: they do not exist
     for who looks, but are in the way of who creates a file, and a broker that opens one for writing writes through it.
     """
 
@@ -186,7 +186,7 @@ class Tree:
         return same_bytes(self.files[path], other.files[its_path], self._origin)
 
     def exists(self, path: str) -> bool:
-        """A file or a directory of this path is there; a symbolic link to nothing is not."""
+        """A file or a directory of this path is there; a dangling symbolic link is not."""
         return path in self.files or path in self.directories
 
     def names(self, directory: str) -> list[str]:
@@ -206,7 +206,7 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """A symbolic link to nothing in place of which there is a file now."""
+        """A dangling symbolic link in place of which there is a file now."""
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
             directory, separator, name = path.partition("/")
@@ -241,7 +241,7 @@ class Tree:
         self.times[path] = time_ms
 
     def create(self, path: str) -> None:
-        """Make an empty file; where a directory or a link to nothing is in the way a broker cannot read it either."""
+        """Make an empty file; where a directory or a dangling link is in the way a broker cannot read it either."""
         if path in self.directories or path in self.links:
             raise JavaIOError(f"{path} (Is a directory)" if path in self.directories else path)
         self.write(path, b"")

@@ -1,6 +1,6 @@
 """Read, write, check, repair and query Apache Kafka's log directories without a broker.
 
-The public names.  Each is imported when it is first asked for, so that `import kafkalog` costs nothing.
+The public names.  Each is imported when it is first used, so that `import kafkalog` costs nothing.
 """
 
 from __future__ import annotations

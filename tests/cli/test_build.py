@@ -47,7 +47,7 @@ def test_a_dump_becomes_the_same_records_again(tmp_path: Path, encoding: str) ->
         assert rows(tmp_path / "new" / str(name)) == rows(Path(original.path))
     assert verify(tmp_path / "new").is_clean
     again = kafkalog("build", dumped, "--into", tmp_path / "new")
-    assert (again.code, "exists already" in again.err) == (64, True)
+    assert (again.code, "already exists" in again.err) == (64, True)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "arrows"])
@@ -121,18 +121,18 @@ def test_records_are_spread_by_their_keys(tmp_path: Path, partitioner: str) -> N
     assert len({log_dir["t", number].metadata for number in range(6)}) == 1, "one topic, one id"
     assert verify(tmp_path / "d").is_clean
     refused = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6)
-    assert (refused.code, "exists already" in refused.err) == (64, True)
+    assert (refused.code, "already exists" in refused.err) == (64, True)
     more = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 6, "--append", "--topic", "t")
     assert more.code == 2, more.err
     fewer = kafkalog("build", path, "--into", tmp_path / "d", "--partitions", 3, "--append")
-    assert (fewer.code, "it has 6 at least, and --partitions is 3" in fewer.err) == (64, True), fewer.err
+    assert (fewer.code, "it has at least 6, but --partitions is 3" in fewer.err) == (64, True), fewer.err
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--partition", 1], " --partitions spreads records by their keys: neither their partition nor offsets"),
-        (["--keep-offsets"], " --partitions spreads records by their keys: neither their partition nor offsets"),
+        (["--partition", 1], " --partitions spreads records by their keys: do not give a partition or offsets"),
+        (["--keep-offsets"], " --partitions spreads records by their keys: do not give a partition or offsets"),
         ([], "records.parquet, record 1: partition 9 of t is not between 0 and 2"),
     ],
 )
@@ -191,9 +191,9 @@ def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
         [columns], tmp_path / "d", topic="t", num_partitions=4, partitioner=lambda key, n: len(key) % n
     )
     assert [each.records for each in built] == [0, 1, 1, 1]
-    with pytest.raises(UsageError, match="the partitioner gave"):
+    with pytest.raises(UsageError, match="the partitioner returned"):
         build_partitions([columns], tmp_path / "e", topic="t", num_partitions=4, partitioner=lambda _key, n: n)
-    with pytest.raises(UsageError, match="none of murmur2, hash"):
+    with pytest.raises(UsageError, match="not one of murmur2, hash"):
         build_partitions([columns], tmp_path / "f", topic="t", num_partitions=4, partitioner="sticky")
 
 

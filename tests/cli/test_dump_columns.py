@@ -131,7 +131,7 @@ def test_what_exists_is_not_touched(tmp_path: Path) -> None:
     out.write_bytes(b"mine")
     finished = kafkalog("dump", BROKER, "--parquet", out)
     assert finished.code == 64
-    assert finished.err == f"kafkalog: {out} exists already; what is written is a new file\n"
+    assert finished.err == f"kafkalog: {out} already exists; only a new file can be written\n"
     assert out.read_bytes() == b"mine"
     out.unlink()
     out.symlink_to(tmp_path / "nowhere")
@@ -150,7 +150,7 @@ def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
         before = sorted(place.iterdir())
         finished = kafkalog("dump", root, "--parquet", place / "out.parquet")
         assert finished.code == 64
-        assert "which is a log directory or under examination: name a place elsewhere" in finished.err
+        assert "which is a log directory or is being examined: choose another place" in finished.err
         assert sorted(place.iterdir()) == before
     volumes = tmp_path / "volumes"
     volumes.mkdir()

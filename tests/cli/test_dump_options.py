@@ -22,39 +22,39 @@ LOG = BROKER / "sensors-0-0" / "00000000000000000000.log"
 
 
 @pytest.mark.parametrize(("options", "why"), [
-    (["--batches", "--value-regex", "x"], "--value-regex has no meaning with --batches"),
-    (["--batches", "--key", "x"], "--key has no meaning with --batches"),
-    (["--batches", "--redact"], "--redact has no meaning with --batches"),
-    (["--batches", "--metadata"], "--metadata has no meaning with --batches"),
-    (["--batches", "--isolation-level", "read_committed"], "--isolation-level has no meaning with --batches"),
-    (["--parquet", "x", "--json"], "--json has no meaning for a file of columns"),
-    (["--parquet", "x", "--arrow", "y"], "--arrow has no meaning with --parquet"),
-    (["--parquet", "x", "--batches"], "--batches has no meaning for a file of columns"),
-    (["--encoding", "base64"], "--encoding has no meaning without --json"),
-    (["--encoding", "base64", "--batches"], "--encoding has no meaning without --json"),
-    (["--offset", "3", "--end-offset", "9"], "--end-offset has no meaning with --offset"),
-    (["--redact", "--no-decode"], "--no-decode has no meaning with --redact"),
-    (["--no-decode", "--show-secrets"], "--show-secrets has no meaning with --no-decode"),
-    (["--print-data-log", "--json"], "--json has no meaning for what kafka-dump-log prints"),
+    (["--batches", "--value-regex", "x"], "--value-regex has no effect with --batches"),
+    (["--batches", "--key", "x"], "--key has no effect with --batches"),
+    (["--batches", "--redact"], "--redact has no effect with --batches"),
+    (["--batches", "--metadata"], "--metadata has no effect with --batches"),
+    (["--batches", "--isolation-level", "read_committed"], "--isolation-level has no effect with --batches"),
+    (["--parquet", "x", "--json"], "--json has no effect for a file of columns"),
+    (["--parquet", "x", "--arrow", "y"], "--arrow has no effect with --parquet"),
+    (["--parquet", "x", "--batches"], "--batches has no effect for a file of columns"),
+    (["--encoding", "base64"], "--encoding has no effect without --json"),
+    (["--encoding", "base64", "--batches"], "--encoding has no effect without --json"),
+    (["--offset", "3", "--end-offset", "9"], "--end-offset has no effect with --offset"),
+    (["--redact", "--no-decode"], "--no-decode has no effect with --redact"),
+    (["--no-decode", "--show-secrets"], "--show-secrets has no effect with --no-decode"),
+    (["--print-data-log", "--json"], "--json has no effect for what kafka-dump-log prints"),
     (["--offsets-decoder", "--transaction-log-decoder"], "cannot both say what the records are"),
     (["--offsets-decoder", "--key-decoder-class", "Long"], "cannot both say what the records are"),
-    (["--skip-record-metadata"], "--skip-record-metadata belongs to --print-data-log"),
+    (["--skip-record-metadata"], "--skip-record-metadata needs --print-data-log"),
     (["--print-data-log", "--key-decoder-class", "com.example.Mine"], "no decoder class 'com.example.Mine'"),
     (["--verify-index-only", "--index-sanity-check"], "cannot be used together"),
-    *([["--deep-iteration", *more], f"{more[0]} has no meaning"] for more in (["--all"], ["--verify-index-only"],
+    *([["--deep-iteration", *more], f"{more[0]} has no effect"] for more in (["--all"], ["--verify-index-only"],
       ["--index-sanity-check"], ["--max-message-size", "9"], ["--show-secrets"])),
-    (["--print-data-log", "-o", "e@5"], "-o e@MS has no meaning for what kafka-dump-log prints"),
-    *([["--files", str(LOG), *more], f"{more[0]} has no meaning without records"] for more in (["--key", "x"],
+    (["--print-data-log", "-o", "e@5"], "-o e@MS has no effect for what kafka-dump-log prints"),
+    *([["--files", str(LOG), *more], f"{more[0]} has no effect without records"] for more in (["--key", "x"],
       ["--key-regex", "x"], ["--value-regex", "x"], ["--header", "x"], ["--header-regex", "x=y"], ["--start-time", "5"],
       ["--end-time", "5"], ["--redact"], ["--metadata"])),
-    (["--json", "--batches", "--encoding", "base64"], "--encoding has no meaning with --batches"),
-    (["--redact", "-s", "s"], "-s has no meaning with --redact"),
-    (["-p", "-1", "-p", "0"], "-p -1 is every partition"),
+    (["--json", "--batches", "--encoding", "base64"], "--encoding has no effect with --batches"),
+    (["--redact", "-s", "s"], "-s has no effect with --redact"),
+    (["-p", "-1", "-p", "0"], "-p -1 means every partition"),
     (["--header-regex", "name"], "is not NAME=REGEX"),
     (["--parquet", ""], "need the name of a file"),
     (["--offset", "9" * 30], "is not a whole number from"),
     (["--start-offset", "9" * 30], "is not a whole number from"),
-    (["--at", "5"], "--at has no meaning without --since or --until"),
+    (["--at", "5"], "--at has no effect without --since or --until"),
     (["--server-properties", "pyproject.toml"], "replaces PATH"),
     (["--key-regex", "("], "'(' is not a regular expression"),
     (["--value-regex", "(" * 20_000], "is not a regular expression"),
@@ -73,7 +73,7 @@ def test_refusals(options: list[str], why: str) -> None:
 def test_filters_on_other_files_are_refused(options: list[str]) -> None:
     finished = kafkalog("dump", LOG.with_suffix(".index"), *options)
     assert finished.code == 64
-    assert "has no meaning for indexes, snapshots and checkpoints" in finished.err
+    assert "has no effect for indexes, snapshots and checkpoints" in finished.err
 
 
 def test_a_topic_that_is_not_there() -> None:
@@ -232,7 +232,7 @@ def test_no_checksum_is_left_of_what_is_redacted(form: list[str], secrets: Path)
     assert finished.code == plain.code == 1
     assert re.search("stored checksum 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}", plain.err)
     assert not re.search("0x[0-9a-f]{8}", finished.err)
-    assert "the checksum does not fit the bytes" in finished.err
+    assert "the checksum does not match the bytes" in finished.err
     assert len(finished.lines) == len(plain.lines)
     shown = finished.out + finished.err
     assert not any(f"crc: {batch['crc']}" in shown for batch in batches)

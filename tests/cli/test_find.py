@@ -155,11 +155,11 @@ def test_what_is_behind_damage_is_said_to_be(tmp_path: Path) -> None:
 
 def test_what_cannot_be_found() -> None:
     for arguments, code, why in (
-        ([BROKER], 64, "nothing to find: --time or --offset says what"),
+        ([BROKER], 64, "nothing to find: give --time or --offset"),
         ([BROKER, "--time", "soon"], 64, "neither milliseconds since 1970 nor an ISO 8601 time"),
         ([BROKER, "--offset", "-1"], 64, "'-1' is not a whole number from 0 to"),
         ([BROKER, "--offset", "1", "--topic", "clicks"], 1, "did you mean 'clicks-42'?"),
-        ([BROKER, "--offset", "1", "--isolation-level", "read_committed"], 64, "for --time latest only"),
+        ([BROKER, "--offset", "1", "--isolation-level", "read_committed"], 64, "only with --time latest"),
         (["no/such/place", "--offset", "1"], 64, "no/such/place does not exist"),
     ):
         finished = kafkalog("find", *arguments)

@@ -161,7 +161,7 @@ def test_the_ways_are_those_of_plan(family: str, tmp_path: Path) -> None:
     page = page_of(root, "--at", "1700000100000")
     told = page.one("section", id="ways")
     if any(way["records_lost"] != 0 or not way["records_lost_is_exact"] for way in planned["ways"]):
-        rows = table_named(told, "The ways there are").rows()
+        rows = table_named(told, "The possible ways").rows()
         assert [row[1].split() for row in rows] == [way["needs"] or ["nothing"] for way in planned["ways"]]
         assert [row[2].replace(",", "") for row in rows] == [
             "unknown" if way["records_kept"] is None else str(way["records_kept"]) for way in planned["ways"]
@@ -212,12 +212,12 @@ def test_copies_on_three_brokers_are_compared(tmp_path: Path) -> None:
     paths = [tmp_path / f"broker-{number}" for number in (1, 2, 3)]
     compared = objects("compare", *paths)
     page = page_of(*paths, code=1)
-    rows = table_named(page, "Partitions whose copies are not equal and whole").rows()
+    rows = table_named(page, "Partitions whose copies are not equal and complete").rows()
     differing = [each for each in compared if each["kind"] == "partition" and not each["clean"]]
     told = [(f"{each['topic']}-{each['partition']}", str(copy["log_end_offset"])) for each in differing
             for copy in each["copies"]]  # fmt: skip
     assert [(row[0], row[3]) for row in rows] == told
-    assert "3 of 4 partitions with several copies differ" in page.one("div", role="status").text
+    assert "3 of 4 partitions with several copies have copies that differ" in page.one("div", role="status").text
     text = kafkalog("report", *paths, "-o", "-", "--format", "md").out
     assert "### Copies: 3 of " in text
     assert "diverges at 90" in page.one("section", id="copies").text
@@ -379,7 +379,7 @@ def test_a_report_does_not_go_into_what_is_examined(torn: Path, name: str) -> No
     before = stamps(torn)
     finished = kafkalog("report", torn, "-o", torn / name)
     assert finished.code == 64
-    assert "under examination: name a place elsewhere" in finished.err
+    assert "is being examined: choose another place" in finished.err
     assert stamps(torn) == before
 
 
@@ -415,7 +415,7 @@ def test_what_came_to_be_meanwhile_is_not_replaced(
         monkeypatch.setattr("kafkalog.log.fs.os.link", refused)
     target = tmp_path / "out.html"
     place(str(target), "a report", overwrite=False)
-    with pytest.raises(UsageError, match="has come to exist while it was written"):
+    with pytest.raises(UsageError, match="was created by another process meanwhile"):
         place(str(target), "another", overwrite=False)
     assert target.read_text() == "a report"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out.html"]
@@ -427,7 +427,7 @@ def test_only_a_regular_file_is_replaced(torn: Path, tmp_path: Path) -> None:
     for target in (tmp_path / "fifo", tmp_path / "link", Path(os.devnull)):
         finished = kafkalog("report", torn, "-o", target, "--overwrite")
         assert finished.code == 64
-        assert finished.err == f"kafkalog: {target} is not a regular file, and only such a file is replaced\n"
+        assert finished.err == f"kafkalog: {target} is not a regular file, and only a regular file can be replaced\n"
     assert (tmp_path / "fifo").is_fifo()
 
 

@@ -76,7 +76,7 @@ def test_damage_in_thousands_of_places_of_one_segment(tmp_path: Path) -> None:
     directory.mkdir(parents=True)
     pieces = [bytearray(simple(1, offset)) for offset in range(3000)]
     for piece in pieces[1::2]:
-        piece[-1] ^= 1  # its checksum does not fit any more
+        piece[-1] ^= 1  # its checksum does not match any more
     (directory / f"{0:020d}.log").write_bytes(b"".join(pieces))
     (made,) = segment_maps(open_partition(directory).segments, {}, Nobody())
     assert len(made.stretches) <= 400

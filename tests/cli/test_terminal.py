@@ -50,7 +50,7 @@ def test_plan_question_progress_and_last_paragraph(root: Path) -> None:
         "recommended: salvage with repair_bits",
         f"Do this to {root}? [y/N]",
         f"recovered {root}: run ",
-        "48 records are kept; about 6 are gone (offsets 23 to 26, offsets 36 to 39, offsets 43 to 44)",
+        "48 records are kept; about 6 are lost (offsets 23 to 26, offsets 36 to 39, offsets 43 to 44)",
         f"every byte that was removed is in {root}.recovery/",
         "a broker that starts on it now opens it and changes nothing",
         f"to undo this: kafkalog undo {root} --run ",
@@ -58,7 +58,7 @@ def test_plan_question_progress_and_last_paragraph(root: Path) -> None:
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)
-    assert re.search(r"saving what will go.*files \d+/\d+", text)
+    assert re.search(r"saving what will be removed.*files \d+/\d+", text)
     assert re.search(r"/s", text)
     assert re.search(r"\d:\d\d:\d\d", text)
     (command,) = re.findall(r"kafkalog (undo \S+ --run \S+)", text)

@@ -64,7 +64,7 @@ def test_undelete_tells_asks_and_puts_back(deleted: Path) -> None:
     assert seen.code == 2, seen.text
     text = whole(seen)
     order = ["records; offsets 0 to 234; topic id", f"Put sessions-20 back in {deleted}? [y/N]",
-             f"put back in {deleted}", f"to undo this: kafkalog undo {deleted} --run "]  # fmt: skip
+             f"restored in {deleted}", f"to undo this: kafkalog undo {deleted} --run "]  # fmt: skip
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)
@@ -125,7 +125,7 @@ def test_undelete_interrupted_while_files_change(moment: str, then: str, deleted
     else:
         assert kafkalog("recover", "--yes", deleted).code == 2
         assert not plan(deleted).changes
-        assert kafkalog("undelete", deleted).out.strip().endswith("nothing that was deleted is still there")
+        assert kafkalog("undelete", deleted).out.strip().endswith("no deleted data is still on disk")
 
 
 def test_undelete_interrupted_when_all_is_done(deleted: Path) -> None:
@@ -183,7 +183,7 @@ def test_purge_interrupted_while_it_removes(moment: str, recovered: tuple[Path, 
     seen = on_a_terminal("runs", root, "--purge", run, "--yes", setup=interrupted_at(moment))
     assert seen.code == 130, seen.text
     said = whole(seen)
-    assert f"what run {run} on {root} kept is removed in part, and it can no longer be undone" in said
+    assert f"what run {run} on {root} kept is partly removed, and it can no longer be undone" in said
     assert kafkalog("undo", root, "--run", run, "--yes").code == 3
     (command,) = re.findall(r"kafkalog (runs \S+ --purge \S+) removes the rest", said)
     assert kafkalog(*command.split(), "--yes").code == 2

@@ -67,8 +67,8 @@ def test_how_many_partitions_there_are_is_said_or_fifty(tmp_path: Path) -> None:
         (60, None, "which was not given, is 50"),
     ):
         (root / f"__consumer_offsets-{highest}").mkdir()
-        there = f"partition {highest} of topic __consumer_offsets is there, so it has {highest + 1} at least"
-        words = f"^{there}, and .*{said}$"
+        there = f"partition {highest} of topic __consumer_offsets exists, so it has at least {highest + 1}"
+        words = f"^{there}, but .*{said}$"
         with pytest.raises(kafkalog.UsageError, match=words):
             kafkalog.commit_offsets(root, "a", {("t", 0): 1}, offsets_topic_num_partitions=given)
 
@@ -130,7 +130,7 @@ def test_a_directory_is_not_made(tmp_path: Path) -> None:
     root = tmp_path / "nodir"
     store = kafkalog.GroupOffsets(root, "readers")
     for call in (lambda: kafkalog.commit_offsets(root, "readers", {("t", 0): 1}), lambda: store.commit({}), store.load):
-        with pytest.raises(kafkalog.UsageError, match=f"there is no log directory {root}; make it first"):
+        with pytest.raises(kafkalog.UsageError, match=f"there is no log directory {root}; create it first"):
             call()
     assert not root.exists()
 
@@ -149,7 +149,7 @@ def test_the_clusters_metadata_knows_how_many_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("group", "offsets", "words"),
     [
-        ("", {("t", 0): 1}, "a group has a name"),
+        ("", {("t", 0): 1}, "a group needs a name"),
         ("g", {("t", 0): -1}, "negative"),
         ("g", {("t", -1): 1}, "no partition"),
         ("g", {("t", 0): kafkalog.OffsetAndMetadata(1, "x" * 5000)}, "4096"),

@@ -94,10 +94,10 @@ def test_a_broker_that_nobody_knows_has_no_settings(case: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--topic", "tickets-0"), "--topic and --exclude go with --history or --effective"),
-        (("--partition", 0), "--partition goes with --history"),
-        (("--effective", "--partition", 0), "--partition goes with --history"),
-        (("--history", "--as-of", 5), "--as-of and --against do not go with it"),
+        (("--topic", "tickets-0"), "--topic and --exclude need --history or --effective"),
+        (("--partition", 0), "--partition needs --history"),
+        (("--effective", "--partition", 0), "--partition needs --history"),
+        (("--history", "--as-of", 5), "--as-of and --against cannot be used with it"),
         (("--as-of", 99_999_999), "--as-of 99999999 is beyond the end of the metadata log, which is offset "),
     ],
 )
@@ -167,4 +167,4 @@ def test_ids_of_another_cluster_are_found(tmp_path: Path) -> None:
     for arguments in (("metadata", only, "--against", broker), ("elections", only, "--against", broker)):
         finished = kafkalog(*arguments)
         assert finished.code == 1
-        assert "the next block to be given out begins at 0" in finished.err
+        assert "the next block to be allocated begins at 0" in finished.err

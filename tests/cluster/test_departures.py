@@ -180,7 +180,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert gone.code == 1
     assert gone.err == "kafkalog: broker 9 is not registered at this moment; registered: 1, 2, 3\n"
     for arguments, reason in (
-        (("--unclean",), "go with --without"),
+        (("--unclean",), "need --without"),
         (("--without", 1, "--as-of", "0x5"), "is an offset of the metadata log here, or a time"),
         (("--without", 1, "--all"), "show what was"),
         (("--without", 1, "--as-of", "x"), "neither milliseconds since 1970 nor an ISO 8601 time"),
@@ -188,7 +188,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
             ("--without", 1, "--as-of", 9999999),
             "--as-of 9999999 is beyond the end of the metadata log, which is offset ",
         ),
-        (("--without", 1, "--without", 2, "--without", 1), "broker 1 leaves twice"),
+        (("--without", 1, "--without", 2, "--without", 1), "broker 1 is given twice"),
     ):
         finished = kafkalog("elections", directory, *arguments)
         assert finished.code == 64
@@ -209,4 +209,4 @@ def test_without_a_broker_in_zookeeper() -> None:
     beyond = kafkalog("elections", directory, "--without", 5, "--as-of", "0x7fffffffffffff")
     assert (beyond.code, "is beyond ZooKeeper's last transaction, which is 0x" in beyond.err) == (64, True)
     twice = kafkalog("elections", directory, "--without", 5, "--without", 5, "--as-of", "0x9c")
-    assert (twice.code, "broker 5 leaves twice" in twice.err) == (64, True)
+    assert (twice.code, "broker 5 is given twice" in twice.err) == (64, True)

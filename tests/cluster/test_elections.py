@@ -134,7 +134,7 @@ def test_contradictions_are_found(changed: Path) -> None:
     assert identity is not None
     _alter(changed / "visits-0-1" / "partition.metadata", identity, "AQIDBAUGBwgJCgsMDQ4PEA")
     ((severity, detail),) = details()
-    assert (severity, "a topic of the same name" in detail) == (Severity.ERROR, True)
+    assert (severity, "another topic of the same name" in detail) == (Severity.ERROR, True)
     _alter(changed / "visits-0-1" / "partition.metadata", "AQIDBAUGBwgJCgsMDQ4PEA", identity)
     (changed / "visits-0-2" / "leader-epoch-checkpoint").write_text("0\n1\n900 0\n")
     assert "leader epoch 900 here" in details()[0][1]

@@ -59,7 +59,7 @@ CASES = {
     "offset beyond 64 bits": Difference(
         batch(record(5), 1, base_offset=2**63 - 1), [one(2**63 + 4)], SAME, OTHER,
     ),
-    "bytes after no record": Difference(batch(b"abc", 0), [], RAISES, RAISES),
+    "bytes after the header of an empty batch": Difference(batch(b"abc", 0), [], RAISES, RAISES),
     "control key too short": Difference(
         batch(record(key=b"k"), 1, attributes=0x20), [one()], RAISES, SAME,
     ),
@@ -67,14 +67,14 @@ CASES = {
         message(1, None, compress(LZ4, TWO_OLD, magic=0), magic=0, attributes=LZ4),
         [one(0, -1, -1), one(1, -1, -1)], SAME, RAISES,
     ),
-    "wrapper below its last message": Difference(
+    "wrapper offset below that of its last message": Difference(
         message(1, None, compress(GZIP, THREE), attributes=GZIP), FindingCode.MESSAGE_INVALID, OTHER, OTHER,
     ),
     "magic 0 inside magic 1": Difference(
         message(1, None, compress(GZIP, message(0, magic=0) + message(1)), attributes=GZIP),
         [one(0, -1), one(1)], RAISES, OTHER,
     ),
-    "wrapper whose last message is cut": Difference(
+    "wrapper whose last message is cut off": Difference(
         message(1, None, compress(GZIP, THREE[:-5]), attributes=GZIP), [one(0), one(1)], RAISES, RAISES,
     ),
     "null length below -1 in a message": Difference(

@@ -48,6 +48,22 @@ DIALECT = {
     r", says (?:the|ZooKeeper)\b": "according to",
     r"\btells the ISRs\b": "supplies the ISRs",
     r"\bof this number\b": "with this number",
+    r"\bcomes? to rest\b": "reaches a stable state",
+    r"\bgives? out\b": "cannot read, or returns",
+    r"\bstumbles? over\b": "cannot read, or fails at",
+    r"\blinks? to nothing\b": "dangling link",
+    r"\bhas no meaning\b": "has no effect",
+    r"\bwhere that cannot be told\b": "if unknown",
+    r"\bput side by side\b": "compared",
+    r"\bgave way to\b": "was replaced by",
+    r"\bother bytes (?:than|at)\b": "different bytes",
+    r"\bby the square\b": "quadratic",
+    r"\b(?:do|does) not go with it\b": "cannot be used with it",
+    r"\bas (?:long|good) as any\b": "no copy is longer, or better",
+    r"\bfits? no more\b": "no longer fits",
+    r"\bbe foreseen\b": "be predicted",
+    r"\bexists already\b": "already exists",
+    r"\bof no known kind\b": "of an unknown kind",
 }
 
 

@@ -35,7 +35,7 @@ LONG_CONVERSIONS = 8_000
 CONVERTING = "3.9.1"  # the last version that converts
 
 TRAILING = "bytes after the last record"
-BROKEN = "stream that breaks off"
+BROKEN = "compressed stream that is cut short"
 MANY = "record count above the limit"
 NOTHING = "compression around no record"
 MAGIC = "magic above 2"
@@ -43,9 +43,9 @@ TAIL = "tail of 12 to 16 bytes"
 EMPTY_BLOCK = b"\1\0\0\0\0"
 TAILS = range(12, 17)
 INNER = "magic above 1 inside a wrapper"
-EMPTY = "lz4 block that holds nothing"
+EMPTY = "empty lz4 block"
 MEMORY = "message that claims gigabytes"
-NO_HEADER = "snappy header that is none"
+NO_HEADER = "invalid snappy header"
 BEGUN_HEADER = re.compile(rb"\x82SNA(?!PPY\0)", re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """Entries that a log directory should not have, one at a time: Kafka's own start and ours leave the same of each.
 
 What a cut-short write leaves beside a file, numbers in names that are written in another way, and directories or
-symbolic links to nothing where a file is expected, for every name that a broker knows.
+dangling symbolic links where a file is expected, for every name that a broker knows.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def test_names_and_patterns(chosen: Chosen, expected: list[str]) -> None:
         (Chosen.of(["orders", "["]), "no topic matches '['"),
         (Chosen.of(["orders"], [0, 2]), "there is no partition 2 of topic 'orders'; it has 0, 1 here"),
         (Chosen.of([], [99]), "there is no partition 99 of any topic"),
-        (Chosen.of(["*s"], [99]), "there is no partition 99 of any topic that was chosen"),
+        (Chosen.of(["*s"], [99]), "there is no partition 99 of any topic that was selected"),
         (Chosen.of([], [], ["payment"]), "there is no topic or partition 'payment'; did you mean 'payments'?"),
         (Chosen.of([], [], ["orders-7"]), "there is no topic or partition 'orders-7'; did you mean 'orders-1'?"),
     ],
@@ -62,7 +62,7 @@ def test_what_exists_is_let_pass() -> None:
 
 
 def test_nothing_left_is_a_contradiction() -> None:
-    with pytest.raises(UsageError, match="nothing is left of what was chosen: all of it is excluded") as caught:
+    with pytest.raises(UsageError, match="everything that was selected is excluded") as caught:
         Chosen.of(["orders"], [], ["ord*"]).check(KEYS)
     assert not isinstance(caught.value, UnknownName)
 

@@ -107,8 +107,8 @@ def test_who_iterates_over_a_stream_twice_is_told_why_not(root: Path) -> None:
         thread.join()
     iterate(stream)
     assert refused == [
-        "an iterator of this stream is unfinished: go on with it, or close it",
-        "a stream is read by one thread at a time, and another one reads this",
+        "an iterator of this stream is unfinished: continue it, or close it",
+        "a stream is read by one thread at a time, and another thread is reading this one",
         "the consumer is shut down, and its streams are closed",
     ]
     assert list(iterator) == [], "shut down"
@@ -156,7 +156,7 @@ def test_the_file_of_offsets_is_kafkas_checkpoint_and_keeps_what_others_committe
 
 
 def test_a_consumer_without_a_place_for_offsets_cannot_commit(root: Path) -> None:
-    with kafkalog.Consumer(root) as consumer, pytest.raises(kafkalog.UsageError, match="where to keep"):
+    with kafkalog.Consumer(root) as consumer, pytest.raises(kafkalog.UsageError, match="no place to store offsets"):
         consumer.commit_offsets()
 
 
@@ -320,5 +320,5 @@ def test_what_a_consumer_refuses(root: Path, tmp_path: Path) -> None:
             next(iter(stream))
     with pytest.raises(kafkalog.UsageError, match="does not exist"):
         kafkalog.Consumer(tmp_path / "nothing").create_message_streams({"t": 1})
-    with pytest.raises(kafkalog.UsageError, match="Consumer's"):
+    with pytest.raises(kafkalog.UsageError, match="only Consumer takes"):
         kafkalog.open_streams(kafkalog.open(root), 2, topics={"orders": 3})

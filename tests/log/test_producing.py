@@ -418,7 +418,7 @@ def test_a_topic_has_all_its_partitions_from_the_start_with_one_id(root: Path) -
     with kafkalog.Producer(root, SYNC) as producer:
         found = {producer.send("t", b"v", b"%d" % n).result().partition for n in range(50)}
         assert found == set(range(7)), "as many as are there"
-    few = "partition 6 of topic t is there, so it has 7 at least, and num_partitions is 2"
+    few = "partition 6 of topic t exists, so it has at least 7, but num_partitions is 2"
     with kafkalog.Producer(root, SYNC, num_partitions=2) as producer, pytest.raises(kafkalog.UsageError, match=few):
         producer.send("t", b"v")
 
@@ -497,11 +497,11 @@ def test_hooks_that_give_nonsense_are_named(root: Path) -> None:
         def before_enqueue(self, outgoing: kafkalog.Outgoing) -> kafkalog.Outgoing:
             return "x"  # type: ignore[return-value]
 
-    named = pytest.raises(kafkalog.UsageError, match="before_enqueue gave str")
+    named = pytest.raises(kafkalog.UsageError, match="before_enqueue returned str")
     with kafkalog.Producer(root, SYNC, callback_handler=Wrong()) as producer, named:
         producer.send("t", b"v")
     answers: Iterator[Any] = iter([None])
-    named = pytest.raises(kafkalog.UsageError, match="the event handler gave NoneType")
+    named = pytest.raises(kafkalog.UsageError, match="the event handler returned NoneType")
     with kafkalog.Producer(root, SYNC, event_handler=lambda _batch, _write: next(answers)) as producer, named:
         producer.send("t", b"v")
 
@@ -559,7 +559,7 @@ def test_a_producer_that_is_closed_or_refused_leaves_nothing_locked(root: Path, 
         again.send("t", b"v")
     with pytest.raises(kafkalog.UsageError, match="is a partition directory"):
         kafkalog.Producer(root / "t-0")
-    with pytest.raises(kafkalog.UsageError, match="lies inside"):
+    with pytest.raises(kafkalog.UsageError, match="is inside"):
         kafkalog.Producer(root / "new")
     with pytest.raises(kafkalog.StorageError):
         kafkalog.Producer(tmp_path / "no" / "parent")
@@ -569,7 +569,7 @@ def test_a_producer_that_is_closed_or_refused_leaves_nothing_locked(root: Path, 
     ("options", "words"),
     [
         ({"topic": "a b"}, "topic"),
-        ({"value": "text"}, "give an encoder"),
+        ({"value": "text"}, "use an encoder"),
         ({"value": b"v", "timestamp": -5}, "negative"),
         ({"value": b"v", "partition": 1}, "no partition 1"),
         ({"value": b"v", "headers": [("h",)]}, "header"),
@@ -587,7 +587,7 @@ def test_a_partitioner_that_gives_nonsense_is_named(root: Path) -> None:
     answers: Iterator[Any] = iter([-1, 1, 2.0, None])
     with kafkalog.Producer(root, SYNC, partitioner=lambda _key, _n: next(answers)) as producer:
         for _ in range(4):
-            with pytest.raises(kafkalog.UsageError, match="the partitioner gave"):
+            with pytest.raises(kafkalog.UsageError, match="the partitioner returned"):
                 producer.send("t", b"v")
 
 

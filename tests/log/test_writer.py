@@ -108,7 +108,7 @@ PRODUCER = kafkalog.ProducerState(7, 1, 0)
     ("records", "options", "words"),
     [
         ([b"x" * 500], {}, "segment_bytes"),
-        ([b"x"], {"compression": "brotli"}, "none of none, gzip"),
+        ([b"x"], {"compression": "brotli"}, "not one of none, gzip"),
         ([3], {}, "not a record"),
         ([("k", b"v")], {}, "bytes or None"),
         ([b"x"], {"leader_epoch": -1}, "leader epoch"),
@@ -197,7 +197,7 @@ def test_a_snapshot_with_a_name_that_stops_a_broker_is_refused(path: Path) -> No
         log.append([b"a"])
     (path / "x.snapshot").touch()
     before = sorted(found.name for found in path.iterdir())
-    with pytest.raises(kafkalog.UsageError, match="a snapshot that a broker stumbles over"):
+    with pytest.raises(kafkalog.UsageError, match="a snapshot that a broker cannot read"):
         kafkalog.Log.open(path, SMALL)
     assert sorted(found.name for found in path.iterdir()) == before
 

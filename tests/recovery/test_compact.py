@@ -309,7 +309,7 @@ def test_the_command_says_how_many_records_have_no_key(tmp_path: Path) -> None:
         log.append([kafkalog.NewRecord(key=None, value=b"of the last segment")])
     for words in (("--dry-run",), ("--yes",)):
         said = command("compact", *words, *WORDS, root).out
-        assert "t-0: 3 records have no key and go" in said
+        assert "t-0: 3 records have no key and are removed" in said
 
 
 def test_the_command_says_what_goes_besides(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_the_command_says_what_goes_besides(tmp_path: Path) -> None:
         (root / "t-0" / f"{number:020d}.log.deleted").write_bytes(b"")
     (root / "t-0" / f"{18:020d}.snapshot").unlink()
     done = command("compact", "--dry-run", *WORDS, root)
-    assert (done.code, "also, 3 files that a start deletes go, 1 file is made" in done.out) == (0, True)
+    assert (done.code, "also, 3 files that a start deletes are removed, 1 file is created" in done.out) == (0, True)
 
 
 def test_dropped_records_are_all_that_are_gone(tmp_path: Path) -> None:

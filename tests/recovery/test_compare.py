@@ -457,7 +457,7 @@ def test_the_command(volumes: dict[int, Path]) -> None:
     assert f"Broker {OLD} diverges: both have leader epoch 0 up to offset 90 in common" in paragraph
     assert "40 records are its own" in paragraph
     assert f"Broker {BEHIND} lacks 60 records" in paragraph
-    assert finished.out.splitlines()[-1] == "2 of 5 partitions are equal and whole; 3 are not"
+    assert finished.out.splitlines()[-1] == "2 of 5 partitions are equal and complete; 3 are not"
     assert run("compare", *volumes.values(), "--topic", "equal").code == 0
     lines = run("compare", "--json", *volumes.values())
     assert [each["topic"] for each in of_kind(lines, "partition")] == [

@@ -11,7 +11,7 @@ from command import kafkalog as command
 from fixture_data import recovery_case
 from kafkalog.recovery import recover
 
-SENTENCE = "1 damaged place stays in the log, and a consumer stops there"
+SENTENCE = "1 damaged place remains in the log, and a consumer stops there"
 
 
 @pytest.fixture

@@ -371,7 +371,7 @@ def test_the_command_says_what_is_wrong_with_which_copy(volumes: dict[int, Path]
     assert finished.code == 2
     assert f"tale-0: damaged: {log} at byte" in finished.out
     assert f"{volumes[BEHIND] / 'tale-0'} lacks 60 of these records, the first at offset 60" in finished.out
-    assert f"(40 records) of {volumes[OLD] / 'tale-0'} gave way to a newer leader epoch" in finished.out
+    assert f"(40 records) of {volumes[OLD] / 'tale-0'} replaced by a newer leader epoch" in finished.out
     assert "there is no meta.properties" in finished.out
     wrong = kafkalog("merge", *(volume / "tale-0" for volume in volumes.values()), "--into", tmp_path, "--topic", "t")
     assert wrong.code == 64

@@ -67,7 +67,7 @@ def test_every_command_says_the_same(make: Callable[[Path], None] | None, root: 
     assert WATERMARKS in detail
     assert "the cluster metadata" in detail
     place = "there is no such directory" if make is None else "what is there is not a directory"
-    assert f"name {VICTIM}, and {place}: it is lost, or it was not made yet, or deleted or moved" in detail
+    assert f"name {VICTIM}, and {place}: it is lost, or it was not created yet, or deleted or moved" in detail
     assert found == {key: [row] for key in found}
     for command in ("ls", "verify", "plan"):
         finished = kafkalog(command, root)

@@ -50,7 +50,7 @@ def test_a_link_that_leads_nowhere_in_the_place_of_a_log(target: str, root: Path
     log.symlink_to(target.format(log=log))
     finished = kafkalog("plan", root)
     assert finished.code == 1
-    assert "a symbolic link to nothing: what the log held is not here" in finished.out
+    assert "a dangling symbolic link: the log's content is not here" in finished.out
     (made,) = kafkalog("plan", "--json", root).objects
     assert f"t-0/{log.name}" in [finding["file"] for finding in made["findings"] if finding["code"] == "foreign_file"]
 

@@ -58,7 +58,7 @@ def test_a_link_to_nothing_takes_the_directory_offline(logs: Path, name: str) ->
     link(logs / name)
     assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.DIR_OFFLINE
     assert kafkalog.plan(logs, mode="safe").refusal == (
-        f"{name} is a symbolic link to nothing, which takes the log directory offline: remove it"
+        f"{name} is a dangling symbolic link, which takes the log directory offline: remove it"
     )
 
 

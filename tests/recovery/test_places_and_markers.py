@@ -86,7 +86,7 @@ def test_room_is_looked_for_where_it_is_needed(
 
         monkeypatch.setattr(os, "statvfs", asked)
         before, saved = stamps(tmp_path), stamps(kept.parent)
-        with pytest.raises(RecoveryRefused, match="has room for 0 bytes") as caught:
+        with pytest.raises(RecoveryRefused, match="has 0 bytes free") as caught:
             recover(torn, quarantine=kept, accept_loss=True, **given(CASE))
         assert str(kept if full == "quarantine" else torn) in str(caught.value)
         assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""

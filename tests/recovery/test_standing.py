@@ -98,7 +98,7 @@ def test_a_lock_that_another_process_holds(torn: Path) -> None:
     with held(torn / ".lock"):
         before = stamps(torn)
         assert standing(torn).locked is True
-        assert "holds the broker's lock" in in_ls(torn)[1].splitlines()[1]
+        assert "the broker's lock is held" in in_ls(torn)[1].splitlines()[1]
         assert first_difference(dict(stamps(torn)), dict(before)) == ""
         again = subprocess.run(
             [sys.executable, "-m", "kafkalog", "recover", "--yes", str(torn)],

@@ -43,7 +43,7 @@ def test_a_deleted_partition(root: Path) -> None:
     said = note(root)
     assert said is not None
     assert said.startswith(
-        f"deleted, but still there, and held by nothing else here: {GONE}; `kafkalog undelete {root}`"
+        f"deleted, but still on disk, and held by nothing else here: {GONE}; `kafkalog undelete {root}`"
     )
     (partition,) = (each for each in plan(root).partitions if each.name == GONE)
     assert partition.log_end_offset is None, "nobody opens its log, so it ends nowhere"

@@ -497,7 +497,7 @@ def test_what_is_no_file_of_its_own(root: Path, what: str, tmp_path: Path) -> No
 
 def test_the_command(root: Path) -> None:
     finished = kafkalog("undelete", root)
-    assert (finished.code, "nothing that was deleted" in finished.out) == (0, True)
+    assert (finished.code, "no deleted data" in finished.out) == (0, True)
     delete_directory(root, "sessions-20-0")
     delete_segments(root, "stock-41-0", 2)
     before = stamps(root)

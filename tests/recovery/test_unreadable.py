@@ -186,7 +186,7 @@ def test_a_person_is_told(root: Path, fail: Fail) -> None:
     assert planned.code == 4
     text = " ".join(planned.out.split())
     assert f"{VICTIM} is left as it is: {root / VICTIM}/" in text
-    assert "what Kafka would do is not known: " in text
+    assert "what Kafka would do is unknown: " in text
     assert "Traceback" not in planned.err
 
 

@@ -160,14 +160,14 @@ def test_txn_index_mismatch(tmp_path: Path) -> None:
     path = with_aborted(tmp_path)
     edit(path, lambda data: b"")
     found = only(verify(path.parent.parent), FindingCode.TXN_INDEX_MISMATCH, Severity.ERROR, path)
-    assert re.match(r"[1-9]\d* aborted transactions are not listed, 0 are listed and not there", found.detail)
+    assert re.match(r"[1-9]\d* aborted transactions are not listed, 0 are listed but do not exist", found.detail)
 
 
 def test_txn_index_lists_what_is_not_there(tmp_path: Path) -> None:
     path = with_aborted(tmp_path)
     edit(path, lambda data: data + patch(data[-34:], 2, (987654).to_bytes(8, "big")))
     found = only(verify(path.parent.parent), FindingCode.TXN_INDEX_MISMATCH, Severity.ERROR, path)
-    assert found.detail == "0 aborted transactions are not listed, 1 are listed and not there"
+    assert found.detail == "0 aborted transactions are not listed, 1 are listed but do not exist"
 
 
 def test_snapshot_invalid(broker: Path) -> None:

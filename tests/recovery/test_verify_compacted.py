@@ -105,7 +105,7 @@ def test_beside_the_right_entry_an_earlier_one_is_not_there(tmp_path: Path) -> N
     for data in (index.read_bytes() + earlier, earlier + index.read_bytes()):
         index.write_bytes(data)
         (found,) = wrong(root)
-        assert found.detail == "0 aborted transactions are not listed, 1 are listed and not there"
+        assert found.detail == "0 aborted transactions are not listed, 1 are listed but do not exist"
 
 
 def test_a_transaction_may_have_begun_in_a_segment_that_was_deleted(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_writer_at_any_moment(
                 assert originals.missing(root, original if other is not created else None) == []
                 shutil.rmtree(copy)
             except StorageError as error:  # after the cut: the run says that the file is not as it left it
-                assert "somebody else wrote" in str(error)  # noqa: PT017
+                assert "another process wrote" in str(error)  # noqa: PT017
                 recover(root, accept_loss=True, **given(CASE))
         if count[0] < number:
             break
@@ -83,7 +83,7 @@ def test_a_writer_at_any_moment(
         shutil.rmtree(root)
         shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
     assert declined > 3
-    measured("recoveries that declined because somebody else wrote, with everything taken back", declined)
+    measured("recoveries that declined because another process wrote, with everything taken back", declined)
 
 
 def test_a_log_that_grew_after_the_plan_was_shown(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_files_that_vanish_or_shrink_behind_the_plan_are_lost_data(spark: SparkS
     with pytest.raises(OSError, match="failOnDataLoss"):
         list(LogReader(options, layout).read(planned))
     segment.unlink()
-    with pytest.raises(OSError, match="is not any more"):
+    with pytest.raises(OSError, match="no longer does"):
         list(LogReader(options, layout).read(planned))
     with pytest.warns(RuntimeWarning, match="no longer exists"):
         rows = sum(batch.num_rows for batch in LogReader(lenient, layout).read(planned))

@@ -46,7 +46,7 @@ def test_a_segment_that_is_deleted_between_two_actions(spark: SparkSession, data
     with pytest.raises(PythonException) as raised:
         frame.count()
     sentence = last_line(raised.value)
-    assert f"StorageError: {second} was there when the query was planned and is not any more" in sentence
+    assert f"StorageError: {second} existed when the query was planned and no longer does" in sentence
     assert "failOnDataLoss=false" in sentence
     assert lenient.count() == 60 - lost
 

@@ -106,7 +106,9 @@ def test_data_loss_is_said_in_one_sentence(spark: SparkSession, log: kafkalog.Lo
     query = sink(frame, tmp_path).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination()
-    assert "StorageError: orders-0 was read up to offset 100 and ends at 50 now: it was cut; with" in str(raised.value)
+    assert "StorageError: orders-0 was read up to offset 100 and ends at 50 now: it was truncated; with" in str(
+        raised.value
+    )
 
 
 def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, log: kafkalog.Log, tmp_path: Path) -> None:
@@ -114,5 +116,5 @@ def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, log: kafkalog
     with pytest.raises(AnalysisException, match=r"UsageError: .* does not exist"):
         stream(spark, tmp_path / "elsewhere")
     query = sink(stream(spark, tmp_path / "data", endingOffsets="latest", includeHeaders=True), tmp_path).start()
-    with pytest.raises(StreamingQueryException, match="UsageError: option endingOffsets has no meaning for a stream"):
+    with pytest.raises(StreamingQueryException, match="UsageError: option endingOffsets has no effect for a stream"):
         query.awaitTermination()

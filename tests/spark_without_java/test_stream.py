@@ -236,8 +236,8 @@ def test_starts(log: kafkalog.Log, tmp_path: Path, options: dict[str, Any], firs
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"endingOffsets": "latest"}, "endingOffsets has no meaning for a stream"),
-    ({"endingTimestamp": 5}, "endingTimestamp has no meaning for a stream"),
+    ({"endingOffsets": "latest"}, "endingOffsets has no effect for a stream"),
+    ({"endingTimestamp": 5}, "endingTimestamp has no effect for a stream"),
     ({"maxOffsetsPerTrigger": 0}, "maxOffsetsPerTrigger must be a positive number"),
     ({"maxBytesPerTrigger": "1g"}, "maxBytesPerTrigger must be a positive number"),
     ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is a time like"),
@@ -389,10 +389,10 @@ def test_a_log_that_was_cut_and_grew_again(log: kafkalog.Log, tmp_path: Path) ->
     query = Query(tmp_path / "data", startingOffsets="earliest")
     query.trigger()
     log.truncate_to(70)
-    with pytest.raises(StorageError, match=r"^orders-0 was read up to offset 100 and ends at 70 now: it was cut"):
+    with pytest.raises(StorageError, match=r"^orders-0 was read up to offset 100 and ends at 70 now: it was truncated"):
         query.trigger()
     going_on = lenient(tmp_path / "data", query)
-    with pytest.warns(RuntimeWarning, match="it was cut"):
+    with pytest.warns(RuntimeWarning, match="it was truncated"):
         assert going_on.offsets() == []
     append(log, 50)
     assert going_on.offsets() == list(range(70, 120))
@@ -537,5 +537,5 @@ def test_an_end_before_the_start_is_a_log_that_was_cut(log: kafkalog.Log) -> Non
     append(log, 50)
     root = str(Path(log.path).parent)
     logs = followed.FollowedLogs(parse_options({"path": root}, streaming=True))
-    with pytest.raises(StorageError, match="orders-0 was read up to offset 100 and ends at 50 now: it was cut"):
+    with pytest.raises(StorageError, match="orders-0 was read up to offset 100 and ends at 50 now: it was truncated"):
         logs.plan({("orders", 0): 100}, {("orders", 0): 50})

@@ -244,7 +244,7 @@ def test_rows_without_a_key_take_turns_and_an_existing_topic_says_how_many_there
         assert keys
         assert {partition_for_key(key or b"", 3) for key in keys} == {number}
     with pytest.raises(
-        UsageError, match="partition 2 of topic t is there, so it has 3 at least, and option numPartitions is 2"
+        UsageError, match="partition 2 of topic t exists, so it has at least 3, but option numPartitions is 2"
     ):
         Job(path, numPartitions="2").task(0, rows("t", "a"))
 
@@ -300,7 +300,7 @@ def test_everything_that_was_read_can_be_written() -> None:
         ({}, "no path was given"),
         ({"path": "s3://b/d"}, "writes where files can be locked and renamed, not into s3:"),
         ({"path": "x", "compresion.type": "lz4"}, "no option compresion.type for writing; is compression.type or"),
-        ({"path": "x", "compression.type": "brotli"}, "'brotli' is none of none, gzip, snappy, lz4, zstd"),
+        ({"path": "x", "compression.type": "brotli"}, "'brotli' is not one of none, gzip, snappy, lz4, zstd"),
         ({"path": "x", "numPartitions": "0"}, "option numPartitions is a number from 1"),
         ({"path": "x", "segment.bytes": "9" * 500}, "option segment.bytes is a number"),
         ({"path": "x", "topicId": "AAAA", "topic": "t"}, "option topicId"),

@@ -16,7 +16,7 @@ from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
 from trees import first_difference, stamps
 
-THROUGH_A_LINK = "is a symbolic link to nothing, through which a broker would write"
+THROUGH_A_LINK = "is a dangling symbolic link, through which a broker would write"
 DECLINED = "declined"
 # The broker writes these at its stop, whatever it found; recovery leaves them alone or not, by its own promise.
 # A broker's stop also writes through a symbolic link that is in place of one of them.

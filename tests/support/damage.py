@@ -795,7 +795,7 @@ def strange_partition(tree: Tree, rng: random.Random) -> None:
 
 
 def wrong_kind(tree: Tree, rng: random.Random) -> None:
-    """A directory, or a symbolic link to nothing, in place of a file."""
+    """A directory, or a dangling symbolic link, in place of a file."""
     path = _known_file(tree, rng) + rng.choice(["", "", "", "", ".tmp", ".swap", ".cleaned", ".deleted"])
     if tree.exists(path):
         tree.do("delete", path)

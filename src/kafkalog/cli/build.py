@@ -65,7 +65,7 @@ def command(
     spread round-robin.
     """
     if partitions is None and partitioner is not None:
-        raise UsageError("--partitioner says how --partitions chooses, and goes with it")
+        raise UsageError("--partitioner is the hash for --partitions, and needs it")
     with needed("build", "fast"):
         from kafkalog.log.building import build_partitions
         from kafkalog.log.record_files import read_record_file

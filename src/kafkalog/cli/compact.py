@@ -69,13 +69,14 @@ def _print_plan(made: Compaction) -> None:
             writer.write(f"also, {others}")
         if not rows and not made.declined:
             writer.write(
-                f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact says so of all "
-                "whose own settings do not say otherwise"
+                f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact applies to every "
+                "topic without a policy of its own"
             )
 
 
 def _without_key(count: int) -> str:
-    return f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no key and {'goes' if count == 1 else 'go'}"
+    has, is_ = ("has", "is") if count == 1 else ("have", "are")
+    return f"{counted(count, 'record')} {has} no key and {is_} removed"
 
 
 def _other_changes(made: Compaction) -> str:
@@ -88,8 +89,8 @@ def _other_changes(made: Compaction) -> str:
             changed += action.path in made.survey.files
         changed += action.kind is ActionKind.TRUNCATE
     said = [
-        (gone, "that a start deletes goes", "that a start deletes go"),
-        (made_anew, "is made", "are made"),
+        (gone, "that a start deletes is removed", "that a start deletes are removed"),
+        (made_anew, "is created", "are created"),
         (changed, "is changed", "are changed"),
     ]
     return ", ".join(f"{counted(count, 'file')} {one if count == 1 else many}" for count, one, many in said if count)
@@ -188,7 +189,7 @@ def command(
 
     Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     `undo` reverses it. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was changed
-    and a partition was left as it is, 3 if it declined, 4 if something could not be read.
+    and a partition was left as it is, 3 if it refused, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
     holding([path], chosen_of(topics, numbers, excluded))
@@ -200,7 +201,7 @@ def command(
             _print_plan(made)
 
     if dry_run and (into is not None or yes or quarantine is not None):
-        raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine do not go with it")
+        raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine cannot be used with it")
     acted_on = path if into is None else into
     with (
         _plan_printed(plans, as_json),

@@ -41,7 +41,7 @@ def command(
     data directory supplies the ISRs. Shows where copies diverge, by leader epoch and by content, and what is damaged.
     Reads everything and changes nothing.
 
-    Exit code 0 if all copies are equal and whole, 1 if not, 4 if something could not be read.
+    Exit code 0 if all copies are equal and complete, 1 if not, 4 if something could not be read.
     """
     properties_only_for(ctx)
     with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:

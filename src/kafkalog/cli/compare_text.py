@@ -65,7 +65,7 @@ def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
     if copy.diverges and copy.past is not None:
         words.append(f"diverges at {copy.past.offset}")
     elif difference is not None and difference.other_bytes is not None:
-        words.append(f"other bytes at {difference.other_bytes[0].offset}")
+        words.append(f"different bytes at {difference.other_bytes[0].offset}")
     if difference is not None and difference.lacks is not None and not copy.diverges:
         words.append(f"lacks {difference.lacks_records} records")
     if difference is not None and difference.has_alone is not None and not copy.diverges:
@@ -89,9 +89,9 @@ def _sentences(partition: PartitionComparison) -> Iterator[str]:
         if best is not None and copy is not best:
             yield from _against(partition, copy, best)
     for node in partition.missing:
-        yield f"Broker {node} should hold a copy by the cluster's metadata; none is in its volumes given here."
+        yield f"Broker {node} should hold a copy according to the cluster's metadata; none is in its given volumes."
     if best is not None and (best.damage is not None or _some_have_more(partition)):
-        yield "`kafkalog merge` makes one log of what all of them hold."
+        yield "`kafkalog merge` makes one log from all of them."
 
 
 def _named(partition: PartitionComparison, copy: CopyReport) -> str:
@@ -149,7 +149,7 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         read = f" Consumers may have read them: its high watermark was {copy.high_watermark}." if seen else ""
         yield (
             f"{subject} diverges: both have {until} in common, and after it {copy.records_cut} records are its own, "
-            f"up to offset {copy.log_end_offset - 1}; Kafka would cut them off when it follows {other}.{read}"
+            f"up to offset {copy.log_end_offset - 1}; Kafka would remove them to follow {other}.{read}"
         )
     elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
         yield (
@@ -159,12 +159,12 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
     if difference.other_bytes is not None:
         here, there = difference.other_bytes
         yield (
-            f"{subject} holds other bytes than {other} from offset {max(here.offset, there.offset)} on, in "
+            f"{subject} has different bytes than {other} from offset {max(here.offset, there.offset)} on, in "
             f"{difference.other_batches} batches: {here.path} at byte {here.position}, {there.path} at byte "
             f"{there.position}."
         )
         if difference.only_epoch_differs:
-            yield "They differ in nothing but the leader epoch, which no checksum covers."
+            yield "They differ only in the leader epoch, which no checksum covers."
     if difference.lacks is not None:
         cause = ", where it is damaged" if difference.lacks_for_damage else ""
         yield (
@@ -181,7 +181,7 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
     if copy.log_start_offset != best.log_start_offset:
         yield f"{subject} begins at offset {copy.log_start_offset}, {other} at {best.log_start_offset}."
     if difference.cleaned:
-        yield f"{difference.cleaned} batches differ by compaction alone, which is not a difference between the logs."
+        yield f"{difference.cleaned} batches differ only by compaction, which is not a difference between the logs."
 
 
 def _not(count: int) -> str:
@@ -193,11 +193,11 @@ def _end(found: Comparison) -> Iterator[str]:
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"
     elif found.memory_problem is not None:
-        yield f"ISRs are not known: {found.memory_problem}"
+        yield f"ISRs are unknown: {found.memory_problem}"
     for path in found.left_out:
         yield f"left out: {path}"
     for path, reason in found.unreadable:
         yield f"cannot be read: {path}: {reason}"
     wrong = sum(not each.is_clean for each in found.partitions)
     count = len(found.partitions)
-    yield f"{count - wrong} of {count} partitions are equal and whole" + _not(wrong)
+    yield f"{count - wrong} of {count} partitions are equal and complete" + _not(wrong)

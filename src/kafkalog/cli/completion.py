@@ -15,7 +15,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command(name="completion")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> int:
-    """Print a script that makes a shell complete kafkalog's commands, options and paths.
+    """Print a script with which a shell completes kafkalog's commands, options and paths.
 
     For bash: kafkalog completion bash > ~/.local/share/bash-completion/completions/kafkalog
 

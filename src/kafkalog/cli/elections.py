@@ -227,7 +227,7 @@ def command(
     if not brokers:
         properties_only_for(ctx, "--without")
         if unclean or as_of is not None:
-            raise UsageError("--unclean and --as-of go with --without")
+            raise UsageError("--unclean and --as-of need --without")
     if brokers and (against or every):
         raise UsageError("--without shows what would be; --against and --all show what was")
     chosen = chosen_of(topics, numbers, excluded)

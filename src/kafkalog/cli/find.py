@@ -193,9 +193,9 @@ def command(
     """
     properties_only_for(ctx)
     if not times and not offsets:
-        raise UsageError("nothing to find: --time or --offset says what")
+        raise UsageError("nothing to find: give --time or --offset")
     if isolation_level == READ_COMMITTED and "latest" not in times:
-        raise UsageError("--isolation-level has a meaning for --time latest only")
+        raise UsageError("--isolation-level has an effect only with --time latest")
     inventory = open_all(*paths, tolerant=True)
     chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)

@@ -224,7 +224,7 @@ def command(
 ) -> int:
     """Show groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
-    Also shows whether the stored assignment is what the group's assignor makes of the stored subscriptions.  With
+    Also shows whether the stored assignment is what the group's assignor computes from the stored subscriptions.  With
     --topic, --partition or --exclude, shows only groups with commits or assignments for the chosen partitions.  A path
     may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
     """

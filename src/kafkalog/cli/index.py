@@ -94,9 +94,9 @@ def rebuild_command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Rebuild every index, producer snapshot and leader epoch, as a broker does that scans all segments.
+    """Rebuild every index, producer snapshot and leader epoch, as a broker that scans all segments does.
 
-    Declines if a log is damaged.  The old files are kept, and `kafkalog undo` restores them.  Exit code 2 if something
+    Refuses if a log is damaged.  The old files are kept, and `kafkalog undo` restores them.  Exit code 2 if something
     was changed, 4 if something could not be read.
     """
     settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}

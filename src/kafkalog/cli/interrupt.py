@@ -40,16 +40,16 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
             case _ if document == JOURNAL:
                 yield (
                     f"run {run} on {path} has begun and is not finished: kafkalog recover {path} completes it, "
-                    f"kafkalog undo {path} --run {run} reverses it, and no broker should start on it before"
+                    f"kafkalog undo {path} --run {run} reverses it; do not start a broker on it before that"
                 )
             case _ if document == UNDOING:
                 yield (
                     f"run {run} on {path} is being undone and that is not finished: kafkalog undo {path} --run {run} "
-                    "completes it, and no broker should start on it before"
+                    "completes it; do not start a broker on it before that"
                 )
             case _ if document == PURGING:
                 yield (
-                    f"what run {run} on {path} kept is removed in part, and it can no longer be undone: kafkalog runs "
+                    f"what run {run} on {path} kept is partly removed, and it can no longer be undone: kafkalog runs "
                     f"{path} --purge {run} removes the rest"
                 )
             case _ if document == MANIFEST and is_new:
@@ -57,7 +57,7 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
             case _ if document == UNDONE and is_new:
                 yield f"run {run} on {path} is undone; there is nothing more to do"
             case None if before.get(run) == PURGING:
-                yield f"run {run} on {path} is purged but for an empty directory"
+                yield f"run {run} on {path} is purged except for an empty directory"
     for run in before:
         if run not in now:
             yield f"run {run} on {path} is permanently deleted"

@@ -65,8 +65,7 @@ def print_directory(merged: MergedDirectory) -> None:
         for path, reason in merged.unreadable:
             writer.write(escape_controls(f"cannot be read: {path}: {reason}"))
         writer.write(
-            "there is no meta.properties: before a broker is started on it, put that of the broker there whose "
-            "directory it is to be"
+            "there is no meta.properties: before you start a broker on it, copy that broker's meta.properties into it"
         )
 
 
@@ -98,15 +97,15 @@ def _of_copy(copy: CopyShare) -> Iterator[str]:
         place = copy.dropped_from
         yield (
             f"{counted(copy.dropped_batches, 'batch')} ({counted(copy.dropped_records, 'record')}) of {copy.path} "
-            f"gave way to a newer leader epoch, the first at offset {place.offset} ({place.path}, byte "
+            f"replaced by a newer leader epoch, the first at offset {place.offset} ({place.path}, byte "
             f"{place.position})"
         )
     if copy.cleaned_batches:
         batches = counted(copy.cleaned_batches, "batch")
-        yield f"{batches} of {copy.path} stay out: compaction has cleaned the best copy there"
+        yield f"{batches} of {copy.path} are left out: compaction has cleaned the best copy there"
     if copy.passed_from is not None:
         place = copy.passed_from
         yield (
-            f"{counted(copy.passed_batches, 'batch')} of {copy.path} have offsets that another copy gave with other "
-            f"bytes, the first at offset {place.offset} ({place.path}, byte {place.position})"
+            f"{counted(copy.passed_batches, 'batch')} of {copy.path} have offsets that another copy has with "
+            f"different bytes, the first at offset {place.offset} ({place.path}, byte {place.position})"
         )

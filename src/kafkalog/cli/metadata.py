@@ -275,23 +275,23 @@ def command(
 ) -> int:
     """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
 
-    Reads the newest whole snapshot of `__cluster_metadata` and the log after it.  With --effective,
+    Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --effective,
     --server-properties gives the settings that the broker was started with.
     """
     if not effective:
         properties_only_for(ctx, "--effective")
     if broker is not None and not effective:
-        raise UsageError("--broker goes with --effective")
+        raise UsageError("--broker needs --effective")
     if effective and (history or against):
-        raise UsageError("--effective shows settings only: --history and --against do not go with it")
+        raise UsageError("--effective shows settings only: --history and --against cannot be used with it")
     if (topics or excluded) and not (history or effective):
-        raise UsageError("--topic and --exclude go with --history or --effective")
+        raise UsageError("--topic and --exclude need --history or --effective")
     if numbers and not history:
-        raise UsageError("--partition goes with --history")
+        raise UsageError("--partition needs --history")
     if history and (as_of is not None or against):
-        raise UsageError("--history shows every change: --as-of and --against do not go with it")
+        raise UsageError("--history shows every change: --as-of and --against cannot be used with it")
     if history and show_secrets:
-        raise UsageError("--show-secrets does not go with --history, which shows no settings")
+        raise UsageError("--show-secrets cannot be used with --history, which shows no settings")
     chosen = chosen_of(topics, numbers, excluded)
     findings: list[Finding] = []
     directory = _zookeeper(paths) if effective else None

@@ -280,6 +280,8 @@ def _refuse_contradictions(
     if migrate is not None and only_pending:
         raise UsageError("--pending lists what is not committed, and --migrate carries over what is")
     if migrate == _ZOOKEEPER and as_json:
-        raise UsageError("--migrate zookeeper prints a script, and no JSON")
+        raise UsageError("--migrate zookeeper prints a script, not JSON")
     if form is not None and (migrate is not None or only_pending or as_json):
-        raise UsageError(f"--format {form} is a form of its own: --json, --pending and --migrate do not go with it")
+        raise UsageError(
+            f"--format {form} is a form of its own: --json, --pending and --migrate cannot be used with it"
+        )

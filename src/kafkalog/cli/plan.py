@@ -66,7 +66,7 @@ def _refuse_duplicates(plans: Sequence[Plan]) -> None:
 def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
     """Make plans and print them; the exit code.
 
-    That is 4 if something cannot be read, 3 if a directory is declined as a whole, 1 if something was found, would be
+    That is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would be
     changed or waits to be completed, else 0.  `words` are the options given, for the commands that are recommended.
     """
     outcome = Outcome.CLEAN
@@ -104,7 +104,7 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
 
     If anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names
     what cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 4 if something
-    could not be read, 3 if a directory is declined as a whole, else 1.
+    could not be read, 3 if a directory is refused as a whole, else 1.
     """
     options = options_of(given)
     return show(holding(paths, options.select), options, job_count(jobs), as_json, command_words(given))

@@ -22,7 +22,7 @@ def _forecast(forecast: BrokerForecast) -> str:
             losing = f", which would lose {lost} records that can still be read" if lost else ""
             return f"Kafka would start on it, {how}{losing}"
         case None:
-            return f"what Kafka would do is not known: {forecast.message}"
+            return f"what Kafka would do is unknown: {forecast.message}"
         case "start_fails":
             return f"Kafka would NOT START on it: {forecast.exception}: {forecast.message}"
         case _:
@@ -105,7 +105,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
                 writer.write(escape_controls(_below(partition)))
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
-        others = "; the partitions that were not asked for were not examined" if plan.survey.is_partial else ""
+        others = "; other partitions were not examined" if plan.survey.is_partial else ""
         writer.write(escape_controls(_forecast(plan.broker) + others))
         for name in plan.broker.strays:
             writer.write(f"Kafka would rename {escape_controls(name)} -stray: the metadata has no such replica here")

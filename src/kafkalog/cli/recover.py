@@ -77,12 +77,12 @@ def command(
     """Repair log directories after a crash, under the broker's lock and with a journal.
 
     Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
-    If records that can still be read would be dropped, it declines and names the ways that lose less; --accept-loss
-    overrides this.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it declined, even for one
+    If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
+    overrides this.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it refused, even for one
     partition only, 4 if something could not be read; the other partitions are still recovered.
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
-    salvage also keeps sound batches after the damage; strict only cuts torn and zero-filled tails and declines
+    salvage also keeps sound batches after the damage; strict only removes torn and zero-filled tails and refuses
     anything else; kafka leaves, byte for byte, what the broker's own recovery would.
     """
     if dry_run:
@@ -107,7 +107,7 @@ def command(
 
         if into is not None:
             if len(paths) != 1 or complete is not None:
-                raise UsageError("--into works on a copy of one path, and --complete does not go with it")
+                raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
             with RecoveryProgress("recovering") as progress:
                 result = recover_into(
                     paths[0],
@@ -149,7 +149,7 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
     """`UsageError` for an option about acting, where nothing is to be done."""
     for name, value in given.items():
         if value:
-            raise UsageError(f"--dry-run changes nothing: {name} does not go with it")
+            raise UsageError(f"--dry-run changes nothing: {name} cannot be used with it")
 
 
 @contextmanager

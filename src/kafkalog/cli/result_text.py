@@ -50,7 +50,7 @@ def _kept(result: RecoveryResult) -> str:
         return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid is unknown"
     about = "" if found.is_exact else "about "
     verb = "is" if found.records_lost == 1 else "are"
-    return f"{kept}; {about}{found.records_lost} {verb} gone ({escape_controls(ranges_text(found.lost))})"
+    return f"{kept}; {about}{found.records_lost} {verb} lost ({escape_controls(ranges_text(found.lost))})"
 
 
 def _broker(result: RecoveryResult) -> str:
@@ -62,5 +62,5 @@ def _broker(result: RecoveryResult) -> str:
     if result.plan.mode is Mode.KAFKA:
         return "this is what the broker would have left: at its next start it continues from here"
     if result.declined:
-        return "a broker opens what was recovered and changes nothing; what was left as it is may stop its start"
+        return "a broker opens the recovered partitions and changes nothing; those left as they are may stop its start"
     return "a broker that starts on it now opens it and changes nothing"

@@ -80,8 +80,8 @@ def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
             _print(f"{each.run_id} {what}: {escape_controls(each.why_not)}")
         if each.is_unfinished:
             complete = f"recover --complete {each.run_id}" if each.is_foreign else "recover"
-            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` takes "
-                   "it back")  # fmt: skip
+            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` "
+                   "reverses it")  # fmt: skip
 
 
 def _machine(run: RunInfo) -> str:
@@ -137,7 +137,7 @@ def _purge(
             _print(f"{escape_controls(root)}: {len(result.purged)} runs purged, {result.freed_bytes} bytes freed")
         else:
             _print(f"{escape_controls(root)}: nothing to purge")
-        _print(*(f"run {run_id} stays: {escape_controls(why)}" for run_id, why in left.items()))
+        _print(*(f"run {run_id} is kept: {escape_controls(why)}" for run_id, why in left.items()))
     return Outcome.CHANGED if any(result.purged for result in results) else Outcome.CLEAN
 
 
@@ -167,12 +167,12 @@ def command(
     A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never purged:
     complete or undo them.
 
-    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it declined.
+    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
     """
     properties_only_for(ctx)
     if run_ids or days is not None:
         with interruptible(paths, quarantine):
             return _purge(paths, run_ids, days, quarantine, yes, as_json)
     if yes:
-        raise UsageError("--yes goes with --purge or --purge-older-than")
+        raise UsageError("--yes needs --purge or --purge-older-than")
     return _show(paths, quarantine, as_json)

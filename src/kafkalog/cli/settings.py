@@ -39,7 +39,7 @@ def planning_options(function: Function) -> Function:
         click.option(
             "--cluster-metadata",
             is_flag=True,
-            help="Include KRaft's metadata log. A cut there can drop committed metadata: prefer another controller.",
+            help="Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller.",
         ),
         JOBS,
         click.option(

@@ -32,12 +32,12 @@ def command(
 ) -> int:
     """List or delete what Spark jobs killed before their commit left beside the log directory PATH.
 
-    Each commit itself deletes what is older than a week.  What is needed to roll back a killed commit always stays.
+    Each commit also deletes files older than a week.  Files needed to roll back a killed commit are always kept.
     Exit code 2 if something was deleted.
     """
     properties_only_for(ctx)
     if hours is not None and not clear:
-        raise UsageError("--older-than goes with --clear")
+        raise UsageError("--older-than needs --clear")
     found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)
     if as_json:
         print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})

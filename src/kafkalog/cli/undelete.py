@@ -42,7 +42,7 @@ def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str 
         return outcome
     if not found:
         rest = " in what can be read" if reasons else ""
-        _print(f"{escape_controls(root)}: nothing that was deleted is still there{rest}")
+        _print(f"{escape_controls(root)}: no deleted data is still on disk{rest}")
         return outcome
     print_table(
         escape_controls(root),
@@ -80,14 +80,14 @@ def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:
     """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
     for place, reason in reasons:
         sentence = reason if place in reason else f"{place}: {reason}"
-        click.echo(escape_controls(f"kafkalog: {sentence}; what was deleted of it is not shown or taken"), err=True)
+        click.echo(escape_controls(f"kafkalog: {sentence}; its deleted data is neither shown nor restored"), err=True)
     return Outcome.IO_ERROR if reasons else Outcome.CLEAN
 
 
 def _outcome(each: Remains) -> str:
     where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
     if each.why_not is not None:
-        return escape_controls(f"{where}: not put back: {each.why_not}")
+        return escape_controls(f"{where}: not restored: {each.why_not}")
     return escape_controls(f"{where}: {each.outcome}")
 
 
@@ -133,7 +133,7 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
         print_json(result.as_dict())
         return
     root = escape_controls(result.done.root)
-    _print(f"put back in {root}: run {result.run_id}", f"to undo this: kafkalog undo {root} --run {result.run_id}")
+    _print(f"restored in {root}: run {result.run_id}", f"to undo this: kafkalog undo {root} --run {result.run_id}")
 
 
 @click.command(name="undelete")
@@ -182,7 +182,7 @@ def command(
     A KRaft cluster no longer knows a deleted topic's id.  Stop the broker and undelete with --hold; start it, create
     the topic again, stop it and undelete: the log replaces the empty one.
 
-    Exit code 0 for a list, 2 if something was restored or written, 3 if it declined, 4 if something could not be read;
+    Exit code 0 for a list, 2 if something was restored or written, 3 if it refused, 4 if something could not be read;
     the list and --into still cover the rest.
     """
     properties_only_for(ctx)
@@ -193,12 +193,12 @@ def command(
         }  # fmt: skip
         meant = [name for name, value in acting.items() if value not in (None, False, ())]
         if meant and only_list:
-            raise UsageError(f"--list only shows what there is: {meant[0]} does not go with it")
+            raise UsageError(f"--list only shows what there is: {meant[0]} cannot be used with it")
         if meant:
-            raise UsageError(f"{meant[0]} is for putting a topic back: name it with --topic")
+            raise UsageError(f"{meant[0]} is for restoring a topic: name it with --topic")
         return _list(path, topic, numbers, quarantine, as_json)
     if hold and (into is not None or as_topic is not None or topic_id is not None):
-        raise UsageError("--hold only keeps what is there: --into, --as and --topic-id do not go with it")
+        raise UsageError("--hold only renames directories: --into, --as and --topic-id cannot be used with it")
     settings = parse_settings(config)
     with interruptible([path], quarantine):
         if into is not None:

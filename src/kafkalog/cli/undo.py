@@ -34,7 +34,7 @@ def command(
 ) -> int:
     """Restore a directory to its state before a recovery, every byte and every file time.
 
-    Declines if a file has changed since then.  Exit code 2 when done, 3 if it declined.
+    Refuses if a file has changed since then.  Exit code 2 when done, 3 if it refused.
     """
     properties_only_for(ctx)
     with interruptible([path], quarantine):
@@ -46,6 +46,6 @@ def command(
         else:
             with LineWriter() as writer:
                 writer.write(
-                    f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files put back"
+                    f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files restored"
                 )
     return Outcome.CHANGED

@@ -1,4 +1,4 @@
-"""The ways there are, for people: one table to compare them, one recommendation, and the command that follows it."""
+"""The possible ways, for people: one table to compare them, one recommendation, and the command that follows it."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         for sentence in _besides(best.measured):
             writer.write(f"  {sentence}")
         if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
-            writer.write("  without it a wrong leader epoch stays, and replicas and merge rely on epochs")
+            writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
         if any(way.measured.records_hidden for way in ways):
-            writer.write("  passed over: records after ones with higher offsets, which no consumer comes across")
+            writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
         command = None if meaning is _DONE else _recommended_command(best, plan, given)
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
@@ -74,7 +74,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
                     writer.write(
-                        escape_controls(f"{name}: the high watermark is not known, so nor is what consumers have seen")
+                        escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
                     )
 
 
@@ -96,7 +96,7 @@ def sentence_of_damage_left(found: Measured) -> str | None:
     """What stays in the log that nobody can read; None if nothing does."""
     if not found.damage_left:
         return None
-    places = "1 damaged place stays" if found.damage_left == 1 else f"{found.damage_left} damaged places stay"
+    places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
     return f"{places} in the log, and a consumer stops there"
 
 
@@ -116,7 +116,9 @@ def _besides(found: Measured) -> list[str]:
             "stays open, or ends as the producer's next transaction does (see kafkalog transactions)"
         )
     if found.epoch_falls:
-        sentences.append("leader epochs fall from one batch to the next: one of them is wrong, and replicas use them")
+        sentences.append(
+            "leader epochs decrease from one batch to the next: one of them is wrong, and replicas use them"
+        )
     return sentences
 
 
@@ -165,7 +167,7 @@ def _count(value: int | None) -> object:
 
 def _kept(way: Way) -> object:
     kept, hidden = way.measured.records_kept, way.measured.records_hidden
-    return f"{kept}, {hidden} of them passed over" if hidden else _count(kept)
+    return f"{kept}, {hidden} of them skipped" if hidden else _count(kept)
 
 
 def _lost(way: Way) -> object:
@@ -192,9 +194,9 @@ def _reason(best: Way, ways: Sequence[Way]) -> str:
     about = "" if best.measured.is_exact else "about "
     what = "it loses nothing" if lost == 0 else f"it loses {about}{counted(lost, 'record')}"
     if best.measured.records_hidden:
-        what = f"{about}{counted(lost, 'record')} are lost or passed over with it"
+        what = f"{about}{counted(lost, 'record')} are lost or skipped with it"
     if lost == 0 and about:
-        what = "nothing tells how many records were in the damage, and all others are kept"
+        what = "it is unknown how many records were in the damage; all others are kept"
     if least is None:
         return f"{what}, and no other way is known"
     if least > lost:

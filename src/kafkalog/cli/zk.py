@@ -72,7 +72,7 @@ def command(
     JSON lines hold every node's bytes, secrets included: protect them like the directory itself, or use --hide-secrets.
     """
     if hide_secrets and not as_json:
-        raise UsageError("--hide-secrets goes with --json; a table hides them anyway")
+        raise UsageError("--hide-secrets needs --json; a table hides them anyway")
     if show_secrets and as_json:
         raise UsageError("--show-secrets is for tables; JSON lines hold every byte anyway, without --hide-secrets")
     found = tree_at(open_zookeeper(*paths), zxid)

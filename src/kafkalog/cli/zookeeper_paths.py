@@ -43,7 +43,7 @@ def old_consumers(directory: ZooKeeperDirectory | None, zxid: int | None, at: in
     """The old consumers as of a transaction or a time; `UsageError` for `zxid` without a ZooKeeper directory."""
     if directory is None:
         if zxid is not None:
-            raise UsageError("--zxid is of ZooKeeper's transactions, and none of the paths is a directory of its logs")
+            raise UsageError("--zxid is a ZooKeeper transaction, but none of the paths is a directory of its logs")
         return None
     moment = zxid_at(directory, at) if at is not None else None
     until = moment if zxid is None else zxid if moment is None else min(zxid, moment)

@@ -92,12 +92,12 @@ def begin_of(texts: Sequence[str], group: str | None) -> Begin:
         elif _NUMBER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
             starts.append(Begin(offset=int(text)))
         else:
-            raise UsageError(f"-o {text[:100]!r} is none of beginning, end, stored, N, -N, s@MS and e@MS")
+            raise UsageError(f"-o {text[:100]!r} is not one of beginning, end, stored, N, -N, s@MS and e@MS")
     if len(starts) > 1:
         raise UsageError("-o says twice where to begin")
     begin = starts[0] if starts else Begin("stored" if group is not None else None)
     if begin.word == "stored" and group is None:
         raise UsageError("-o stored needs -G GROUP: what a group has committed is read from __consumer_offsets")
     if begin.word != "stored" and group is not None:
-        raise UsageError("-G has no meaning with a -o that is not stored")
+        raise UsageError("-G has no effect with a -o that is not stored")
     return Begin(begin.word, begin.offset, begin.start_time, stop)

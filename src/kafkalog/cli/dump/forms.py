@@ -15,7 +15,7 @@ __all__ = ["Form", "decoded_topic", "form_of", "names_of", "refuse_meaningless"]
 
 
 class Form(enum.Enum):
-    """What is shown; the value completes "… has no meaning …"."""
+    """What is shown; the value completes "… has no effect …"."""
 
     TEXT = "for records as text"
     JSON = "with --json"
@@ -105,17 +105,17 @@ def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
 def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:
     """Raises `UsageError` for an option without a meaning for the form, and for those that contradict each other."""
     if "encoding" in options.given and not options.as_json:
-        raise UsageError("--encoding has no meaning without --json")
+        raise UsageError("--encoding has no effect without --json")
     for each in (form, *([Form.SIDE_FILES] if side_files else [])):
         meant = _MEANT[each] | (_OF_KAFKA if each is Form.SIDE_FILES and form is Form.KAFKA else set())
         for name in sorted(options.given - meant):
-            raise UsageError(f"{names[name]} has no meaning {each.value}")
+            raise UsageError(f"{names[name]} has no effect {each.value}")
     if "at" in options.given and not options.given & {"start_time", "end_time"}:
-        raise UsageError("--at has no meaning without --since or --until, which may be counted from it")
+        raise UsageError("--at has no effect without --since or --until, which may be counted from it")
     if options.columns_file == "":
         raise UsageError("--parquet and --arrow need the name of a file")
     if -1 in options.numbers and len(set(options.numbers)) > 1:
-        raise UsageError("-p -1 is every partition: leave the other numbers out, or -1")
+        raise UsageError("-p -1 means every partition: leave out the other numbers, or -1")
     for first, end in (("start_offset", "end_offset"), ("start_time", "end_time")):
         low, high = getattr(options, first), getattr(options, end)
         if low is not None and high is not None and high < low:
@@ -141,7 +141,7 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
     for name, others, why in pairs:
         for other in others:
             if {name, other} <= options.given:
-                raise UsageError(f"{names[other]} has no meaning with {names[name]}, which {why}")
+                raise UsageError(f"{names[other]} has no effect with {names[name]}, which {why}")
 
 
 def _refuse_without_effect(options: Options, names: dict[str, str], side_files: Sequence[str]) -> None:
@@ -149,14 +149,14 @@ def _refuse_without_effect(options: Options, names: dict[str, str], side_files: 
     given = options.given
     if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:
         for name in sorted(given & _OF_RECORDS_BENEATH):
-            raise UsageError(f"{names[name]} has no meaning without records: add --print-data-log or --deep-iteration")
+            raise UsageError(f"{names[name]} has no effect without records: add --print-data-log or --deep-iteration")
     if options.show_secrets and decoded_topic(options) is None:
-        raise UsageError("--show-secrets has no meaning without a decoder, such as --cluster-metadata-decoder")
+        raise UsageError("--show-secrets has no effect without a decoder, such as --cluster-metadata-decoder")
     if any(text.startswith("e@") for text in options.kcat_offsets):
-        raise UsageError(f"-o e@MS has no meaning {Form.KAFKA.value}: --until ends at a time")
+        raise UsageError(f"-o e@MS has no effect {Form.KAFKA.value}: --until ends at a time")
     if not any(is_index(path) for path in side_files):
         for name in sorted(given & _OF_INDEXES):
-            raise UsageError(f"{names[name]} has no meaning without an index among the files")
+            raise UsageError(f"{names[name]} has no effect without an index among the files")
 
 
 def _refuse_of_kafka(options: Options, names: dict[str, str]) -> None:
@@ -165,7 +165,7 @@ def _refuse_of_kafka(options: Options, names: dict[str, str]) -> None:
         one = sorted(options.given & (set(_DECODERS) | _CLASSES))
         raise UsageError(f"{' and '.join(names[each] for each in one)} cannot both say what the records are")
     if options.skip_record_metadata and not decoders and not options.print_data_log:
-        raise UsageError("--skip-record-metadata belongs to --print-data-log or to a decoder")
+        raise UsageError("--skip-record-metadata needs --print-data-log or a decoder")
     if options.skip_record_metadata and options.with_metadata:
         raise UsageError("--skip-record-metadata and --metadata cannot be used together")
     if options.verify_index_only and options.index_sanity_check:

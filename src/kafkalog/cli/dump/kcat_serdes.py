@@ -32,7 +32,7 @@ def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
             raise UsageError(f"-s {text[:20]!r}… has more than {_LONGEST} letters")
         unknown = next((letter for letter in pattern if letter not in _VALID), None)
         if unknown is not None:
-            raise UsageError(f"-s {text[:100]!r} has {unknown!r}, which is none of <>bBhHiIqQcs$ and space")
+            raise UsageError(f"-s {text[:100]!r} has {unknown!r}, which is not one of <>bBhHiIqQcs$ and space")
         for each in fields:
             found[each] = pattern
     return found["key"], found["value"]

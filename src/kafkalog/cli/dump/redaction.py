@@ -32,7 +32,7 @@ def size_of(data: bytes | None) -> int:
 def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Findings without the checksums of data, which carry no salt."""
     return [
-        replace(each, detail=_CHECKSUMS.sub("the checksum does not fit the bytes", each.detail))
+        replace(each, detail=_CHECKSUMS.sub("the checksum does not match the bytes", each.detail))
         if each.code is FindingCode.CRC_MISMATCH
         else each
         for each in findings

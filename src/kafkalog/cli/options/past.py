@@ -87,7 +87,7 @@ AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="The state after
 
 def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
-        raise click.UsageError("--at is the time to treat as now and has no meaning here; --as-of is the past")
+        raise click.UsageError("--at is the time to treat as now and has no effect here; --as-of selects a past state")
 
 
 def as_of_time(function: Function) -> Function:

@@ -80,7 +80,7 @@ def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
         return
     from kafkalog.codec.errors import UsageError
 
-    rest = "" if use is None else f", or its settings go with {use}"
+    rest = "" if use is None else f", or its settings can be used with {use}"
     raise UsageError(f"--server-properties replaces PATH here{rest}: give one of them")
 
 

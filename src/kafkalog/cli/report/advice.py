@@ -7,37 +7,37 @@ from kafkalog.codec.findings import FindingCode
 __all__ = ["advice_for"]
 
 _TAIL = (
-    "What an append that was cut short leaves behind. A broker cuts it when it starts after a crash, and so does "
-    "`kafkalog recover`. Kafka does not flush before it answers, so records that are cut may have been acknowledged: "
-    "the other replicas have them then."
+    "An interrupted append leaves this behind. A broker removes it when it starts after a crash, and so does "
+    "`kafkalog recover`. Kafka does not flush before it answers, so the removed records may have been acknowledged: "
+    "then the other replicas have them."
 )
 _DAMAGE = (
-    "A consumer stops here, and a broker that recovers the log cuts here and deletes every later segment. Compare the "
-    "ways below before a broker starts on it: another copy, `--mode salvage` or `--repair-bits` may keep what comes "
-    "after."
+    "A consumer stops here. A broker that recovers the log truncates it here and deletes all later segments. Compare "
+    "the ways below before a broker starts on it: another copy, `--mode salvage` or `--repair-bits` may keep what "
+    "comes after."
 )
 _HEADER = (
     "The checksum is right, so these bytes are as they were written, or were changed together with the checksum. Do "
-    "not cut on this alone: `kafkalog dump --all --batches` shows the batch."
+    "not truncate for this alone: `kafkalog dump --all --batches` shows the batch."
 )
 _PLACE = (
     "The batch is whole, but it does not continue the log. Base offset and leader epoch lie outside the checksum, so a "
     "flipped bit can do this: `kafkalog recover --repair-bits structure` tries to prove that. Copied or exchanged "
-    "files do it too."
+    "files can cause this too."
 )
 _RECORDS = (
-    "The checksum of the batch is right and its records cannot be decoded: most likely its producer wrote it so. A "
-    "broker does not look; a consumer fails at this offset and has to seek past it."
+    "The checksum of the batch is right, but its records cannot be decoded: most likely its producer wrote them that "
+    "way. A broker does not check; a consumer fails at this offset and has to seek past it."
 )
 _INDEX = (
     "Indexes are derived from the log and hold no data of their own: `kafkalog index rebuild` or the recovery below "
-    "makes them again, and a broker does so too."
+    "rebuilds them, and so does a broker."
 )
 _CHECKPOINT = (
-    "The file is rewritten by a broker that starts, where it can start; the recovery below repairs it without one. "
+    "A broker rewrites the file at start, if it can start; the recovery below repairs it without a broker. "
     "Do not delete log-start-offset-checkpoint by hand: deleted records would come back."
 )
-_CLUSTER = "See the page about clusters in the documentation: what the cluster knew contradicts itself here."
+_CLUSTER = "See the page about clusters in the documentation: the cluster's data contradicts itself here."
 
 _ADVICE = {
     FindingCode.TORN_TAIL: _TAIL,
@@ -46,7 +46,7 @@ _ADVICE = {
     FindingCode.CRC_MISMATCH: _DAMAGE,
     FindingCode.LIMIT_EXCEEDED: (
         "The batch is larger than what is read at a time. If such batches are real, raise the limit in Python "
-        "(`Limits(batch_bytes=…)`); else it is a damaged size field."
+        "(`Limits(batch_bytes=…)`); otherwise the size field is damaged."
     ),
     FindingCode.MAGIC_UNKNOWN: _HEADER,
     FindingCode.CODEC_UNKNOWN: _HEADER,
@@ -59,7 +59,7 @@ _ADVICE = {
     FindingCode.LEADER_EPOCH_DECREASES: _PLACE,
     FindingCode.LEADER_EPOCH_MISMATCH: _PLACE,
     FindingCode.OFFSET_GAP: (
-        "Bytes before the next segment are no batch: the finding about those bytes says what to do. Where nothing else "
+        "Bytes before the next segment are not a batch: the finding about those bytes says what to do. If nothing else "
         "was found, records are missing: look for another copy."
     ),
     FindingCode.SEGMENT_MISSING: (
@@ -76,13 +76,13 @@ _ADVICE = {
     FindingCode.INDEX_PREALLOCATED: "Space that a running broker reserves; a clean shutdown releases it.",
     FindingCode.TXN_INDEX_MISMATCH: (
         "Consumers with isolation level read_committed may see aborted records, or miss committed ones. The recovery "
-        "below makes the index again."
+        "below rebuilds the index."
     ),
-    FindingCode.SNAPSHOT_INVALID: "A broker takes an older one and reads the log from there; recovery does so too.",
+    FindingCode.SNAPSHOT_INVALID: "A broker uses an older one and reads the log from there; so does recovery.",
     FindingCode.CHECKPOINT_INVALID: _CHECKPOINT,
     FindingCode.PARTITION_METADATA_INVALID: (
-        "A broker with KRaft takes the directory offline, or the partition as a stray one. The recovery below writes "
-        "it where the topic id is known; `--topic-id` gives one."
+        "A broker with KRaft takes the directory offline, or treats the partition as stray. The recovery below writes "
+        "the file if the topic id is known; `--topic-id` gives one."
     ),
     FindingCode.META_PROPERTIES_INVALID: (
         "A broker does not start without it. Copy cluster.id and node.id from another volume of the same broker."
@@ -95,7 +95,7 @@ _ADVICE = {
     ),
     FindingCode.DUPLICATE_PARTITION: (
         "Copies on several brokers are normal. In two volumes of one broker they stop it from starting: "
-        "`kafkalog compare` tells which to keep."
+        "`kafkalog compare` shows which one to keep."
     ),
     FindingCode.IDENTITY_MISMATCH: "Volumes of several brokers or clusters are mixed up: mount each where it belongs.",
     FindingCode.NOT_REPLICAS: "These are not copies of one log: do not merge them.",
@@ -109,8 +109,8 @@ _ADVICE = {
         "volumes."
     ),
     FindingCode.UNREADABLE: (
-        "The operating system does not give it out: look into the kernel's log for errors of the disk, make an image "
-        "(ddrescue) before anything else, and examine that."
+        "The operating system cannot read it: check the kernel log for disk errors, make an image (ddrescue) before "
+        "anything else, and examine the image."
     ),
     FindingCode.BROKER_REFUSES: "The broker would not serve this directory as it is; the ways below say what would.",
 }

@@ -176,7 +176,7 @@ class Facts:
 
     @property
     def copies_differ(self) -> bool:
-        """Copies of a partition are not equal and whole."""
+        """Copies of a partition are not equal and complete."""
         return self.comparison is not None and not self.comparison.is_clean
 
     @property

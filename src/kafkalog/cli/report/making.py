@@ -24,7 +24,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found, ready to be written down."""
+    """The results, ready to be written."""
 
     facts: Facts = field(repr=False)
 
@@ -35,15 +35,15 @@ class Report:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """More than information, as `verify` finds them; errors first."""
+        """Warnings and errors, as `verify` finds them; errors first."""
         return self.facts.findings
 
     def html(self) -> str:
-        """One page, a file by itself of a few MB at most; it asks nobody for anything."""
+        """One self-contained page of a few MB at most, which loads nothing from anywhere."""
         return page_of(self.facts)
 
     def markdown(self) -> str:
-        """About 60 lines for a channel: verdict, damage, ways, commands."""
+        """About 60 lines for a chat channel: verdict, damage, ways, commands."""
         return markdown_of(self.facts)
 
 
@@ -62,10 +62,10 @@ def report(
 ) -> Report:
     """Examine log directories, partition directories or segments, and change nothing.
 
-    `deep` decodes every record, `topics`, `partitions` and `exclude` choose as in `compare`, `config` and `at` are
-    those of `plan`, and `show_bytes` shows the bytes around damage, which may be parts of records.  Of a page so much
-    is shown that it stays at a few MB; it says what it leaves out.  Raises `UsageError` for paths that hold nothing of
-    Kafka's; what cannot be read is part of the report.
+    `deep` decodes every record; `topics`, `partitions` and `exclude` select as in `compare`; `config` and `at` are
+    those of `plan`; `show_bytes` shows the bytes around damage, which may be parts of records.  A page is limited to a
+    few MB and says what it leaves out.  Raises `UsageError` for paths without Kafka data; what cannot be read is part
+    of the report.
     """
     chosen = Chosen.of(topics, partitions, exclude)
     asked = Asked(chosen=chosen, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)

@@ -147,7 +147,7 @@ def _copies(facts: Facts) -> Iterator[str]:
         return
     differing = [each for each in found.partitions if len(each.copies) > 1 and not each.is_clean]
     yield ""
-    yield f"### Copies: {len(differing):,} of {counted(len(found.partitions), 'partition')} not equal and whole"
+    yield f"### Copies: {len(differing):,} of {counted(len(found.partitions), 'partition')} not equal and complete"
     if not differing:
         return
     yield ""

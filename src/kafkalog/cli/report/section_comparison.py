@@ -16,7 +16,7 @@ _MOST = 100
 def comparison_section(facts: Facts) -> Section | None:
     """None where no partition is in two places."""
     if facts.comparison_problem is not None:
-        return section("copies", "Copies side by side", "not compared", element("p", f"{facts.comparison_problem}."))
+        return section("copies", "Copies compared", "not compared", element("p", f"{facts.comparison_problem}."))
     found = facts.comparison
     if found is None:
         return None
@@ -36,7 +36,7 @@ def comparison_section(facts: Facts) -> Section | None:
         for copy in each.copies
     ]
     if rows:
-        content.append(table("Partitions whose copies are not equal and whole", columns, rows, numeric=range(2, 7)))
+        content.append(table("Partitions whose copies are not equal and complete", columns, rows, numeric=range(2, 7)))
     content += [
         element("p", element("strong", code(f"{each.topic}-{each.partition}")), f": {_why(each)}")
         for each in differing[:_MOST]
@@ -44,22 +44,20 @@ def comparison_section(facts: Facts) -> Section | None:
     if len(differing) > _MOST:
         words = f"{len(differing) - _MOST:,} more are left out; `kafkalog compare` shows all."
         content.append(element("p", prose(words)))
-    return section(
-        "copies", "Copies side by side", f"{len(differing):,} differ" if differing else "all equal", *content
-    )
+    return section("copies", "Copies compared", f"{len(differing):,} differ" if differing else "all equal", *content)
 
 
 def _sum(found: Comparison, several: list[PartitionComparison], differing: list[PartitionComparison]) -> Content:
     words = (
         f"{len(several) - len(differing):,} of {counted(len(several), 'partition')} with several copies are equal and "
-        f"whole in all of them."
+        f"complete in all of them."
     )
     if found.memory is not None:
         words += f" ISRs: from {found.memory}."
     elif found.memory_problem is not None:
-        words += f" ISRs are not known: {found.memory_problem}."
+        words += f" ISRs are unknown: {found.memory_problem}."
     if differing:
-        words += " `kafkalog compare` tells more, `kafkalog merge` makes one log of what all copies hold."
+        words += " `kafkalog compare` shows more, `kafkalog merge` makes one log of what all copies hold."
     return element("p", prose(words))
 
 
@@ -80,7 +78,7 @@ def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
     if copy.diverges and copy.past is not None:
         words.append(f"diverges at {copy.past.offset}, {copy.records_cut} records of its own")
     elif difference is not None and difference.other_bytes is not None:
-        words.append(f"other bytes at {difference.other_bytes[0].offset}")
+        words.append(f"different bytes at {difference.other_bytes[0].offset}")
     if difference is not None and not copy.diverges:
         if difference.lacks is not None:
             words.append(f"lacks {difference.lacks_records} records from {difference.lacks.offset} on")

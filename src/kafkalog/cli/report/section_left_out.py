@@ -18,7 +18,7 @@ def left_out_section(facts: Facts) -> Section:
         "Bytes around damage may show parts of records; `--no-bytes` leaves them out.",
     ]
     if not facts.deep:
-        lines.append("Records were not decoded (`--shallow`): what is wrong inside of batches is not known.")
+        lines.append("Records were not decoded (`--shallow`): problems inside batches are not known.")
     lines += [f"Could not be examined: {each}." for each in facts.unread]
     return section(
         "limits", "How to read this", "", element("ul", [element("li", prose(each)) for each in lines]), is_open=False

@@ -53,7 +53,7 @@ def map_section(facts: Facts) -> Section | None:
         element(
             "p",
             "Every segment byte by byte, to scale within its partition; damage is drawn wide enough to be "
-            "seen. Choose a bar to look at it closely.",
+            "seen. Select a bar to look at it closely.",
         ),
         _defs(),
         _legend(),
@@ -77,7 +77,7 @@ def _left_out(facts: Facts) -> Markup | None:
     if examined.damaged_not_drawn:
         words.append(f"{counted(examined.damaged_not_drawn, 'more segment')} that are not sound are not drawn")
     if examined.clean_not_drawn:
-        words.append(f"{counted(examined.clean_not_drawn, 'segment')} in which all is well are not drawn")
+        words.append(f"{counted(examined.clean_not_drawn, 'segment')} that are sound are not drawn")
     return element("p", f"{' and '.join(words)}: the page would become too large.", class_="note") if words else None
 
 

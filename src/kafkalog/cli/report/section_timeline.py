@@ -47,7 +47,7 @@ def timeline_section(facts: Facts) -> Section | None:
     if len(series.topics) > _ROWS:
         notes.append(f"{len(series.topics) - _ROWS + 1:,} topics are one row, 'all others'.")
     if series.outside:
-        notes.append(f"{counted(series.outside, 'record')} of times far outside of this are not drawn.")
+        notes.append(f"{counted(series.outside, 'record')} with times far outside this range are not drawn.")
     if series.untimed:
         notes.append(f"{counted(series.untimed, 'record')} have no timestamp.")
     if notes:

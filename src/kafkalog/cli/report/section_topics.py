@@ -32,7 +32,7 @@ def topics_section(facts: Facts) -> Section | None:
         for each in topics[:MOST]
     ]
     columns = ["topic", "partitions", "size", "share", "records", "records per time", "bytes per time", "time"]
-    notes = ["Bytes as they lie in the log, compressed; rates over the time of the records; copies count each."]
+    notes = ["Bytes as stored in the log, compressed; rates over the time span of the records; each copy counts."]
     if len(topics) > MOST:
         rest = topics[MOST:]
         notes.append(

@@ -39,11 +39,11 @@ def _planned(planned: Planned, several: bool) -> Markup:
     if planned.refusal is not None:
         parts.append(element("p", f"Recovery declines: {shortened(planned.refusal)}.", class_="warn"))
     if planned.is_choice:
-        parts.append(_table("The ways there are", planned.ways, planned.best))
+        parts.append(_table("The possible ways", planned.ways, planned.best))
         hurt = list(planned.by_partition.items())
         inner: list[Content] = [_table(name, each, None) for name, each in hurt[:_MOST_PARTITIONS]]
         if len(hurt) > _MOST_PARTITIONS:
-            inner.append(element("p", f"{len(hurt) - _MOST_PARTITIONS:,} more partitions are in the sum only."))
+            inner.append(element("p", f"{len(hurt) - _MOST_PARTITIONS:,} more partitions are only in the total."))
         if len(hurt) > 1:
             words = f"The same for each of {len(hurt):,} partitions"
             parts.append(element("details", element("summary", words), element("div", *inner, class_="body")))
@@ -122,7 +122,7 @@ def kept_text(found: Measured) -> str:
     """Records that a way keeps."""
     if found.records_kept is None:
         return "unknown"
-    hidden = f", {found.records_hidden:,} of them passed over" if found.records_hidden else ""
+    hidden = f", {found.records_hidden:,} of them skipped" if found.records_hidden else ""
     return f"{found.records_kept:,}{hidden}"
 
 
@@ -142,7 +142,7 @@ def forecast_text(forecast: BrokerForecast) -> str:
             losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
             return f"Kafka would start on it, {how}{losing}"
         case None:
-            return shortened(f"What Kafka would do is not known: {forecast.message}")
+            return shortened(f"What Kafka would do is unknown: {forecast.message}")
         case "start_fails":
             return shortened(f"Kafka would not start on it: {forecast.exception}: {forecast.message}")
         case _:

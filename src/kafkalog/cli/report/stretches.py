@@ -291,7 +291,7 @@ def segment_maps(
 ) -> Iterator[SegmentMap]:
     """The maps of a partition's segments, in order; `known` are findings by log file from those who looked closer.
 
-    `listener` is told of the batches.  What the operating system does not give out is a stretch that was not read.
+    `listener` is told of the batches.  What the operating system cannot read is a stretch that was not read.
     """
     left, is_behind = list(segments), False
     while left:

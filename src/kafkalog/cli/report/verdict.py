@@ -68,7 +68,9 @@ def _sentence(facts: Facts, code: Outcome) -> str:
     if facts.copies_differ:
         parts.append(_copies(facts))
     if facts.unfinished_runs:
-        parts.append(f"{counted(facts.unfinished_runs, 'recovery run')} was cut short and waits")
+        parts.append(
+            f"{counted(facts.unfinished_runs, 'recovery run')} was interrupted and must be completed or undone"
+        )
     start = _start(facts)
     if start:
         parts.append(start)
@@ -81,8 +83,8 @@ def _copies(facts: Facts) -> str:
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not each.is_clean for each in several)
     if not differing:
-        return "what was put side by side is not as it should be"
-    return f"{differing} of {counted(len(several), 'partition')} with several copies differ in them"
+        return "the compared directories are not as they should be"
+    return f"{differing} of {counted(len(several), 'partition')} with several copies have copies that differ"
 
 
 def _are(count: int) -> str:
