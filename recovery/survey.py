@@ -71,7 +71,7 @@ class Survey:
     is_partial: bool = False
     """only some of the partition directories were examined"""
     unreadable: Mapping[str, StorageError] = field(default_factory=dict)
-    """directory below the root -> what the operating system said; it is in none of the others"""
+    """directory below the root, or file of its own -> what the operating system said; it is in none of the others"""
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
     scratch: Scratch | None = None
@@ -108,9 +108,10 @@ class Survey:
         )
 
     def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
-        """What was seen but for directories that turned out not to be readable."""
+        """What was seen but for directories, and files of the root's own, that turned out not to be readable."""
         kept = self.only(path for path in self.directories if "/" not in path and path not in unreadable)
-        return replace(kept, unreadable={**self.unreadable, **unreadable})
+        files = {path: facts for path, facts in kept.files.items() if path not in unreadable}
+        return replace(kept, files=files, unreadable={**self.unreadable, **unreadable})
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""

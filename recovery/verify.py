@@ -21,6 +21,7 @@ from kafkalog.log.files import unreadable
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
+from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.missing_partitions import missing_partitions_of
@@ -48,9 +49,9 @@ def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[B
     try:
         settings = LogSettings()
         with survey(log_dir.path, tables=tables) as found:
-            result = load_log_directory(
-                found.tree(), settings=lambda topic: settings, now_ms=time.time_ns() // 1_000_000
-            )
+            now_ms = time.time_ns() // 1_000_000
+            loaded = load_log_directory(found.tree(), settings=lambda topic: settings, now_ms=now_ms)
+            result = with_identity(loaded, found.tree())
     except StorageError as error:
         if error.errno is None:
             raise

@@ -63,4 +63,7 @@ def _broker(result: RecoveryResult) -> str:
         return "this is what the broker would have left: at its next start it continues from here"
     if result.declined:
         return "a broker opens what was recovered and changes nothing; what was left as it is may stop its start"
+    note = result.plan.note_of_identity
+    if note is not None:
+        return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
     return "a broker that starts on it now opens it and changes nothing"

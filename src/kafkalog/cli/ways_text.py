@@ -62,7 +62,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write("  without it a wrong leader epoch stays, and replicas and merge rely on epochs")
         if any(way.measured.records_hidden for way in ways):
             writer.write("  passed over: records after ones with higher offsets, which no consumer comes across")
-        command = None if meaning is _DONE else _recommended_command(best, plan, given)
+        command = None if meaning is _DONE else command_for(best, plan, given)
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
@@ -76,12 +76,6 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
                     writer.write(
                         escape_controls(f"{name}: the high watermark is not known, so nor is what consumers have seen")
                     )
-
-
-def _recommended_command(best: Way, plan: Plan, given: Sequence[str]) -> str | None:
-    if plan.refusal is not None and plan.mode not in (Mode.STRICT, Mode.KAFKA):
-        return None  # what keeps this one from being done keeps that one too
-    return command_for(best, plan, given)
 
 
 def _is_done(best: Way, plan: Plan) -> bool:
@@ -146,7 +140,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
                 _offsets(way),
                 *([_damage_left(way)] if has_damage else []),
                 {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
-                " ".join(way.needs) or "nothing",
+                "declined" if way.refusal is not None else " ".join(way.needs) or "nothing",
             ]
             for way in ways
         ],
