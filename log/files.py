@@ -26,6 +26,7 @@ from kafkalog.log.remote import RemoteEntry, RemoteFile, storage_of
 __all__ = [
     "Entry",
     "FileSource",
+    "ListedSource",
     "MissingFileError",
     "NotRegularFileError",
     "PathLike",
@@ -225,6 +226,33 @@ class FileSource:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class ListedSource(FileSource):
+    """A file of which as many bytes are there as when it was listed, or reading it fails.
+
+    Nobody decides on the first bytes of a file whose last ones are gone since.
+    """
+
+    def __init__(self, path: PathLike, listed_size: int) -> None:
+        super().__init__(path)
+        self._listed_size = listed_size
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ended when it was listed."""
+        data = super().read(position, length)
+        self._not_shorter(position, length, len(data))
+        return data
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        """Fill `target` with the bytes from `position`; fewer only where the file ended when it was listed."""
+        done = super().read_into(position, target)
+        self._not_shorter(position, len(target), done)
+        return done
+
+    def _not_shorter(self, position: int, length: int, found: int) -> None:
+        if found < min(length, self._listed_size - position):
+            raise StorageError.became_shorter(position + found, self.path)
 
 
 def unreadable(error: StorageError, path: PathLike) -> Finding:

@@ -475,11 +475,16 @@ def rebuild_indexes(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
+    cluster_metadata: bool = False,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
-    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged."""
-    options = RecoveryOptions(rules=Rules(config=config or {}, at=at, rebuild_indexes=True))
+    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged.
+
+    KRaft's metadata log is left out unless `cluster_metadata` is given.
+    """
+    rules = Rules(config=config or {}, at=at, cluster_metadata=cluster_metadata, rebuild_indexes=True)
+    options = RecoveryOptions(rules=rules)
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 

@@ -18,7 +18,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.source import Source
-from kafkalog.log.files import Entry, FileSource, scan_directory, what_it_is
+from kafkalog.log.files import Entry, ListedSource, scan_directory, what_it_is
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
@@ -76,7 +76,7 @@ class Survey:
     """of logs that are read here or were read before; made when the first tree is"""
     scratch: Scratch | None = None
     """where a tree's computed bytes go; None: they stay in memory"""
-    _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
+    _open: OrderedDict[str, ListedSource] = field(default_factory=OrderedDict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open, and who is told of reads, stay in their process."""
@@ -178,29 +178,17 @@ class Survey:
         self.close()
 
 
-class _CountingSource(FileSource):
+class _CountingSource(ListedSource):
     def __init__(self, path: str, relative: str, on_read: OnRead | None, listed_size: int) -> None:
-        super().__init__(path)
+        super().__init__(path, listed_size)
         self._relative = relative
         self._on_read = on_read
-        self._listed_size = listed_size
 
     def read(self, position: int, length: int) -> bytes:
         data = super().read(position, length)
-        self._not_shorter(position, length, len(data))
         if self._on_read is not None:
             self._on_read(self._relative, position + len(data))
         return data
-
-    def read_into(self, position: int, target: memoryview) -> int:
-        done = super().read_into(position, target)
-        self._not_shorter(position, len(target), done)
-        return done
-
-    def _not_shorter(self, position: int, length: int, found: int) -> None:
-        """Nobody decides on the first bytes of a file whose last ones are gone since it was listed."""
-        if found < min(length, self._listed_size - position):
-            raise StorageError.became_shorter(position + found, self.path)
 
 
 def facts_of(status: os.stat_result) -> FileFacts:

@@ -17,7 +17,7 @@ from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir
-from kafkalog.log.files import unreadable
+from kafkalog.log.files import real, unreadable
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
@@ -115,7 +115,8 @@ def verify(
                 report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
-    for partition in meant(inventory.standalone):
+    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
+    for partition in meant([each for each in inventory.standalone if real(each.path) not in counted]):
         found = _among(together, [partition])
         directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
     return VerifyReport(inventory.paths, directories)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.ways_text import sentence_of_damage_left
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.choice import ranges_text
@@ -35,7 +36,7 @@ def print_result(result: RecoveryResult) -> None:
             writer.write(damage)
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
         writer.write(_broker(result))
-        writer.write(f"to undo this: kafkalog undo {root} --run {result.run_id}")
+        writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
 
 def _kept(result: RecoveryResult) -> str:

@@ -17,6 +17,7 @@ from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.unknown import unknown
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import Remains, deleted, plan_undelete, undelete, undelete_into
@@ -132,8 +133,11 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
     if as_json:
         print_json(result.as_dict())
         return
-    root = escape_controls(result.done.root)
-    _print(f"put back in {root}: run {result.run_id}", f"to undo this: kafkalog undo {root} --run {result.run_id}")
+    root, word = escape_controls(result.done.root), shell_word(result.done.root)
+    _print(
+        f"put back in {root}: run {result.run_id}",
+        f"to undo this: kafkalog undo {word} --run {result.run_id}",
+    )
 
 
 @click.command(name="undelete")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
@@ -25,17 +25,17 @@ def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
     path = _path(plan, given)
     if way.way is WayName.MERGE:
         return " ".join(
-            ["kafkalog merge", *map(shlex.quote, [path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
+            ["kafkalog merge", shell_line([path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
         )
     if way.way not in _MODES and way.way is not WayName.KAFKA:
         return None
-    return " ".join(["kafkalog recover", shlex.quote(path), *map(shlex.quote, (*given, *way.needs)), "--yes"])
+    return shell_line(["kafkalog", "recover", path, *given, *way.needs, "--yes"])
 
 
 def _path(plan: Plan, given: Sequence[str]) -> str:
     """What was asked about: the log directory, or the one partition directory of it."""
     names = {partition.name for partition in plan.partitions} | set(plan.declined)
-    chosen = any(option in given for option in ("--topic", "--partition", "--exclude"))
+    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given)
     return os.path.join(plan.root, *names) if plan.survey.is_partial and not chosen and len(names) == 1 else plan.root
 
 
@@ -67,9 +67,9 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write(escape_controls(f"  {command}"))
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
             own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
-            words = " ".join(map(shlex.quote, [*given, *" ".join(own).split(), "--accept-loss", "--yes"]))
+            words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
             writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
-            writer.write(escape_controls(f"  kafkalog recover {shlex.quote(_path(plan, given))} {words}"))
+            writer.write(escape_controls(f"  kafkalog recover {shell_word(_path(plan, given))} {words}"))
         for name in plan.choice.by_partition:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
