@@ -46,6 +46,9 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Entry = os.DirEntry[str] | RemoteEntry
 
+_HIDDEN = (errno.EACCES, errno.EPERM, errno.EIO)
+"""What the system says of a path of which it does not tell whether anything is there."""
+
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _PIECE = 8 * MIB
 """Bytes at most that are read to be copied."""
@@ -296,8 +299,18 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything is there, a link to nothing too."""
-    return os.path.lexists(path) if storage_of(path) is None else status_of(path) is not None
+    """Whether anything is there, a link to nothing too; `StorageError` where the system does not let anybody look."""
+    if storage_of(path) is not None:
+        return status_of(path) is not None
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno in _HIDDEN:
+            raise StorageError.wrap(error, "cannot examine the file") from error
+        return False
+    except ValueError:  # a NUL in it
+        return False
+    return True
 
 
 def is_directory(path: str) -> bool:

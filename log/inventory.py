@@ -182,9 +182,9 @@ class _Opened:
 
     def add(self, path: str) -> None:
         """Take in one path."""
-        if not exists(path):
-            raise UsageError(f"{path} does not exist")
         try:
+            if not exists(path):
+                raise UsageError(f"{path} does not exist")
             if not is_directory(path):
                 self.standalone.append(open_segment(path))
             elif is_partition_dir(path):

@@ -18,7 +18,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.source import Source
-from kafkalog.log.files import Entry, ListedSource, scan_directory, what_it_is
+from kafkalog.log.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
@@ -212,7 +212,7 @@ def survey(
     cannot be listed is left out (`unreadable`).
     Raises `UsageError` if `root` is not a directory, `StorageError` if it cannot be read.
     """
-    if not os.path.lexists(root):
+    if not exists(root):
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")

@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 
 @click.command(name="build")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str, readable=False))
 @click.option("--into", "target", required=True, metavar="DIR", help="Log directory to write the partitions into.")
 @click.option("-t", "--topic", metavar="TOPIC", help="Topic of all records; overrides the topic column.")
 @click.option("-p", "--partition", type=PARTITION, help="Partition of all records [0 unless a column says].")

@@ -195,7 +195,7 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
     "--metadata",
     "metadata",
     metavar="PATH",
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(exists=True, file_okay=False, readable=False),
     help="A KRaft log directory or ZooKeeper dataDir with the cluster's topics.",
 )
 @as_of_time

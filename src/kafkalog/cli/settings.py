@@ -52,7 +52,7 @@ def planning_options(function: Function) -> Function:
             "copies",
             metavar="DIR",
             multiple=True,
-            type=click.Path(exists=True, file_okay=False),
+            type=click.Path(exists=True, file_okay=False, readable=False),
             help="Another copy (a broker's volume, a snapshot): also show what merging with it would keep.",
         ),
         selection_options,

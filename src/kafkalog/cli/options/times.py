@@ -18,7 +18,6 @@ TIME_METAVAR = "TIME"
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _YEAR = re.compile(r"[1-9][0-9]{3}", re.ASCII)
 _AGE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[smhdw])?", re.ASCII)
-_MS_A_DAY = 86_400_000
 _MILLISECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _RELATIVE = re.compile(r"([+-])([0-9]{1,19})(ms|[smhdw])", re.ASCII)
 _LONGEST_SHOWN = 60
@@ -82,19 +81,23 @@ class Timestamp(_TimeType):
 
 
 class Age(_AgeType):
-    """A length of time in days: a number of them, or with a unit like `36h`."""
+    """A length of time in days, or in another unit: a number of them, or with its own unit like `36h`."""
 
     name = "age"
 
+    def __init__(self, unit: str = "d") -> None:
+        self._unit = unit
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Days."""
+        """How many of the unit."""
         if isinstance(value, float):
             return value
         found = _AGE.fullmatch(str(value).strip())
         if found is None:
-            self.fail(f"{str(value)[:_LONGEST_SHOWN]!r} is neither a number of days nor a span like 36h (units: ms, s, "
-                      "m, h, d, w)", param, ctx)  # fmt: skip
-        return float(found[1]) * _UNITS[found[2] or "d"] / _MS_A_DAY
+            shown, words = str(value)[:_LONGEST_SHOWN], {"d": "days", "h": "hours"}[self._unit]
+            self.fail(f"{shown!r} is neither a number of {words} nor a span like 36h (units: ms, s, m, h, d, w)",
+                      param, ctx)  # fmt: skip
+        return float(found[1]) * _UNITS[found[2] or self._unit] / _UNITS[self._unit]
 
 
 AT = click.option(
