@@ -57,7 +57,7 @@ def refusal_of_unreadable(found: Survey, mode: Mode) -> str | None:
         error = found.unreadable.get(name)
         if error is not None:
             remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
-            why = "recovery would write this file anew and could not undo that"
+            why = "recovery would write this file again and could not undo that"
             if name == META_PROPERTIES:
                 why = "a broker that cannot read it opens no log, and mode kafka changes nothing then"
             return f"{error}; {why}: {remedy}, and recover again"
