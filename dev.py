@@ -328,6 +328,31 @@ if found != {wanted!r}:
     sys.exit("kafkalog: this file is for {name}; this is {{}} {{}}.{{}} on {{}}".format(*found))
 """
 
+_FIRST = """import os, sys
+try:
+    from _bootstrap import bootstrap
+    bootstrap()
+except (OSError, RuntimeError) as error:
+    place = os.environ.get("SHIV_ROOT") or "~/.shiv"
+    why = getattr(error, "strerror", None) or error
+    sys.stderr.write(f"kafkalog: this file cannot unpack itself into {place}: {why}; set SHIV_ROOT to a directory "
+                     "that you may write to\\n")
+    sys.exit(4)
+"""
+
+
+def _with_first(made: Path, program: str) -> None:
+    """Put another `__main__.py` into a packed file, which is what Python runs first."""
+    other = made.with_suffix(".other")
+    with made.open("rb") as packed, other.open("wb") as file:
+        file.write(packed.readline())  # the line that names the interpreter
+        with zipfile.ZipFile(packed) as before, zipfile.ZipFile(file, "a") as after:
+            for entry in before.infolist():
+                data = program.encode() if entry.filename == "__main__.py" else before.read(entry)
+                after.writestr(entry, data, entry.compress_type)
+    other.chmod(made.stat().st_mode)
+    other.replace(made)
+
 
 def _bundle() -> None:
     """Pack the command and what it needs into one file, and try it where there is nothing else."""
@@ -349,6 +374,7 @@ def _bundle() -> None:
             "--compressed", "--python", f"/usr/bin/env python{major}.{minor}", "--preamble", str(preamble),
             "--output-file", str(made),
         ])  # fmt: skip
+        _with_first(made, _FIRST)
         _step("trying it alone", [_python(), str(ROOT / "tests" / "support" / "try_bundle.py"), str(made)])
         dist = ROOT / "dist"
         dist.mkdir(exist_ok=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-
 from kafkalog.cluster.transactions import OpenTransaction
+from kafkalog.codec.shell import shell_line, shell_option
 
 __all__ = ["PLACEHOLDER", "abort_command", "abort_command_before_3_0"]
 
@@ -13,7 +12,7 @@ PLACEHOLDER = "HOST:PORT"
 
 def abort_command(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
     """For brokers of 3.0 and later, which know the producer by where its transaction begins; quoted for a shell."""
-    return shlex.join([*_beginning(found, bootstrap_server), "--start-offset", str(found.producer.transaction_start)])
+    return shell_line([*_beginning(found, bootstrap_server), "--start-offset", str(found.producer.transaction_start)])
 
 
 def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
@@ -28,11 +27,11 @@ def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | Non
         "--coordinator-epoch": producer.coordinator_epoch or 0,
     }
     words = [word for name, value in named.items() for word in (name, str(value))]
-    return shlex.join([*_beginning(found, bootstrap_server), *words])
+    return shell_line([*_beginning(found, bootstrap_server), *words])
 
 
 def _beginning(found: OpenTransaction, bootstrap_server: str | None) -> list[str]:
     return [
         "kafka-transactions.sh", "--bootstrap-server", bootstrap_server or PLACEHOLDER, "abort",
-        "--topic", found.topic, "--partition", str(found.partition),
+        *shell_option("--topic", found.topic), "--partition", str(found.partition),
     ]  # fmt: skip

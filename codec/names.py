@@ -53,6 +53,7 @@ __all__ = [
     "parse_partition_directory",
     "parse_segment_file",
     "segment_file",
+    "without_surrogates",
 ]
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
@@ -162,6 +163,11 @@ class KRaftSnapshotName:
     end_offset: int
     epoch: int
     pending: str = ""
+
+
+def without_surrogates(text: str | None) -> str | None:
+    """A name with visible escapes for bytes that were no UTF-8, which Python keeps as surrogates and Arrow refuses."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def parse_java_long(text: str, bits: int = 64) -> int | None:

@@ -258,14 +258,18 @@ class MetaProperties:
 def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
-    """Java properties; version 0 (or none) needs nothing, version 1 needs `cluster.id` and `node.id`."""
+    """Java properties; version 0 (or none) needs nothing, version 1 needs `cluster.id` and `node.id`.
+
+    As in Kafka's `MetaProperties`, blanks around the version do not count, and around a node id they do.
+    """
     text = _text(data, source, limits)
     properties = decode_properties(data)
 
     def integer(name: str) -> int | None:
         if name not in properties:
             return None
-        value = parse_java_long(properties[name].strip(), 32)
+        text = properties[name]
+        value = parse_java_long(text.strip() if name == _VERSION else text, 32)
         if value is None:
             raise FormatError(f"{name} is {properties[name][:40]!r}", source=source, code="meta_properties_invalid")
         return value

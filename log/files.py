@@ -26,6 +26,7 @@ from kafkalog.log.remote import RemoteEntry, RemoteFile, storage_of
 __all__ = [
     "Entry",
     "FileSource",
+    "ListedSource",
     "MissingFileError",
     "NotRegularFileError",
     "PathLike",
@@ -44,6 +45,9 @@ __all__ = [
 
 PathLike = str | os.PathLike[str]
 Entry = os.DirEntry[str] | RemoteEntry
+
+_HIDDEN = (errno.EACCES, errno.EPERM, errno.EIO)
+"""What the system says of a path of which it does not tell whether anything is there."""
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _PIECE = 8 * MIB
@@ -227,6 +231,33 @@ class FileSource:
         self.close()
 
 
+class ListedSource(FileSource):
+    """A file of which as many bytes are there as when it was listed, or reading it fails.
+
+    Nobody decides on the first bytes of a file whose last ones are gone since.
+    """
+
+    def __init__(self, path: PathLike, listed_size: int) -> None:
+        super().__init__(path)
+        self._listed_size = listed_size
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ended when it was listed."""
+        data = super().read(position, length)
+        self._not_shorter(position, length, len(data))
+        return data
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        """Fill `target` with the bytes from `position`; fewer only where the file ended when it was listed."""
+        done = super().read_into(position, target)
+        self._not_shorter(position, len(target), done)
+        return done
+
+    def _not_shorter(self, position: int, length: int, found: int) -> None:
+        if found < min(length, self._listed_size - position):
+            raise StorageError.became_shorter(position + found, self.path)
+
+
 def unreadable(error: StorageError, path: PathLike) -> Finding:
     """What is left to say of a file or directory below `path` that cannot be read, where the others are read on."""
     detail = error.strerror or str(error)
@@ -268,8 +299,18 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything is there, even a dangling link."""
-    return os.path.lexists(path) if storage_of(path) is None else status_of(path) is not None
+    """Whether anything is there, even a dangling link; `StorageError` if the system does not permit a look."""
+    if storage_of(path) is not None:
+        return status_of(path) is not None
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno in _HIDDEN:
+            raise StorageError.wrap(error, "cannot examine the file") from error
+        return False
+    except ValueError:  # a NUL in it
+        return False
+    return True
 
 
 def is_directory(path: str) -> bool:

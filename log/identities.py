@@ -11,6 +11,7 @@ import binascii
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
@@ -18,7 +19,7 @@ from kafkalog.codec.text import MetaProperties
 from kafkalog.log.directory import LogDir
 from kafkalog.log.files import absolute
 
-__all__ = ["identity_findings"]
+__all__ = ["MissingId", "identity_findings", "missing_id"]
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
 _UUID_BYTES, _LONGEST_UUID, _RESERVED_IDS = 16, 24, 100
@@ -36,12 +37,37 @@ def identity_findings(log_dirs: Iterable[LogDir]) -> list[Finding]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class MissingId:
+    """An id without which Kafka 4.1 does not start: its message, and a sentence for people."""
+
+    message: str
+    detail: str
+
+
+def missing_id(meta: MetaProperties, *, has_topic_ids: bool) -> MissingId | None:
+    """The id that a `meta.properties` of version 0 lacks (`KafkaRaftServer.initializeLogDirs`); None if it has both.
+
+    Every broker that wrote the file wrote its own id.  Of the cluster those before 0.10.1 knew none, so its absence
+    counts only where partitions have topic ids, as they do since 2.8.
+    """
+    if meta.node_id is None:
+        why = "a broker of ZooKeeper's time would write its own again"
+        return MissingId("Error: node ID not found", f"it names no broker: Kafka 4.1 does not start with it, {why}")
+    if meta.cluster_id is None and has_topic_ids:
+        return MissingId("Error: cluster ID not found", "it names no cluster: Kafka 4.1 does not start with it")
+    return None
+
+
 def _finding(log_dir: LogDir, detail: str, severity: Severity, code: FindingCode) -> Finding:
     return Finding(code, severity, None, None, detail, os.path.join(log_dir.path, META_PROPERTIES))
 
 
 def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
     code = FindingCode.META_PROPERTIES_INVALID
+    missing = missing_id(meta, has_topic_ids=any(each.metadata is not None for each in log_dir.partitions))
+    if missing is not None:
+        yield _finding(log_dir, missing.detail, Severity.ERROR, code)
     if meta.directory_id is not None:
         wrong = _wrong_uuid(meta.directory_id)
         if wrong is not None:

@@ -7,7 +7,7 @@ segment file.  What it is follows from its content: `broker-1` is a fine name fo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
@@ -34,7 +34,7 @@ class Inventory:
     paths: tuple[str, ...]
     log_dirs: tuple[LogDir, ...]
     standalone: tuple[Partition, ...]
-    """partition directories and segment files that were pointed at themselves"""
+    """partition directories and segment files that were pointed at themselves, and are in none of the others"""
     unreadable: tuple[Finding, ...] = ()
     """paths that cannot be read at all"""
 
@@ -182,9 +182,9 @@ class _Opened:
 
     def add(self, path: str) -> None:
         """Take in one path."""
-        if not exists(path):
-            raise UsageError(f"{path} does not exist")
         try:
+            if not exists(path):
+                raise UsageError(f"{path} does not exist")
             if not is_directory(path):
                 self.standalone.append(open_segment(path))
             elif is_partition_dir(path):
@@ -195,6 +195,21 @@ class _Opened:
             if not self._tolerant:
                 raise
             self.unreadable.append(unreadable(error, path))
+
+    def apart(self) -> Iterator[Partition]:
+        """Directories and segments that none of the other paths shows: what is named twice is there once.
+
+        A directory that waits for its deletion is nothing to a consumer who is pointed at its log directory, so it
+        counts by itself.
+        """
+        shown = {real(each.path) for found in self.log_dirs.values() for each in found.partitions
+                 if each.state is DirectoryState.LIVE}  # fmt: skip
+        directories = {real(each.path) for each in self.standalone if is_directory(each.path)}
+        for each in self.standalone:
+            place = real(each.path)
+            inside = is_directory(each.path) or os.path.dirname(place) not in shown | directories
+            if place not in shown and inside:
+                yield each
 
     def _without(self, error: StorageError, path: str) -> None:
         """A directory that may be a log directory, and that nobody can look into."""
@@ -226,7 +241,7 @@ def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_
     return Inventory(
         tuple(os.fspath(path) for path in paths),
         tuple(opened.log_dirs.values()),
-        tuple(opened.standalone),
+        tuple(opened.apart()),
         tuple(opened.unreadable),
     )
 

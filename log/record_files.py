@@ -54,6 +54,8 @@ def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.R
                 yield from _json_lines(stream, name, encoding)
         else:
             yield from _table(name, suffix)
+    except FileNotFoundError:
+        raise UsageError(f"{name} does not exist") from None
     except OSError as error:
         if isinstance(error, StorageError):
             raise

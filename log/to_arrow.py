@@ -15,6 +15,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import NO_END
+from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
@@ -74,7 +75,7 @@ def partition_to_arrow(
     def assembler() -> ArrowAssembler:
         return ArrowAssembler(
             schema,
-            topic=partition.topic,
+            topic=without_surrogates(partition.topic),
             partition=partition.partition,
             bounds=Bounds(batch_rows, most_bytes, first_rows=batch_rows),
             limits=limits,

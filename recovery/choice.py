@@ -124,6 +124,8 @@ class _Result:
     partitions: Mapping[str, PartitionResult]
     measured: dict[str, Measured] = field(default_factory=dict)
     """by partition, once it was asked for"""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """partition directory -> why it is left as it is"""
 
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> _Result:
@@ -132,7 +134,13 @@ class _Result:
 
     @classmethod
     def of_safe(cls, result: SafeResult) -> _Result:
-        return cls(result.tree, {each.name: each for each in result.partitions})
+        return cls(result.tree, {each.name: each for each in result.partitions}, refusals=result.refusals)
+
+    def refusal_of(self, units: Sequence[Unit]) -> str | None:
+        """Why nothing is done for these topic-partitions; None if something is done for one of them."""
+        found = [next((self.refusals[each] for each in unit.directories if each in self.refusals), None)
+                 for unit in units]  # fmt: skip
+        return found[0] if found and None not in found else None
 
     def log_start(self, unit: Unit) -> int:
         found = [self.partitions[each].log_start_offset for each in unit.directories if each in self.partitions]
@@ -197,7 +205,9 @@ class _Comparer:
             finding
             for unit in units
             if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1
-            for finding in missing_segments(unit.name, found.missing, unit.log_start)
+            for finding in missing_segments(
+                unit.name, found.missing, unit.log_start, (base for base, _ in log_segments(self.before, unit.name))
+            )
         ]
 
     def measured(self, unit: Unit, result: _Result) -> Measured:
@@ -378,11 +388,11 @@ def _compared(
     order = list(WayName)
     candidates.sort(key=lambda each: (order.index(each.way), -len(each.options)))
     words = _Words(comparer, hurt)
-    comparison.ways = [words.way(each, total(each.measured.values())) for each in candidates]
+    comparison.ways = [words.way(each, total(each.measured.values()), hurt) for each in candidates]
     partly = {WayName.REPLICA: elsewhere, WayName.MERGE: merged}
     for unit in hurt:
         comparison.by_partition[unit.name] = [
-            words.way(each, each.measured[unit.name])
+            words.way(each, each.measured[unit.name], [unit])
             for each in candidates
             if unit.name in partly.get(each.way, each.measured)
         ]
@@ -418,9 +428,11 @@ class _Words:
         self._kafka = comparer.kafka
         self._others = sorted({each for unit in hurt for each in comparer.others(unit)})
 
-    def way(self, outcome: _Outcome, found: Measured) -> Way:
-        """One way with its words."""
-        return Way(outcome.way, found, self._needs(outcome, found), self._consequence(outcome.way, found))
+    def way(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> Way:
+        """One way with its words, for the topic-partitions in which the ways differ."""
+        refusal = None if outcome.way is WayName.MERGE else outcome.result.refusal_of(units)
+        needs, consequence = self._needs(outcome, found), self._consequence(outcome.way, found)
+        return Way(outcome.way, found, needs, consequence if refusal is None else "it is left as it is", refusal)
 
     def _needs(self, outcome: _Outcome, found: Measured) -> tuple[str, ...]:
         consent = (ACCEPT_LOSS,) if found.sound_lost or found.markers_lost else ()
@@ -437,11 +449,17 @@ class _Words:
     def _consequence(self, way: WayName, found: Measured) -> str:
         match way:
             case WayName.SAFE:
-                return "everything up to the damage is kept, what comes after it goes to quarantine"
+                if not found.bytes_cut:
+                    return "no log is cut"
+                rest = "what comes after it goes" if found.sound_lost or found.markers_lost else "the rest goes"
+                return f"everything up to the damage is kept, {rest} to quarantine"
             case WayName.REPAIR_BITS:
                 return "flipped bits are corrected where checksum and content prove which they are"
             case WayName.SALVAGE:
-                return "everything sound is kept, on both sides of the damage, with a gap in the offsets"
+                if not found.bytes_cut:
+                    return "no log is cut"
+                gap = ", on both sides of the damage, with a gap in the offsets" if found.lost else ""
+                return f"everything sound is kept{gap}"
             case WayName.MERGE:
                 return "each range of offsets comes from a copy in which it is sound; written to a new directory"
             case WayName.REPLICA:

@@ -17,7 +17,7 @@ from typing import Any
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directory import is_log_dir, is_partition_dir
-from kafkalog.log.files import PathLike
+from kafkalog.log.files import PathLike, exists
 from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.glance import why_not_undoable
@@ -151,7 +151,7 @@ def root_of_runs(path: PathLike) -> str:
     """The log directory that a path means: itself, or that of a partition directory; `UsageError` if it is none."""
     given = os.fspath(path)
     if not os.path.isdir(given):
-        raise UsageError(f"{given} is not a directory" if os.path.lexists(given) else f"{given} does not exist")
+        raise UsageError(f"{given} is not a directory" if exists(given) else f"{given} does not exist")
     root = os.path.realpath(given)
     if is_log_dir(root):
         return root

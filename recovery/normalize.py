@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.findings import FindingCode, Severity, StopReason
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANED,
@@ -66,10 +66,12 @@ _WORDS = re.compile(r"\s+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that was put out of the way, and why."""
+    """Something that was put out of the way, and why; code and severity are those that `verify` gives it."""
 
     path: str
     reason: str
+    code: FindingCode = FindingCode.FOREIGN_FILE
+    severity: Severity = Severity.WARNING
 
 
 def normalize_root(tree: Tree) -> list[Change]:
@@ -82,32 +84,38 @@ def normalize_root(tree: Tree) -> list[Change]:
         parsed = parse_partition_directory(name)
         if parsed is None or _WORDS.search(parsed.topic):  # a blank is lost on the way to `-stray`, which stops it too
             tree.remove_directory(name)
-            changes.append(Change(name, "a directory that is not a partition stops a broker from starting"))
+            detail = "a directory that is not a partition stops a broker from starting"
+            changes.append(Change(name, detail, FindingCode.FOREIGN_DIRECTORY))
             continue
         key = (parsed.topic, parsed.partition, parsed.state)
         if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE) and key in seen:
             tree.remove_directory(name)
-            changes.append(Change(name, f"the same partition as {seen[key]} stops a broker from starting"))
+            detail = f"the same partition as {seen[key]} stops a broker from starting"
+            changes.append(Change(name, detail, FindingCode.DUPLICATE_PARTITION, Severity.ERROR))
         seen.setdefault(key, name)
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name in tree.directories:
             tree.remove_directory(name)
-            changes.append(Change(name, "a directory in place of a checkpoint takes the log directory offline"))
+            changes.append(_checkpoint(name, "a directory in place of a checkpoint takes the log directory offline"))
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
-            changes.append(Change(name + TEMPORARY, "left over from an interrupted write; a broker overwrites it"))
+            detail = "left over from an interrupted write; a broker overwrites it"
+            changes.append(Change(name + TEMPORARY, detail, FindingCode.TEMPORARY_FILE, Severity.INFO))
     for name in (REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):  # ReplicaManager's, LogCleanerManager's
         offline = "takes the log directory offline soon after a broker's start"
         if name in tree.directories:
             tree.remove_directory(name)
-            changes.append(Change(name, f"a directory in place of a checkpoint {offline}"))
+            changes.append(_checkpoint(name, f"a directory in place of a checkpoint {offline}"))
         elif name in tree.files and _readable(tree, name) is None:
             tree.delete(name)
-            changes.append(
-                Change(name, f"a checkpoint that cannot be read {offline}; without it a broker starts a new one")
-            )
+            reason = f"a checkpoint that cannot be read {offline}; without it a broker starts a new one"
+            changes.append(_checkpoint(name, reason))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes
+
+
+def _checkpoint(path: str, reason: str) -> Change:
+    return Change(path, reason, FindingCode.CHECKPOINT_INVALID, Severity.ERROR)
 
 
 @dataclass(slots=True)
@@ -185,7 +193,9 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
         parsed = parse_segment_file(name) if parent == directory else None
         if parsed is not None and segment_file(parsed.base_offset, parsed.kind) == name:
             tree.remove_directory(path)
-            changes.append(Change(path, "a directory in place of a file of a segment"))
+            severity = Severity.ERROR if parsed.is_live_log else Severity.WARNING
+            detail = "a directory in place of a file of a segment"
+            changes.append(Change(path, detail, severity=severity))
         elif path == f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}":
             tree.remove_directory(path)
             changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
@@ -220,6 +230,14 @@ class _Partition:
         self.tree.delete(self.path(name))
         self.changes.append(Change(self.path(name), reason))
 
+    def take_unfinished(self, name: str, reason: str) -> None:
+        """A file of an operation that was not finished."""
+        self.tree.delete(self.path(name))
+        self.changes.append(self._unfinished(name, reason))
+
+    def _unfinished(self, name: str, reason: str) -> Change:
+        return Change(self.path(name), reason, FindingCode.TEMPORARY_FILE, Severity.INFO)
+
     def names(self) -> None:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""
         snapshot = FileKind.PRODUCER_SNAPSHOT.value
@@ -232,14 +250,14 @@ class _Partition:
             if parsed is None:
                 known = parse_offset(name) is not None
                 if not known:
-                    self.take(name, "a broker stops at a name that does not begin with an offset")
+                    self.take(name, "not a file of a segment, and a broker does not start beside a name like this")
             elif parsed.base_offset < 0 or segment_file(parsed.base_offset, parsed.kind) + parsed.pending != name:
-                self.take(name, "a broker would take it for another file's name")
+                self.take(name, "not a file of a segment, and a broker would take it for one of another name")
 
     def unfinished(self) -> None:
         for name in self.tree.names(self.directory):
             if name.endswith(DELETED) and not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED):
-                self.take(name, "a file that was waiting to be deleted")
+                self.take_unfinished(name, "a file that was waiting to be deleted")
 
     def swaps(self) -> None:
         """Keep a swap only if what it would put in place is sound."""
@@ -252,7 +270,7 @@ class _Partition:
             index = f"{base}{FileKind.OFFSET_INDEX.value}{SWAP}"
             if log not in names:
                 for name in names:
-                    self.take(name, "part of a replacement whose log is missing")
+                    self.take_unfinished(name, "part of a replacement whose log is missing")
             elif index not in names or not self._is_sound_log(log):
                 for name in names:
                     self._take_or_adopt(name, base)
@@ -261,9 +279,9 @@ class _Partition:
         """A damaged replacement goes, unless the file it replaces is gone already."""
         if part.endswith(FileKind.LOG.value + SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
             self.tree.rename(self.path(part), self.path(part.removesuffix(SWAP)))
-            self.changes.append(Change(self.path(part), "a replacement whose original is gone; its sound part stays"))
+            self.changes.append(self._unfinished(part, "a replacement whose original is gone; its sound part stays"))
         else:
-            self.take(part, "a replacement that is damaged or incomplete; the original stays")
+            self.take_unfinished(part, "a replacement that is damaged or incomplete; the original stays")
 
     def _is_sound_log(self, name: str) -> bool:
         scanner = Scanner(self.tree.source(self.path(name)))
@@ -291,7 +309,8 @@ class _Partition:
         try:
             LeaderEpochFileCache(LeaderEpochCheckpointFile(self.tree.part(self.directory), self.directory))
         except JavaError as error:
-            self.take(LEADER_EPOCH_CHECKPOINT, f"a broker cannot read it: {error}")
+            self.tree.delete(path)
+            self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: str | None) -> None:
         """A topic id that cannot be read comes from another partition of the topic, or from the operator."""
@@ -304,9 +323,8 @@ class _Partition:
             if path in self.tree.directories:
                 self.tree.remove_directory(path)
             self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, donor)))
-            self.changes.append(
-                Change(path, f"a broker cannot read it ({error}); the topic id is known from elsewhere")
-            )
+            detail = f"a broker cannot read it ({error}); the topic id is known from elsewhere"
+            self.changes.append(Change(path, detail, FindingCode.PARTITION_METADATA_INVALID, Severity.ERROR))
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog.codec.names import DirectoryState, FileKind, parse_partition_directory, parse_segment_file
+from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.broker.manager import PartitionResult
@@ -87,10 +87,9 @@ def partition_plans(found: Survey, results: list[PartitionResult], actions: list
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))
         plans[each.name] = plan
-    logs = FileKind.LOG.value
     for path, facts in found.files.items():
         directory, _, name = path.partition("/")
-        if directory in plans and name.endswith(logs):
+        if directory in plans and _is_log(name):
             plans[directory].kept_bytes += facts.size
     for action in actions:
         directory, _, name = action.path.partition("/")
@@ -100,14 +99,14 @@ def partition_plans(found: Survey, results: list[PartitionResult], actions: list
         before = found.files[action.path].size if action.path in found.files else 0
         if action.kind is ActionKind.WRITE:
             plan.rebuilt.append(name)
-            if name.endswith(logs) and before > (action.size or 0):  # pieces are left out of it
+            if _is_log(name) and before > (action.size or 0):  # pieces are left out of it
                 plan.cut_bytes += before - (action.size or 0)
                 plan.kept_bytes -= before - (action.size or 0)
         elif action.kind is ActionKind.REMOVE:
             plan.quarantined.append(name)
         elif action.kind is ActionKind.TRUNCATE:
-            (plan.cut_files if name.endswith(logs) else plan.rebuilt).append(name)
-        if name.endswith(logs) and action.kind in (ActionKind.REMOVE, ActionKind.TRUNCATE):
+            (plan.cut_files if _is_log(name) else plan.rebuilt).append(name)
+        if _is_log(name) and action.kind in (ActionKind.REMOVE, ActionKind.TRUNCATE):
             kept = action.size or 0
             plan.cut_bytes += before - kept
             plan.kept_bytes -= before - kept
@@ -115,9 +114,13 @@ def partition_plans(found: Survey, results: list[PartitionResult], actions: list
     return list(plans.values())
 
 
+def _is_log(name: str) -> bool:
+    """A segment's log under the name that Kafka gives it; what only ends like one holds no record of this partition."""
+    parsed = parse_segment_file(name)
+    return parsed is not None and parsed.is_live_log and segment_file(parsed.base_offset, parsed.kind) == name
+
+
 def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
     """The last offset among bytes that go; checksums are not examined."""
-    if parse_segment_file(path.rpartition("/")[2]) is None:
-        return
     for batch in Scanner(found.source(path), position=start, check_crc=False):
         plan.last_offset_before = max(batch.last_offset, plan.last_offset_before or batch.last_offset)

@@ -10,7 +10,7 @@ from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
-from kafkalog.log.files import scan_directory
+from kafkalog.log.files import exists, scan_directory
 
 __all__ = ["PathLike", "chosen_directories", "holding", "root_of"]
 
@@ -23,7 +23,7 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     given = os.fspath(path)
     if "\0" in given:
         raise UsageError("a path cannot hold a NUL")
-    if not os.path.lexists(given):
+    if not exists(given):
         raise UsageError(f"{given} does not exist")
     if not os.path.isdir(given):
         raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -19,16 +19,19 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
     READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
     FileKind,
 )
-from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
+from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.broker.identity import meta_properties_finding, with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.choice import Choice, compare_ways
 from kafkalog.recovery.forecast import load_directory
@@ -42,7 +45,7 @@ from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
-from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
+from kafkalog.recovery.unreadable import findings_of_unreadable, refusal_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.ways import WayName, recommended
 from kafkalog.recovery.workers import Workers
 
@@ -122,6 +125,19 @@ class Plan:
         return bool(self.survey.unreadable)
 
     @property
+    def note_of_identity(self) -> str | None:
+        """One sentence, where no broker may start whatever becomes of the logs; recovery never writes that file."""
+        for finding in self.findings:
+            if finding.code is FindingCode.META_PROPERTIES_INVALID:
+                return (
+                    f"{META_PROPERTIES} stays as it is, and no broker starts on it: copy cluster.id and the id of the "
+                    "broker from another volume of the same broker"
+                )
+        if META_PROPERTIES in self.survey.unreadable:
+            return f"{META_PROPERTIES} could not be read, so whether a broker starts on it is not known"
+        return None
+
+    @property
     def is_worth_a_look(self) -> bool:
         """Whether something was found, would be changed, is refused or cannot be read."""
         own = self.choice.own
@@ -183,7 +199,7 @@ def make_plan(
     unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
     workers.begin("what Kafka would do", sizes)
-    result = load_directory(found.tree(), rules, workers)
+    result = with_identity(load_directory(found.tree(), rules, workers), found.tree())
     forecast = BrokerForecast(
         result.outcome,
         result.exception,
@@ -221,20 +237,42 @@ def make_plan(
         plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
         plan.deleted = note_of_deleted(found)
         plan.findings = [
-            *plan.findings, *_lost_logs(found), *plan.choice.missing, *_missing_partitions(found, topics)
+            *_of_own_files(found.tree()), *plan.findings, *_lost_logs(found), *plan.choice.missing,
+            *_missing_partitions(found, topics),
         ]  # fmt: skip
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:
         end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
-        plan.refusal = f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
+        plan.refusal = (
+            refusal_of_unreadable(found, mode)
+            or f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
+        )
         _tell_unreadable(plan)
         return plan
-    plan.refusal = plan.refusal or _unsafe(found, plan.actions)
+    plan.refusal = plan.refusal or refusal_of_unreadable(found, mode) or _unsafe(found, plan.actions)
+    _tell_refusal(
+        plan, refusal_of_unreadable(found, Mode.SAFE) or _link_in_the_way(found) or _unsafe(found, plan.actions)
+    )
     _tell_unreadable(plan)
     if mark_clean:
         _mark_clean(plan)
     return plan
+
+
+def _of_own_files(tree: Tree) -> list[Finding]:
+    """What cannot be understood of the files that a broker reads before the logs, in the words of `verify`."""
+    identity = meta_properties_finding(tree)
+    found = [] if identity is None else [identity]
+    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+        if name not in tree.files:
+            continue
+        try:
+            decode_offset_checkpoint(tree.read(name))
+        except (FormatError, TooLargeError) as error:
+            detail = error.message if isinstance(error, FormatError) else str(error)
+            found.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, detail, name))
+    return found
 
 
 def _lost_logs(found: Survey) -> list[Finding]:
@@ -308,6 +346,19 @@ def _tell_unreadable(plan: Plan) -> None:
     plan.choice.ways = [
         replace(way, consequence=message) if way.way is WayName.KAFKA else way for way in plan.choice.ways
     ]
+
+
+def _tell_refusal(plan: Plan, in_every_mode: str | None) -> None:
+    """Of which ways recovery declines; strict and kafka have reasons of their own, which do not concern the others."""
+    why = in_every_mode
+    left_alone = {WayName.MERGE}
+    if why is None and plan.refusal is not None and plan.mode in (Mode.SAFE, Mode.SALVAGE):
+        why = plan.refusal
+        left_alone.add(WayName.KAFKA)
+    if why is not None:
+        plan.choice.ways = [
+            way if way.way in left_alone else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
+        ]
 
 
 def _reaches_others(plan: Plan) -> bool:

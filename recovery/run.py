@@ -15,7 +15,7 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
-from kafkalog.log.files import scan_directory
+from kafkalog.log.files import exists, scan_directory
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.copied import copy_for
@@ -473,11 +473,16 @@ def rebuild_indexes(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
+    cluster_metadata: bool = False,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
-    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged."""
-    options = RecoveryOptions(rules=Rules(config=config or {}, at=at, rebuild_indexes=True))
+    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged.
+
+    KRaft's metadata log is left out unless `cluster_metadata` is given.
+    """
+    rules = Rules(config=config or {}, at=at, cluster_metadata=cluster_metadata, rebuild_indexes=True)
+    options = RecoveryOptions(rules=rules)
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 
@@ -544,7 +549,7 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
     """
     given = os.fspath(path)
     if "\0" in given or not os.path.isdir(given):
-        raise UsageError(f"{given!r} is not a directory")
+        raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
     root = os.path.realpath(given)
     partition = None
     if not is_log_dir(root) and is_partition_dir(root):

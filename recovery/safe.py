@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import BATCH, BatchHeader
@@ -99,17 +99,9 @@ class SafeResult:
         ]
         found += self.repairs
         found += [
-            Finding(FindingCode.FOREIGN_FILE, _severity(change), None, None, change.reason, change.path)
-            for change in self.changes
+            Finding(change.code, change.severity, None, None, change.reason, change.path) for change in self.changes
         ]
         return found
-
-
-def _severity(change: Change) -> Severity:
-    """What is in place of a segment's log and is not one is as bad as in an inventory."""
-    parsed = parse_segment_file(change.path.rpartition("/")[2])
-    is_log = parsed is not None and change.path.endswith(f"/{segment_file(parsed.base_offset, FileKind.LOG)}")
-    return Severity.ERROR if is_log else Severity.WARNING
 
 
 class _CannotSettleError(Exception):

@@ -8,8 +8,6 @@ topic id, which begins no later, was moved: their records are held or were repla
 
 from __future__ import annotations
 
-import shlex
-
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -20,6 +18,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.scan import Scanner
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
@@ -53,7 +52,7 @@ def note_of_deleted(found: Survey) -> str | None:
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return (
         f"deleted, but still on disk, and held by nothing else here: {', '.join(places[:_SHOWN])}{more}; "
-        f"`kafkalog undelete {shlex.quote(found.root)}` lists it, and can restore it before a recovery or a broker's "
+        f"`kafkalog undelete {shell_word(found.root)}` lists it, and can restore it before a recovery or a broker's "
         "start removes it"
     )
 

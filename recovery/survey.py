@@ -18,7 +18,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.source import Source
-from kafkalog.log.files import Entry, FileSource, scan_directory, what_it_is
+from kafkalog.log.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
@@ -71,12 +71,12 @@ class Survey:
     is_partial: bool = False
     """only some of the partition directories were examined"""
     unreadable: Mapping[str, StorageError] = field(default_factory=dict)
-    """directory below the root -> what the operating system said; it is in none of the others"""
+    """directory below the root, or file of its own -> what the operating system said; it is in none of the others"""
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
     scratch: Scratch | None = None
     """where a tree's computed bytes go; None: they stay in memory"""
-    _open: OrderedDict[str, FileSource] = field(default_factory=OrderedDict, repr=False)
+    _open: OrderedDict[str, ListedSource] = field(default_factory=OrderedDict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open, and who is told of reads, stay in their process."""
@@ -108,9 +108,10 @@ class Survey:
         )
 
     def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
-        """What was seen but for directories that turned out not to be readable."""
+        """What was seen but for directories, and files of the root's own, that turned out not to be readable."""
         kept = self.only(path for path in self.directories if "/" not in path and path not in unreadable)
-        return replace(kept, unreadable={**self.unreadable, **unreadable})
+        files = {path: facts for path, facts in kept.files.items() if path not in unreadable}
+        return replace(kept, files=files, unreadable={**self.unreadable, **unreadable})
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""
@@ -177,29 +178,17 @@ class Survey:
         self.close()
 
 
-class _CountingSource(FileSource):
+class _CountingSource(ListedSource):
     def __init__(self, path: str, relative: str, on_read: OnRead | None, listed_size: int) -> None:
-        super().__init__(path)
+        super().__init__(path, listed_size)
         self._relative = relative
         self._on_read = on_read
-        self._listed_size = listed_size
 
     def read(self, position: int, length: int) -> bytes:
         data = super().read(position, length)
-        self._not_shorter(position, length, len(data))
         if self._on_read is not None:
             self._on_read(self._relative, position + len(data))
         return data
-
-    def read_into(self, position: int, target: memoryview) -> int:
-        done = super().read_into(position, target)
-        self._not_shorter(position, len(target), done)
-        return done
-
-    def _not_shorter(self, position: int, length: int, found: int) -> None:
-        """Nobody decides on the first bytes of a file whose last ones are gone since it was listed."""
-        if found < min(length, self._listed_size - position):
-            raise StorageError.became_shorter(position + found, self.path)
 
 
 def facts_of(status: os.stat_result) -> FileFacts:
@@ -223,7 +212,7 @@ def survey(
     cannot be listed is left out (`unreadable`).
     Raises `UsageError` if `root` is not a directory, `StorageError` if it cannot be read.
     """
-    if not os.path.lexists(root):
+    if not exists(root):
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")

@@ -15,13 +15,26 @@ from typing import TypeVar
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from kafkalog.log.directory import OFFSET_CHECKPOINTS
 from kafkalog.log.files import NotRegularFileError, unreadable
+from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.workers import Workers, groups_of
 
-__all__ = ["around_unreadable", "findings_of_unreadable", "sentences_of_unreadable"]
+__all__ = ["around_unreadable", "findings_of_unreadable", "refusal_of_unreadable", "sentences_of_unreadable"]
 
 Made = TypeVar("Made")
+
+_OWN_FILES = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
+"""Of the log directory itself: what is read to decide."""
+
+_WRITTEN = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 
 _REMEDY = {
     errno.EACCES: "give this user the right to read it",
@@ -32,7 +45,23 @@ _REMEDY = {
 
 def sentences_of_unreadable(found: Survey) -> dict[str, str]:
     """Of each directory what could not be read, why, and what to do."""
-    return {name: _sentence(found.root, error) for name, error in found.unreadable.items()}
+    return {name: _sentence(found.root, error) for name, error in found.unreadable.items() if name not in _OWN_FILES}
+
+
+def refusal_of_unreadable(found: Survey, mode: Mode) -> str | None:
+    """Why recovery declines where it cannot read a file that it writes, and could not put back; None if it can.
+
+    Nor does mode kafka go on without `meta.properties`, which a broker reads before everything else.
+    """
+    for name in (*_WRITTEN, *([META_PROPERTIES] if mode is Mode.KAFKA else [])):
+        error = found.unreadable.get(name)
+        if error is not None:
+            remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
+            why = "recovery would write this file again and could not undo that"
+            if name == META_PROPERTIES:
+                why = "a broker that cannot read it opens no log, and mode kafka changes nothing then"
+            return f"{error}; {why}: {remedy}, and recover again"
+    return None
 
 
 def _sentence(root: str, error: StorageError) -> str:
@@ -61,9 +90,12 @@ def _relative(root: str, directory: str, error: StorageError) -> str:
 def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
     """What `make` makes of a survey without the directories that it cannot read.
 
-    Raises `StorageError` where something else cannot be read than a directory below the root.
+    Nor with those of its own files that it cannot read: they are taken for missing.  Raises `StorageError` where
+    something else cannot be read than these or a directory below the root.
     """
+    own = _own_files(found)
     found = found.without(_with_companions(found, {**_not_files(found), **found.unreadable}))
+    found = found.without(own)
     while True:
         try:
             return make(found, workers)
@@ -72,6 +104,20 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
             if name is None:
                 raise
             found = found.without(_with_companions(found, {**_unreadable_alone(found, make, workers), name: error}))
+
+
+def _own_files(found: Survey) -> dict[str, StorageError]:
+    """Those of the log directory's own files whose first bytes the operating system does not give out."""
+    failed: dict[str, StorageError] = {}
+    for name in _OWN_FILES:
+        if name in found.files:
+            try:
+                found.source(name).read(0, min(found.files[name].size, DEFAULT_LIMITS.checkpoint_bytes))
+            except StorageError as error:
+                if error.errno is None:
+                    raise
+                failed[name] = error
+    return failed
 
 
 def _not_files(found: Survey) -> dict[str, StorageError]:

@@ -17,10 +17,11 @@ from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir
-from kafkalog.log.files import unreadable
+from kafkalog.log.files import real, unreadable
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
+from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.missing_partitions import missing_partitions_of
@@ -48,9 +49,9 @@ def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[B
     try:
         settings = LogSettings()
         with survey(log_dir.path, tables=tables) as found:
-            result = load_log_directory(
-                found.tree(), settings=lambda topic: settings, now_ms=time.time_ns() // 1_000_000
-            )
+            now_ms = time.time_ns() // 1_000_000
+            loaded = load_log_directory(found.tree(), settings=lambda topic: settings, now_ms=now_ms)
+            result = with_identity(loaded, found.tree())
     except StorageError as error:
         if error.errno is None:
             raise
@@ -114,7 +115,8 @@ def verify(
                 report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
-    for partition in meant(inventory.standalone):
+    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
+    for partition in meant([each for each in inventory.standalone if real(each.path) not in counted]):
         found = _among(together, [partition])
         directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
     return VerifyReport(inventory.paths, directories)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, cast
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
@@ -24,7 +24,7 @@ from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.end_of_walk import end_of_walk
-from kafkalog.log.files import FileSource, real
+from kafkalog.log.files import FileSource, ListedSource, real
 from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
@@ -123,7 +123,9 @@ class _PartitionVerifier:
         continuity = Continuity(segment.base_offset, next_segment=next_base)
         last_offset = segment.base_offset - 1
         self._missing.segment(segment.base_offset, next_base)
-        with segment.open() as source, ExitStack() as indexes:
+        with ListedSource(segment.path, segment.size) as source, ExitStack() as indexes:
+            if source.size < segment.size:
+                raise StorageError.became_shorter(source.size, segment.path)
             checks = list(self._index_checks(segment, indexes))
             position = 0
             for part in self._parts(segment, source, continuity):

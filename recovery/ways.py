@@ -155,6 +155,8 @@ class Way:
     """arguments of `recover`, each by itself; of the ways that are no recovery what has to be there, in words"""
     consequence: str = ""
     """in plain words"""
+    refusal: str | None = None
+    """why `recover` declines this way; such a way is never recommended"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -175,13 +177,17 @@ class Way:
             "below_high_watermark": found.below_high_watermark,
             "needs": list(self.needs),
             "consequence": self.consequence,
+            "refusal": self.refusal,
         }
 
 
 def recommended(ways: Sequence[Way]) -> Way | None:
-    """The way that loses least, what nobody would come across counting as lost; None if nothing is known of any."""
+    """The way that loses least, what nobody would come across counting as lost.
+
+    None if nothing is known of any, or recovery declines all of which something is known.
+    """
     order = {name: number for number, name in enumerate(WayName)}
-    known = [way for way in ways if way.measured.records_lost is not None]
+    known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
     def rank(way: Way) -> tuple[int, int, bool, int, bool, int]:
         found = way.measured

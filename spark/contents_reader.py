@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.names import without_surrogates
 from kafkalog.log import open_all
 from kafkalog.spark import contents_files
 from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
@@ -100,7 +101,7 @@ def _microseconds(value: object) -> int | None:
 def _clean(value: object) -> object:
     """Bytes that were no UTF-8, kept as surrogates, become visible escapes: Arrow takes no surrogates."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return without_surrogates(value)
     if isinstance(value, dict):
         return {_clean(name): _clean(each) for name, each in value.items()}
     return [_clean(each) for each in value] if isinstance(value, list) else value

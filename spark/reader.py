@@ -18,6 +18,7 @@ from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.names import without_surrogates
 from kafkalog.log.files import MissingFileError
 from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.slices import Damage, SliceReader
@@ -81,7 +82,7 @@ class _Task:
                 owner = (piece.topic, piece.partition)
                 assembler = ArrowAssembler(
                     schema,
-                    topic=piece.topic,
+                    topic=without_surrogates(piece.topic),
                     partition=piece.partition,
                     bounds=Bounds(),
                     work_bytes=self._partition.work_bytes,
@@ -125,7 +126,7 @@ class _Task:
             self._dropped.append(str(finding))
             return
         row = {
-            "topic": piece.topic,
+            "topic": without_surrogates(piece.topic),
             "partition": piece.partition,
             "offset": damage.next_offset,
             self._layout.corrupt: self._corrupt(damage) if self._layout.corrupt else None,

@@ -228,7 +228,7 @@ def test_files_that_are_not_what_their_name_says(tmp_path: Path) -> None:
         done = kafkalog("build", tmp_path / name, "--into", tmp_path / "d", "--topic", "t")
         assert (done.code, len(done.err.splitlines())) == (1, 1), done.err
     assert kafkalog("build", tmp_path / "a.txt", "--into", tmp_path / "d").code == 64
-    assert kafkalog("build", tmp_path / "none.jsonl", "--into", tmp_path / "d").code == 4
+    assert kafkalog("build", tmp_path / "none.jsonl", "--into", tmp_path / "d").code == 64
 
 
 @pytest.mark.parametrize("topic", ["../escaped", "sub/orders", "/absolute", ".."])

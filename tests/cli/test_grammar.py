@@ -52,10 +52,19 @@ def test_an_option_is_declared_once(word: str) -> None:
 
 
 REFUSED = [
-    ("metadata", METADATA, ["--topic", "tickets-0"], "--topic and --exclude need --history or --effective"),
-    ("metadata", METADATA, ["--exclude", "tickets-0"], "--topic and --exclude need --history or --effective"),
-    ("metadata", METADATA, ["--partition", "0"], "--partition needs --history"),
-    ("metadata", METADATA, ["--effective", "--partition", "0"], "--partition needs --history"),
+    ("metadata", METADATA, ["--topic", "tickets-0", "--against", "x"], "--against compares everything"),
+    ("metadata", METADATA, ["--exclude", "tickets-0", "--against", "x"], "--against compares everything"),
+    ("metadata", METADATA, ["--partition", "0", "--against", "x"], "--against compares everything"),
+    ("metadata", METADATA, ["--effective", "--partition", "0"], "--partition cannot be used with --effective"),
+    ("groups", GROUPS, ["--describe"], "every group is shown"),
+    ("groups", GROUPS, ["--describe", "--all-groups"], "every group is shown"),
+    ("groups", GROUPS, ["--members"], "`kafkalog groups` shows members"),
+    ("offsets", GROUPS, ["--reset-offsets"], "`kafkalog offsets --format reset-csv` writes the file"),
+    ("offsets", GROUPS, ["--to-earliest"], "`kafkalog ls` shows where each partition starts and ends"),
+    ("offsets", GROUPS, ["--to-datetime", "2020-01-01T00:00:00.000"], "`kafkalog find --time TIME`"),
+    ("offsets", GROUPS, ["--time", "-1"], "`kafkalog find --time TIME`"),
+    ("offsets", GROUPS, ["--bootstrap-server", "localhost:9092"], "contacts no broker"),
+    ("groups", GROUPS, ["--command-config", "x"], "contacts no broker"),
     ("metadata", METADATA, ["--broker", "1"], "--broker needs --effective"),
     ("metadata", METADATA, ["--effective", "--history"], "cannot be used with it"),
     ("metadata", METADATA, ["--effective", "--against", "x"], "cannot be used with it"),
@@ -189,3 +198,35 @@ def test_a_volume_that_holds_nothing_of_what_is_chosen_is_passed_over(tmp_path: 
     assert kafkalog("recover", "--json", "--yes", one, other, "--topic", name).code in (0, 2)
     nowhere = kafkalog("recover", "--json", "--yes", one, other, "--topic", "nowhere")
     assert (nowhere.code, nowhere.out, nowhere.err) == (1, "", "kafkalog: there is no topic 'nowhere'\n")
+
+
+def test_short_forms_are_those_of_kcat() -> None:
+    """-t and -p in every command that has the long ones."""
+    shorts = {"--topic": "-t", "--partition": "-p"}
+    found = {(name, word): shorts[word] in option.opts for name, option in options() for word in option.opts
+             if word in shorts and not option.hidden}  # fmt: skip
+    assert len(found) > 20
+    assert {key for key, has in found.items() if not has} == set()
+
+
+def test_metadata_of_one_topic() -> None:
+    (name,) = kafkalog("ls", "--json", "--topic", "orders-*", place(SEGMENTS)).objects[0]["partitions"]
+    everything = kafkalog("metadata", "--json", place(SEGMENTS)).objects[0]
+    for words in (["-t", "orders-*"], ["--topic", name["topic"]], ["-t", name["topic"], "-p", "0"]):
+        (line,) = kafkalog("metadata", "--json", *words, place(SEGMENTS)).objects
+        assert list(line["topics"]) == [name["topic"]]
+        assert {each for each in line["configs"] if each.startswith("topic:")} == {f"topic:{name['topic']}"}
+        assert {**line, "topics": 0, "configs": 0} == {**everything, "topics": 0, "configs": 0}
+        shown = kafkalog("metadata", *words, place(SEGMENTS)).out
+        assert name["topic"] in shown
+        assert "sessions" not in shown
+        assert "brokers" not in shown
+    finished = kafkalog("metadata", "-t", "order-23", place(SEGMENTS))
+    assert (finished.code, "did you mean 'orders-23'?" in finished.err) == (1, True)
+
+
+@pytest.mark.parametrize("command", ["recover", "plan"])
+def test_the_mode_completes(command: str) -> None:
+    (mode,) = [option for name, option in options() if name == command and "--mode" in option.opts]
+    with click.Context(click.Command(command)) as ctx:
+        assert [item.value for item in mode.shell_complete(ctx, "s")] == ["safe", "salvage", "strict"]

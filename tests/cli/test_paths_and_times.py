@@ -10,7 +10,7 @@ import pytest
 
 from broker_dirs import brokers, unpacked
 from command import kafkalog
-from kafkalog.cli.options.times import Timestamp
+from kafkalog.cli.options.times import Age, Timestamp
 
 SEGMENTS = "4.1.1/segments"
 ZOOKEEPER = "2.8.2/zkhist"
@@ -216,3 +216,32 @@ def test_elections_as_of_a_time_in_zookeeper() -> None:
     by_zxid = kafkalog("elections", "--json", directory, "--without", 5, "--as-of", hex(last["zxid"]))
     by_time = kafkalog("elections", "--json", directory, "--without", 5, "--as-of", iso(last["time"]))
     assert (by_time.code, by_time.out, by_time.err) == (by_zxid.code, by_zxid.out, by_zxid.err)
+
+
+@pytest.mark.parametrize("year", ["1970", "2020", "1000", "9999"])
+def test_four_digits_are_a_year(year: str) -> None:
+    assert Timestamp().convert(year, None, None) == Timestamp().convert(f"{year}-01-01T00:00:00Z", None, None)
+    (broker,) = brokers("4.1.1/groups")
+    named, exact = (kafkalog("offsets", "--as-of", text, broker) for text in (year, f"{year}-01-01"))
+    assert named == exact
+
+
+@pytest.mark.parametrize("number", ["0", "999", "0999", "10000", "-2020", "1700000000000"])
+def test_other_numbers_are_milliseconds(number: str) -> None:
+    assert Timestamp().convert(number, None, None) == int(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "days"), [("1", 1.0), ("0.5", 0.5), ("1d", 1.0), ("36h", 1.5), ("2w", 14.0), ("0", 0.0), ("90m", 0.0625)]
+)
+def test_ages_are_days_or_spans(text: str, days: float) -> None:
+    assert Age().convert(text, None, None) == days
+    (broker,) = brokers(SEGMENTS)
+    assert kafkalog("runs", "--purge-older-than", text, "--yes", broker).code == 0
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "-1d", "1y", "d", "1e9", "nan"])
+def test_what_is_no_age_is_refused(text: str) -> None:
+    (broker,) = brokers(SEGMENTS)
+    finished = kafkalog("runs", f"--purge-older-than={text}", "--yes", broker)
+    assert (finished.code, "neither a number of days nor a span like 36h" in finished.err) == (64, True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_dirs import brokers, own_copy
 from command import Finished, kafkalog
 from fixture_data import broker_case, recovery_case, recovery_cases
 from kafkalog.codec.crc32c import crc32c
@@ -402,3 +403,16 @@ def test_whoever_declines_says_the_same_in_json(yes: tuple[str, ...], torn: Path
             assert (line["changed"], line["run_id"]) == (False, None)
     paths = [[line["path"] for line in finished.objects] for finished in declined]
     assert paths[:3] == [[str(damaged)], [str(damaged)], [str(torn), str(damaged)]]
+
+
+def test_index_rebuild_says_that_the_metadata_log_is_left_out(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    index = root / "__cluster_metadata-0" / f"{0:020d}.index"
+    index.write_bytes(b"\1" * 8)
+    assert kafkalog("index", "verify", root).code == 1
+    left_out = kafkalog("index", "rebuild", "--yes", root)
+    assert "__cluster_metadata-0 was left out" in left_out.err
+    assert "--cluster-metadata" in left_out.err
+    assert kafkalog("index", "verify", root).code == 1
+    assert kafkalog("index", "rebuild", "--yes", "--cluster-metadata", root).err == ""
+    assert kafkalog("index", "verify", root).code == 0

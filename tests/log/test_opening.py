@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker_dirs import brokers, own_copy, unpacked
+from command import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.names import DirectoryState
@@ -218,3 +219,20 @@ def test_a_missing_file_is_the_operating_systems_error_too(tmp_path: Path) -> No
     with pytest.raises(FileNotFoundError) as missing:
         FileSource(tmp_path / "nothing")
     assert isinstance(missing.value, StorageError)
+
+
+def test_what_is_named_twice_is_there_once(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    partition = root / "stock-41-0"
+    segment = min(partition.glob("*.log"))
+    alone, everything = kafkalog("verify", "--json", root), ["ls", "verify", "index verify"]
+    for words in everything:
+        once = kafkalog(*words.split(), "--json", root)
+        for paths in ([root, partition], [partition, root], [root, segment, root / ".." / "broker"]):
+            assert kafkalog(*words.split(), "--json", *paths).out == once.out, words
+    assert len(kafkalog("verify", "--json", partition, segment).objects) == 1
+    assert kafkalog("dump", root, partition).out == kafkalog("dump", root).out
+    deleted = partition.rename(root / f"stock-41-0.{'0' * 32}-delete")
+    (line,) = kafkalog("verify", "--json", root, deleted).objects
+    assert len(line["partitions"]) == len(alone.objects[0]["partitions"])
+    assert kafkalog("dump", "--all", root, deleted).out != kafkalog("dump", "--all", root).out

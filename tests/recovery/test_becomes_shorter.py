@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log.files import FileSource
+from kafkalog.log.partition import Partition
 from kafkalog.log.storage.log_file import LogFile
+from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.census import census
 from kafkalog.recovery.survey import survey
+from kafkalog.recovery.verify_partition import header_tables
 
 
 def log_dir(root: Path) -> Path:
@@ -73,3 +78,56 @@ def test_plan_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     shown = capsys.readouterr()
     assert "unexpected" not in shown.err
     assert (code, "became shorter while it was read" in shown.out + shown.err) == (4, True), shown
+
+
+COMMANDS = (["verify"], ["verify", "--shallow"], ["index", "verify"], ["report"])
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_what_is_checked(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "logs"
+    log_dir(root)
+    read = FileSource.read
+
+    def cut(self: FileSource, position: int, length: int) -> bytes:
+        data = read(self, position, length)
+        return data[: max(200 - position, 0)] if str(self.path).endswith(".log") else data
+
+    monkeypatch.setattr(FileSource, "read", cut)
+    page = tmp_path / "page.html"
+    code = run([*words, *(["--output", str(page)] if words == ["report"] else []), str(root)])
+    shown = capsys.readouterr()
+    told = shown.out + shown.err + (page.read_text() if page.exists() else "")
+    assert "unexpected" not in told
+    assert (code, "became shorter while it was read" in told) == (4, True), shown
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("what", ["file", "directory", "size"])
+def test_what_goes_after_it_was_listed(
+    words: list[str], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "logs"
+    path = log_dir(root)
+    listed = header_tables
+
+    def goes(partitions: Sequence[Partition]) -> HeaderTables:
+        tables = listed(partitions)
+        if what == "file":
+            path.unlink()
+        elif what == "directory":
+            shutil.rmtree(path.parent)
+        else:
+            os.truncate(path, 100)
+        return tables
+
+    monkeypatch.setattr("kafkalog.recovery.verify.header_tables", goes)
+    page = tmp_path / "page.html"
+    code = run([*words, *(["--output", str(page)] if words == ["report"] else []), str(root)])
+    shown = capsys.readouterr()
+    told = shown.out + shown.err + (page.read_text() if page.exists() else "")
+    assert "unexpected" not in told
+    why = "became shorter while it was read" if what == "size" else "there is no such file"
+    assert (code, why in told) == (4, True), shown

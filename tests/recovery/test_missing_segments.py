@@ -163,3 +163,30 @@ def test_old_formats_and_wrappers(tmp_path: Path) -> None:
     found = answers(root)
     assert [offset for _severity, _file, _detail, offset in found["verify"]] == [first]
     assert found == dict.fromkeys(found, found["verify"])
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_an_emptied_segment_is_named_itself(number: int, root: Path) -> None:
+    logs = sorted((root / "stock-41-0").glob("*.log"))
+    logs[number].write_bytes(b"")
+    first, last = int(logs[number].stem), int(logs[number + 1].stem) - 1
+    found = answers(root)
+    (row,) = found["verify"]
+    detail = f"offsets {first} to {last} are missing, and no others in this log are: this segment is empty"
+    assert row == ("warning", str(logs[number]), detail, first)
+    assert found == {key: [row] for key in found}
+
+
+def test_an_emptied_segment_and_the_next_ones_gone(root: Path) -> None:
+    logs = sorted((root / "stock-41-0").glob("*.log"))
+    logs[1].write_bytes(b"")
+    first, _last = remove(root / "stock-41-0", 2)
+    (row,) = answers(root)["verify"]
+    assert first > int(logs[1].stem)
+    assert row[1] == str(logs[1])
+
+
+def test_an_empty_segment_at_the_end_is_none_that_is_missing(root: Path) -> None:
+    logs = sorted((root / "stock-41-0").glob("*.log"))
+    logs[-1].write_bytes(b"")
+    assert answers(root)["verify"] == []

@@ -512,7 +512,7 @@ def test_the_command(root: Path) -> None:
     assert [each["topic"] for each in told["remains"]] == ["stock-41"]
     finished = kafkalog("undelete", root, "--topic", "stock-41")
     assert (finished.code, "--yes" in finished.err, "records; offsets 0 to" in finished.out) == (3, True, True)
-    assert kafkalog("undelete", root, "--topic", "nothing", "--yes").code == 3
+    assert kafkalog("undelete", root, "--topic", "nothing", "--yes").code == 1
     assert kafkalog("undelete", root, "--into", root.with_name("new")).code == 64
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     finished = kafkalog("undelete", root, "--topic", "stock-41", "--yes")
@@ -549,3 +549,43 @@ def test_ls_and_dump_find_it_and_keep_it_apart(root: Path) -> None:
     assert "--deleted" in kafkalog("dump", root, "--topic", "sessions-20", "--partition", 0).err
     assert dumped(root, "--topic", "sessions-20", "--partition", 0, "--deleted") == dumped(gone) == every
     assert dumped(root, "--topic", "sessions-20", "--partition", 1, "--deleted") == 0
+
+
+# -- topics by patterns ------------------------------------------------------------------------------------------------
+
+
+def test_a_pattern_lists_and_puts_back_all_topics_that_it_fits(root: Path) -> None:
+    whole = stamps(root)
+    for name in ("sessions-20-0", "sessions-20-1", "stock-41-0"):
+        delete_directory(root, name)
+    before = stamps(root)
+    for words, expected in (
+        (["-t", "s*"], 3), (["--topic", "sessions-*"], 2), (["-t", "sessions-20", "-p", "1"], 1),
+        (["-t", "stock-41", "-t", "sess*"], 3),
+    ):  # fmt: skip
+        (line,) = kafkalog("undelete", "--json", "--list", *words, root).objects
+        assert len(line["remains"]) == expected
+    assert stamps(root) == before
+    done = kafkalog("undelete", "--yes", "--json", "--topic", "s*", root)
+    assert (done.code, len(done.objects)) == (2, 2)
+    assert {name for name in stamps(root) if name.endswith(".log")} == {name for name in whole if name.endswith(".log")}
+    assert not plan(root).changes
+
+
+@pytest.mark.parametrize("more", [["--list"], ["--yes"], ["--yes", "--into", "new"]])
+def test_a_topic_of_which_nothing_was_deleted_is_named_with_the_nearest(root: Path, more: list[str]) -> None:
+    delete_directory(root, "stock-41-0")
+    finished = kafkalog("undelete", "--topic", "stok-41", *more, root)
+    assert (finished.code, finished.out) == (1, "")
+    assert "did you mean 'stock-41'?" in finished.err
+    nothing = kafkalog("undelete", "--topic", "x*", *more, root)
+    assert (nothing.code, "no deleted topic matches 'x*'" in nothing.err) == (1, True)
+
+
+@pytest.mark.parametrize("more", [["--into", "new"], ["--as", "other"], ["--topic-id", OTHER_ID]])
+def test_what_is_for_one_topic_declines_several(root: Path, more: list[str]) -> None:
+    for name in ("sessions-20-0", "stock-41-0"):
+        delete_directory(root, name)
+    finished = kafkalog("undelete", "--yes", "--topic", "s*", *more, root)
+    assert finished.code == 64
+    assert "take one topic, and 2 are meant: sessions-20, stock-41" in finished.err

@@ -393,8 +393,12 @@ def test_one_unreadable_partition_of_a_topic_is_left_out(root: Path, fail: Fail,
     assert not (tmp_path / "taken" / VICTIM).exists()
 
 
-def test_what_stands_beside_the_partitions_must_be_read(root: Path, fail: Fail) -> None:
+def test_what_stands_beside_the_partitions_must_be_read_to_act(root: Path, fail: Fail) -> None:
+    before = fail.look(stamps, root)
     fail(root / "recovery-point-offset-checkpoint", errno.EIO)
     finished = kafkalog("plan", root)
     assert finished.code == 4
-    assert "recovery-point-offset-checkpoint" in finished.err
+    assert "recovery-point-offset-checkpoint: " in finished.out
+    done = kafkalog("recover", "--yes", root)
+    assert (done.code, "recovery-point-offset-checkpoint: " in done.err) == (4, True)
+    assert fail.look(stamps, root) == before

@@ -191,6 +191,14 @@ class KafkaOracle:
         """Kafka's own MetadataImage of a ``__cluster_metadata-0`` directory."""
         return self.ask("image", dir=str(directory), **({} if until is None else {"until": until}))
 
+    def identity(self, directory: str | Path, metadata: str | Path, node: int) -> Json:
+        """What a KRaft broker of this node id makes of the `meta.properties` of its log directory (Kafka 4).
+
+        ``outcome``, and where it does not start ``exception`` and ``message``; ``metadata`` is the directory of its
+        metadata log.  Both are changed as a broker changes them.
+        """
+        return self.ask("identity", dir=str(directory), metadata=str(metadata), node=str(node))
+
     def client(self, verb: str, bootstrap: str, *, timeout: float = 60.0, **fields: Any) -> Json:
         """Kafka's clients of this version against a live broker; the verbs are described in ``Client.java``."""
         return self.ask("client", timeout=timeout, verb=verb, bootstrap=bootstrap, **fields)

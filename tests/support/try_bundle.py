@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fixture_data import recovery_cases
@@ -25,17 +26,26 @@ class Bundle:
         self.home = folder / "home"
         self.home.mkdir()
 
-    def run(self, *arguments: object, code: int) -> str:
-        """Run a command line that must end with `code`; what it printed."""
+    def run(self, *arguments: object, code: int, **more: str) -> str:
+        """Run a command line that must end with `code`, with `more` in its environment; what it printed."""
+        return self._finished(arguments, code, more).stdout
+
+    def complaint(self, *arguments: object, code: int, **more: str) -> str:
+        """The same; what it said on standard error."""
+        return self._finished(arguments, code, more).stderr
+
+    def _finished(
+        self, arguments: Sequence[object], code: int, more: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         python = Path(sys.executable).resolve()  # the one that the virtual environment was made of
-        variables = {"HOME": str(self.home), "PATH": os.defpath, "LANG": "C.UTF-8"}
+        variables = {"HOME": str(self.home), "PATH": os.defpath, "LANG": "C.UTF-8", **more}
         answer = subprocess.run(
             [str(python), "-I", "-S", str(self._file), *map(str, arguments)],
             cwd=self._folder, env=variables, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if answer.returncode != code or "Traceback" in answer.stderr:
             raise SystemExit(f"{arguments} ended with {answer.returncode}, not {code}: {answer.stderr}")
-        return answer.stdout
+        return answer
 
 
 def main(file: Path) -> None:
@@ -64,6 +74,10 @@ def main(file: Path) -> None:
         if kept != {".shiv"}:
             raise SystemExit(f"the home holds {kept}, and not only what was unpacked")
         bundle.run("build", "--help", code=0)
+        for place in (file, file / "below", Path("/proc/none")):  # not even root may write there
+            said = bundle.complaint("--version", code=4, SHIV_ROOT=str(place))
+            if len(said.splitlines()) != 1 or "set SHIV_ROOT" not in said:
+                raise SystemExit(f"where it cannot unpack itself it says {said}")
 
 
 if __name__ == "__main__":

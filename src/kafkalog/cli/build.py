@@ -20,10 +20,10 @@ __all__ = ["command"]
 
 
 @click.command(name="build")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str, readable=False))
 @click.option("--into", "target", required=True, metavar="DIR", help="Log directory to write the partitions into.")
-@click.option("--topic", metavar="TOPIC", help="Topic of all records; overrides the topic column.")
-@click.option("--partition", type=PARTITION, help="Partition of all records [0 unless a column says].")
+@click.option("-t", "--topic", metavar="TOPIC", help="Topic of all records; overrides the topic column.")
+@click.option("-p", "--partition", type=PARTITION, help="Partition of all records [0 unless a column says].")
 @click.option("--partitions", type=PARTITION_COUNT, metavar="N",
               help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
 @click.option("--partitioner", type=click.Choice(["murmur2", "hash"]),

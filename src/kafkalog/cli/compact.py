@@ -20,6 +20,7 @@ from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.cleaner_settings import known_settings
@@ -121,7 +122,7 @@ def _print_result(result: CompactionResult) -> None:
             return
         writer.write(f"compacted {root}: run {result.run_id}")
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
-        writer.write(f"to undo this: kafkalog undo {root} --run {result.run_id}")
+        writer.write(f"to undo this: kafkalog undo {shell_word(result.done.root)} --run {result.run_id}")
 
 
 def _outcome(result: CompactionResult) -> Outcome:

@@ -11,6 +11,7 @@ from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
 from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
@@ -171,6 +172,7 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
 @PATHS
 @GROUPS
 @selection_options
+@group_tool_words
 @click.option("--without", metavar="MEMBER", help="Show what the others would be assigned if this member left.")
 @click.option(
     "--with", "joining", metavar="MEMBER", help="Show what all would be assigned if a member with this id joined."
@@ -193,7 +195,7 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
     "--metadata",
     "metadata",
     metavar="PATH",
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(exists=True, file_okay=False, readable=False),
     help="A KRaft log directory or ZooKeeper dataDir with the cluster's topics.",
 )
 @as_of_time

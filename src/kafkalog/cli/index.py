@@ -17,8 +17,9 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
-from kafkalog.cli.settings import parse_settings, total_bytes
+from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
 from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.run import rebuild_indexes
 from kafkalog.recovery.verify import verify
@@ -82,6 +83,7 @@ def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:
 @CONFIG
 @SERVER_PROPERTIES
 @AT
+@CLUSTER_METADATA
 @JOBS
 @YES
 @JSON
@@ -90,6 +92,7 @@ def rebuild_command(
     config: tuple[str, ...],
     server_properties: str | None,
     at: int | None,
+    cluster_metadata: bool,
     jobs: int | None,
     yes: bool,
     as_json: bool,
@@ -104,7 +107,20 @@ def rebuild_command(
         if not yes:
             confirm(f"Rebuild all indexes in {escape_controls(path)}?")
         with RecoveryProgress("rebuilding") as progress:
-            result = rebuild_indexes(path, config=settings, at=at, jobs=job_count(jobs), on_progress=progress.update)
+            result = rebuild_indexes(
+                path,
+                config=settings,
+                at=at,
+                cluster_metadata=cluster_metadata,
+                jobs=job_count(jobs),
+                on_progress=progress.update,
+            )
+    if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
+        click.echo(
+            f"kafkalog: {CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add "
+            "--cluster-metadata to rebuild its indexes too",
+            err=True,
+        )
     if as_json:
         print_json(result.as_dict())
     else:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.shell import shell_word
 
 __all__ = ["Interrupted", "interruptible"]
 
@@ -34,26 +35,27 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
     from kafkalog.recovery.journal import JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
 
+    word = shell_word(path)
     for run, document in now.items():
         is_new = before.get(run) != document
         match document:
             case _ if document == JOURNAL:
                 yield (
-                    f"run {run} on {path} has begun and is not finished: kafkalog recover {path} completes it, "
-                    f"kafkalog undo {path} --run {run} reverses it; do not start a broker on it before that"
+                    f"run {run} on {path} has begun and is not finished: kafkalog recover {word} completes it, "
+                    f"kafkalog undo {word} --run {run} reverses it; do not start a broker on it before that"
                 )
             case _ if document == UNDOING:
                 yield (
-                    f"run {run} on {path} is being undone and that is not finished: kafkalog undo {path} --run {run} "
+                    f"run {run} on {path} is being undone and that is not finished: kafkalog undo {word} --run {run} "
                     "completes it; do not start a broker on it before that"
                 )
             case _ if document == PURGING:
                 yield (
                     f"what run {run} on {path} kept is partly removed, and it can no longer be undone: kafkalog runs "
-                    f"{path} --purge {run} removes the rest"
+                    f"{word} --purge {run} removes the rest"
                 )
             case _ if document == MANIFEST and is_new:
-                yield f"run {run} on {path} is finished; kafkalog undo {path} --run {run} reverses it"
+                yield f"run {run} on {path} is finished; kafkalog undo {word} --run {run} reverses it"
             case _ if document == UNDONE and is_new:
                 yield f"run {run} on {path} is undone; there is nothing more to do"
             case None if before.get(run) == PURGING:

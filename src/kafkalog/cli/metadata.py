@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
 from itertools import chain
 
 import click
@@ -33,6 +35,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
+from kafkalog.log.chosen import ALL, Chosen
 
 __all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
 
@@ -70,8 +73,27 @@ def _entity(resource: str) -> tuple[str, str]:
     return kind, name or "(default)"
 
 
-def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
-    shown = state_json(state, show_secrets=show_secrets)
+def _only(state: MetadataState, chosen: Chosen) -> MetadataState:
+    """The state with the chosen partitions alone, and of configurations of topics theirs; `UnknownName` for others."""
+    chosen.check([(name, number) for name, topic in state.image.topics.items() for number in topic.partitions])
+    if chosen == ALL:
+        return state
+    topics = {
+        name: replace(topic, partitions=kept)
+        for name, topic in state.image.topics.items()
+        if (kept := {number: each for number, each in topic.partitions.items() if chosen.takes(name, number)})
+    }
+    configs = {
+        resource: values
+        for resource, values in state.image.configs.items()
+        if not resource.startswith("topic:") or resource.removeprefix("topic:") in topics
+    }
+    image = copy(state.image)
+    image.topics, image.configs = topics, configs
+    return replace(state, image=image)
+
+
+def _print_partitions(state: MetadataState) -> None:
     at = f"as of offset {state.next_offset}, epoch {state.epoch}, {time_text(state.timestamp)}"
     base = os.path.basename(state.snapshot) if state.snapshot is not None else "no snapshot"
     print_table(
@@ -103,6 +125,23 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
             for number, each in sorted(topic.partitions.items())
         ],
     )
+
+
+def _print_topics(state: MetadataState, *, show_secrets: bool) -> None:
+    """The partitions and the configurations of their topics."""
+    _print_partitions(state)
+    rows = [
+        [*_entity(resource), name, value]
+        for resource, values in state_json(state, show_secrets=show_secrets)["configs"].items()
+        for name, value in values.items() if resource.startswith("topic:")
+    ]  # fmt: skip
+    if rows:
+        print_table("configurations", ["of a", "named", "setting", Column("value", wraps=True)], rows)
+
+
+def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
+    shown = state_json(state, show_secrets=show_secrets)
+    _print_partitions(state)
     print_table(
         "brokers",
         [
@@ -239,6 +278,32 @@ def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
         return None
 
 
+def _refuse_together(
+    *,
+    history: bool,
+    effective: bool,
+    against: tuple[str, ...],
+    as_of: Position | None,
+    broker: int | None,
+    show_secrets: bool,
+    numbers: tuple[int, ...],
+    chooses: bool,
+) -> None:
+    """`UsageError` for options that mean nothing together."""
+    if broker is not None and not effective:
+        raise UsageError("--broker needs --effective")
+    if effective and (history or against):
+        raise UsageError("--effective shows settings only: --history and --against cannot be used with it")
+    if numbers and effective:
+        raise UsageError("--partition cannot be used with --effective: settings apply to whole topics")
+    if against and chooses:
+        raise UsageError("--against compares everything: --topic, --partition and --exclude cannot be used with it")
+    if history and (as_of is not None or against):
+        raise UsageError("--history shows every change: --as-of and --against cannot be used with it")
+    if history and show_secrets:
+        raise UsageError("--show-secrets cannot be used with --history, which shows no settings")
+
+
 @click.command(name="metadata")
 @PATHS
 @AS_OF_POSITION
@@ -275,23 +340,16 @@ def command(
 ) -> int:
     """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
 
-    Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --effective,
+    Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --topic, --partition or
+    --exclude shows only these partitions and the configurations of their topics.  With --effective,
     --server-properties gives the settings that the broker was started with.
     """
     if not effective:
         properties_only_for(ctx, "--effective")
-    if broker is not None and not effective:
-        raise UsageError("--broker needs --effective")
-    if effective and (history or against):
-        raise UsageError("--effective shows settings only: --history and --against cannot be used with it")
-    if (topics or excluded) and not (history or effective):
-        raise UsageError("--topic and --exclude need --history or --effective")
-    if numbers and not history:
-        raise UsageError("--partition needs --history")
-    if history and (as_of is not None or against):
-        raise UsageError("--history shows every change: --as-of and --against cannot be used with it")
-    if history and show_secrets:
-        raise UsageError("--show-secrets cannot be used with --history, which shows no settings")
+    _refuse_together(
+        history=history, effective=effective, against=against, as_of=as_of, broker=broker, show_secrets=show_secrets,
+        numbers=numbers, chooses=bool(topics or numbers or excluded),
+    )  # fmt: skip
     chosen = chosen_of(topics, numbers, excluded)
     findings: list[Finding] = []
     directory = _zookeeper(paths) if effective else None
@@ -316,8 +374,10 @@ def command(
         static = settings_in(server_properties)
         print_effective(configured, static, chosen=chosen, broker=broker, as_json=as_json, show_secrets=show_secrets)
     elif as_json:
-        shown = state_json(state, show_secrets=show_secrets)
+        shown = state_json(_only(state, chosen), show_secrets=show_secrets)
         print_json({**shown, "quorum_state": log.quorum_state(findings)})
+    elif chosen != ALL:
+        _print_topics(_only(state, chosen), show_secrets=show_secrets)
     else:
         _print_state(state, show_secrets=show_secrets)
     if against:

@@ -10,6 +10,7 @@ from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.log_ends import LogEnds
 from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
@@ -145,6 +146,7 @@ def _migrate_to_kafka(
 @PATHS
 @GROUPS
 @selection_options
+@group_tool_words
 @click.option("--pending", "only_pending", is_flag=True, help="Show commits of transactions that have not ended.")
 @click.option("--format", "form", type=click.Choice([_RESET_CSV]),
               help="Write a file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.shell import UNSAFE
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -28,7 +29,6 @@ __all__ = [
 ]
 
 _BLOCK_BYTES = 1 << 18
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -40,7 +40,7 @@ def _escape(match: re.Match[str]) -> str:
 
 def escape_controls(text: str) -> str:
     """`text` with control, direction and surrogate characters as visible escapes; newlines and tabs too."""
-    return _UNSAFE.sub(_escape, text)
+    return UNSAFE.sub(_escape, text)
 
 
 def text_of(data: bytes) -> str:

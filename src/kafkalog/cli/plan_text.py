@@ -115,6 +115,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
         for name, why in plan.declined.items():
             writer.write(escape_controls(f"{name} is left as it is: {why}"))
+        if plan.note_of_identity is not None:
+            writer.write(escape_controls(plan.note_of_identity))
         if plan.deleted is not None:
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)

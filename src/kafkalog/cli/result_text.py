@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.ways_text import sentence_of_damage_left
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.choice import ranges_text
@@ -35,7 +36,7 @@ def print_result(result: RecoveryResult) -> None:
             writer.write(damage)
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
         writer.write(_broker(result))
-        writer.write(f"to undo this: kafkalog undo {root} --run {result.run_id}")
+        writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
 
 def _kept(result: RecoveryResult) -> str:
@@ -63,4 +64,7 @@ def _broker(result: RecoveryResult) -> str:
         return "this is what the broker would have left: at its next start it continues from here"
     if result.declined:
         return "a broker opens the recovered partitions and changes nothing; those left as they are may stop its start"
+    note = result.plan.note_of_identity
+    if note is not None:
+        return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
     return "a broker that starts on it now opens it and changes nothing"

@@ -11,6 +11,7 @@ from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.times import Age
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -146,8 +147,8 @@ def _purge(
 @click.option("--quarantine", metavar="DIR", help="Also look for runs here [PATH.recovery, and where PATH says].")
 @click.option("--purge", "run_ids", metavar="RUN", multiple=True,
               help="Permanently delete what this run keeps; may be repeated.")  # fmt: skip
-@click.option("--purge-older-than", "days", type=click.FloatRange(min=0), metavar="DAYS",
-              help="Permanently delete what runs older than this keep.")  # fmt: skip
+@click.option("--purge-older-than", "days", type=Age(), metavar="AGE",
+              help="Permanently delete what runs older than this keep: days, or a span such as 36h or 2w.")  # fmt: skip
 @YES
 @SERVER_PROPERTIES
 @JSON

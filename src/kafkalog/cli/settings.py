@@ -14,14 +14,23 @@ from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import FileKind
+from kafkalog.codec.shell import shell_option
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.rules import Rules, mode_named
 from kafkalog.recovery.run import RecoveryOptions
 
-__all__ = ["command_words", "options_of", "parse_settings", "planning_options", "total_bytes"]
+__all__ = ["CLUSTER_METADATA", "command_words", "options_of", "parse_settings", "planning_options", "total_bytes"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+CLUSTER_METADATA = click.option(
+    "--cluster-metadata",
+    is_flag=True,
+    help="Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller.",
+)
 
 
 def planning_options(function: Function) -> Function:
@@ -36,18 +45,14 @@ def planning_options(function: Function) -> Function:
             type=click.Choice([proof.name.lower() for proof in Proof]),
             help="Correct a single flipped bit if the proof is at least this strong.",
         ),
-        click.option(
-            "--cluster-metadata",
-            is_flag=True,
-            help="Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller.",
-        ),
+        CLUSTER_METADATA,
         JOBS,
         click.option(
             "--copy",
             "copies",
             metavar="DIR",
             multiple=True,
-            type=click.Path(exists=True, file_okay=False),
+            type=click.Path(exists=True, file_okay=False, readable=False),
             help="Another copy (a broker's volume, a snapshot): also show what merging with it would keep.",
         ),
         selection_options,
@@ -57,6 +62,7 @@ def planning_options(function: Function) -> Function:
             default="safe",
             show_default=True,
             metavar="MODE",
+            shell_complete=lambda _ctx, _param, begun: [each for each in Mode if each.startswith(begun)],
             help="How to recover: safe, salvage, strict or kafka.",
         ),
     ):
@@ -93,10 +99,10 @@ def command_words(given: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for name, option in _SINGLE.items():
         if given.get(name) is not None:
-            words += [option, str(given[name])]
+            words += shell_option(option, str(given[name]))
     for name, option in _REPEATED.items():
         for value in given.get(name, ()):
-            words += [option, str(value)]
+            words += shell_option(option, str(value))
     return [*words, *(option for name, option in _FLAGS.items() if given.get(name))]
 
 

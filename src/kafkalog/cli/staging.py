@@ -8,9 +8,11 @@ import click
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.times import Age
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.files import exists
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 
 __all__ = ["command"]
@@ -22,8 +24,9 @@ _WEEK_HOURS = 168.0
 @click.command(name="staging")
 @PATH
 @click.option("--clear", is_flag=True, help="Delete it.")
-@click.option("--older-than", "hours", type=click.FloatRange(min=0), metavar="HOURS",
-              help="With --clear: keep what was written more recently; its job may still run [168].")  # fmt: skip
+@click.option("--older-than", "hours", type=Age("h"), metavar="AGE",
+              help="With --clear: keep what was written more recently, hours or a span such as 2d; its job may still "
+              "run [168].")  # fmt: skip
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
@@ -38,6 +41,8 @@ def command(
     properties_only_for(ctx)
     if hours is not None and not clear:
         raise UsageError("--older-than needs --clear")
+    if not exists(path):
+        raise UsageError(f"{path} does not exist")
     found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)
     if as_json:
         print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import CONFIG, JSON, YES
+from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import AT
@@ -16,9 +18,10 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.unknown import unknown
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
+from kafkalog.log.chosen import is_glob, matcher
 from kafkalog.recovery import Remains, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.taking_out import TakenOut
@@ -27,13 +30,53 @@ from kafkalog.recovery.undeletion import PutBack, UndeleteResult
 __all__ = ["command"]
 
 
-def _list(path: str, topic: str | None, numbers: Sequence[int], quarantine: str | None, as_json: bool) -> int:
+def _remains(
+    path: str,
+    patterns: Sequence[str],
+    numbers: Sequence[int],
+    quarantine: str | None,
+    unreadable: dict[str, StorageError],
+) -> Sequence[Remains]:
+    """What was deleted of the topics that are named; `UnknownName` for a name or pattern of which nothing was.
+
+    Where something cannot be read, nobody knows what was deleted of it.
+    """
+    if len(patterns) == 1 and not is_glob(patterns[0]):  # the others need not be read then
+        found = deleted(path, topic=patterns[0], partitions=numbers, quarantine=quarantine,
+                        on_unreadable=unreadable.__setitem__)  # fmt: skip
+        if found or unreadable:
+            return found
+    everything = deleted(path, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
+    names = {each.topic for each in everything}
+    is_meant = (
+        matcher(frozenset(patterns)) if unreadable and patterns else chosen_names("deleted topic", patterns, names)
+    )
+    return [each for each in everything if is_meant(each.topic) and (not numbers or each.partition in numbers)]
+
+
+@contextmanager
+def _nearest_name(path: str, patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
+    """A topic of which nothing was deleted at all is `UnknownName`, as everywhere, and no refusal to put it back."""
+    try:
+        yield
+    except RecoveryRefused as refused:
+        if refused.reason == "nothing":
+            _remains(path, patterns, (), quarantine, {})
+        raise
+
+
+def _topics(path: str, patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
+    """The topics to put back: names as they are, which the recovery itself looks for, and what patterns stand for."""
+    if not any(map(is_glob, patterns)):
+        return list(dict.fromkeys(patterns))
+    found = _remains(path, patterns, numbers, quarantine, {})
+    return list(dict.fromkeys(each.topic for each in found))
+
+
+def _list(path: str, patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None, as_json: bool) -> int:
     root = root_of_runs(path)
     unreadable: dict[str, StorageError] = {}
-    found = deleted(path, topic=topic, partitions=numbers, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
-    if topic is not None and not found and not unreadable:
-        others = deleted(path, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
-        raise unknown("deleted topic", topic, (each.topic for each in others))
+    found = _remains(path, patterns, numbers, quarantine, unreadable)
     reasons = [(place, str(error)) for place, error in sorted(unreadable.items())]
     outcome = _told_unreadable(reasons)
     if as_json:
@@ -132,15 +175,17 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
     if as_json:
         print_json(result.as_dict())
         return
-    root = escape_controls(result.done.root)
-    _print(f"restored in {root}: run {result.run_id}", f"to undo this: kafkalog undo {root} --run {result.run_id}")
+    root, word = escape_controls(result.done.root), shell_word(result.done.root)
+    _print(f"restored in {root}: run {result.run_id}", f"to undo this: kafkalog undo {word} --run {result.run_id}")
 
 
 @click.command(name="undelete")
 @PATH
 @SERVER_PROPERTIES
-@click.option("--topic", help="Restore this topic; without it, or with --list, only list what there is.")
-@click.option("--partition", "numbers", type=PARTITION, multiple=True,
+@click.option("-t", "--topic", "patterns", metavar="TOPIC", multiple=True,
+              help="Restore this topic: a name or a pattern with *, ? and [...]; may be repeated. Without it, or with "
+              "--list, only list what there is.")  # fmt: skip
+@click.option("-p", "--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
               help="Only partitions with this number; may be repeated.")  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="Only list what there is of the topic.")
 @click.option("--source", metavar="NAME", help="Which directory, or run, to use if a partition has several.")
@@ -159,7 +204,7 @@ def command(
     ctx: click.Context,
     path: str,
     server_properties: str | None,
-    topic: str | None,
+    patterns: tuple[str, ...],
     numbers: tuple[int, ...],
     only_list: bool,
     source: str | None,
@@ -186,7 +231,7 @@ def command(
     the list and --into still cover the rest.
     """
     properties_only_for(ctx)
-    if topic is None or only_list:
+    if not patterns or only_list:
         acting = {
             "--into": into, "--as": as_topic, "--source": source, "--topic-id": topic_id, "--config": config,
             "--at": at, "--hold": hold, "--yes": yes,
@@ -196,31 +241,37 @@ def command(
             raise UsageError(f"--list only shows what there is: {meant[0]} cannot be used with it")
         if meant:
             raise UsageError(f"{meant[0]} is for restoring a topic: name it with --topic")
-        return _list(path, topic, numbers, quarantine, as_json)
+        return _list(path, patterns, numbers, quarantine, as_json)
     if hold and (into is not None or as_topic is not None or topic_id is not None):
         raise UsageError("--hold only renames directories: --into, --as and --topic-id cannot be used with it")
     settings = parse_settings(config)
-    with interruptible([path], quarantine):
+    topics = _topics(path, patterns, numbers, quarantine)
+    if len(topics) > 1 and (into is not None or as_topic is not None or topic_id is not None):
+        raise UsageError(
+            f"--into, --as and --topic-id take one topic, and {len(topics)} are meant: {', '.join(topics)}"
+        )
+    with interruptible([path], quarantine), _nearest_name(path, patterns, quarantine):
         if into is not None:
             taken = undelete_into(
-                path, into, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
+                path, into, topics[0], partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
                 config=settings, at=at, quarantine=quarantine,
             )  # fmt: skip
             _show_taken(taken, as_json)
             return max(Outcome.CHANGED, _told_unreadable(taken.unreadable))
-        made = None
-        if not yes or not as_json:
-            made = plan_undelete(
+        for topic in topics:
+            made = None
+            if not yes or not as_json:
+                made = plan_undelete(
+                    path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
+                    config=settings, at=at, hold=hold,
+                )  # fmt: skip
+                if not as_json:
+                    _print(*_told(made.put_back, made.left, made.notes))
+                if not yes:
+                    confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?")
+            result = undelete(
                 path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-                at=at, hold=hold,
+                at=at, hold=hold, quarantine=quarantine, expected=made,
             )  # fmt: skip
-            if not as_json:
-                _print(*_told(made.put_back, made.left, made.notes))
-            if not yes:
-                confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?")
-        result = undelete(
-            path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-            at=at, hold=hold, quarantine=quarantine, expected=made,
-        )  # fmt: skip
-        _show_put_back(result, as_json)
+            _show_put_back(result, as_json)
     return Outcome.CHANGED

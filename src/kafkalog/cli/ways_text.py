@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
@@ -25,17 +25,17 @@ def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
     path = _path(plan, given)
     if way.way is WayName.MERGE:
         return " ".join(
-            ["kafkalog merge", *map(shlex.quote, [path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
+            ["kafkalog merge", shell_line([path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
         )
     if way.way not in _MODES and way.way is not WayName.KAFKA:
         return None
-    return " ".join(["kafkalog recover", shlex.quote(path), *map(shlex.quote, (*given, *way.needs)), "--yes"])
+    return shell_line(["kafkalog", "recover", path, *given, *way.needs, "--yes"])
 
 
 def _path(plan: Plan, given: Sequence[str]) -> str:
     """What was asked about: the log directory, or the one partition directory of it."""
     names = {partition.name for partition in plan.partitions} | set(plan.declined)
-    chosen = any(option in given for option in ("--topic", "--partition", "--exclude"))
+    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given)
     return os.path.join(plan.root, *names) if plan.survey.is_partial and not chosen and len(names) == 1 else plan.root
 
 
@@ -62,26 +62,20 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
         if any(way.measured.records_hidden for way in ways):
             writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
-        command = None if meaning is _DONE else _recommended_command(best, plan, given)
+        command = None if meaning is _DONE else command_for(best, plan, given)
         if command is not None:
             writer.write(escape_controls(f"  {command}"))
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
             own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
-            words = " ".join(map(shlex.quote, [*given, *" ".join(own).split(), "--accept-loss", "--yes"]))
+            words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
             writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
-            writer.write(escape_controls(f"  kafkalog recover {shlex.quote(_path(plan, given))} {words}"))
+            writer.write(escape_controls(f"  kafkalog recover {shell_word(_path(plan, given))} {words}"))
         for name in plan.choice.by_partition:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
                     writer.write(
                         escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
                     )
-
-
-def _recommended_command(best: Way, plan: Plan, given: Sequence[str]) -> str | None:
-    if plan.refusal is not None and plan.mode not in (Mode.STRICT, Mode.KAFKA):
-        return None  # what keeps this one from being done keeps that one too
-    return command_for(best, plan, given)
 
 
 def _is_done(best: Way, plan: Plan) -> bool:
@@ -148,7 +142,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
                 _offsets(way),
                 *([_damage_left(way)] if has_damage else []),
                 {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
-                " ".join(way.needs) or "nothing",
+                "declined" if way.refusal is not None else " ".join(way.needs) or "nothing",
             ]
             for way in ways
         ],

@@ -58,7 +58,7 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
 
 
 @click.command(name="zk")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=str))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=str, readable=False))
 @click.option("--zxid", type=Zxid(), metavar="N", help="The state after this transaction (decimal or 0x…).")
 @click.option("--below", default="/", metavar="ZNODE", help="Only this node and those below it.")
 @click.option("--hide-secrets", is_flag=True, help="With --json: print [hidden] instead of credentials.")

@@ -41,7 +41,7 @@ def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
 
 
 @click.command(name="dump", cls=SectionedCommand)
-@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=str))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=str, readable=False))
 @dump_options
 @refused_options
 @click.pass_context

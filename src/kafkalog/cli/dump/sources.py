@@ -15,7 +15,7 @@ from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
 from kafkalog.log.deleted import deleted_partitions
-from kafkalog.log.files import real
+from kafkalog.log.files import exists, real
 from kafkalog.log.side_files import is_side_file
 
 __all__ = ["Sources"]
@@ -33,7 +33,7 @@ class Sources:
         if not paths:
             raise click.UsageError("Missing argument 'PATH...'.")
         self.side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]
-        missing = [path for path in self.side_files if not os.path.lexists(path)]
+        missing = [path for path in self.side_files if not exists(path)]
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]

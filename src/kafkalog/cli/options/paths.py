@@ -85,15 +85,17 @@ def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
 
 
 PATHS = click.argument(
-    "paths", nargs=-1, required=False, metavar="PATH...", type=click.Path(path_type=str), callback=_many
+    "paths", nargs=-1, required=False, metavar="PATH...", type=click.Path(path_type=str, readable=False), callback=_many
 )
 """One path or more; none where `SERVER_PROPERTIES` names them."""
-PATH = click.argument("path", required=False, metavar="PATH", type=click.Path(path_type=str), callback=_one)
+PATH = click.argument(
+    "path", required=False, metavar="PATH", type=click.Path(path_type=str, readable=False), callback=_one
+)
 """One path; none where `SERVER_PROPERTIES` names it."""
 SERVER_PROPERTIES = click.option(
     "--server-properties",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=click.Path(exists=True, dir_okay=False, readable=False),
     is_eager=True,
     help="The broker's server.properties; without PATH, its log.dirs name the directories.",
 )

@@ -39,9 +39,9 @@ def selection_options(function: Function) -> Function:
     for option in (
         click.option("--exclude", "excluded", metavar="TOPIC[-N]", type=_Pattern(), multiple=True,
                      help="Leave out this topic or partition: a name or a pattern; may be repeated."),
-        click.option("--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
+        click.option("-p", "--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
                      help="Only partitions with this number; may be repeated."),
-        click.option("--topic", "topics", metavar="TOPIC", type=_Pattern(), multiple=True,
+        click.option("-t", "--topic", "topics", metavar="TOPIC", type=_Pattern(), multiple=True,
                      help="Only this topic: a name or a pattern with *, ? and [...]; may be repeated."),
     ):  # fmt: skip
         function = option(function)

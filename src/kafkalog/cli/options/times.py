@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-__all__ = ["AT", "TIME_METAVAR", "Timestamp", "time_range_options"]
+__all__ = ["AT", "TIME_METAVAR", "Age", "Timestamp", "time_range_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 TIME_METAVAR = "TIME"
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_YEAR = re.compile(r"[1-9][0-9]{3}", re.ASCII)
+_AGE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[smhdw])?", re.ASCII)
 _MILLISECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _RELATIVE = re.compile(r"([+-])([0-9]{1,19})(ms|[smhdw])", re.ASCII)
 _LONGEST_SHOWN = 60
@@ -25,13 +27,15 @@ _LARGEST = (1 << 63) - 1
 
 if TYPE_CHECKING:
     _TimeType = click.ParamType[int]
+    _AgeType = click.ParamType[float]
 else:
-    _TimeType = click.ParamType  # not generic before click 8.4
+    _TimeType = _AgeType = click.ParamType  # not generic before click 8.4
 
 
 class Timestamp(_TimeType):
     """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it says otherwise), or `-2h`, counted from now.
 
+    Four digits are a year, as ISO 8601 has it, and not the second or so after 1970 that they would be as milliseconds.
     Now is what `--at` says, where it is given, or else the clock.
     """
 
@@ -55,6 +59,8 @@ class Timestamp(_TimeType):
 
     @staticmethod
     def _moment(text: str, ctx: click.Context | None) -> int | None:
+        if _YEAR.fullmatch(text):
+            return round(datetime(int(text), 1, 1, tzinfo=UTC).timestamp() * 1000)
         if _MILLISECONDS.fullmatch(text):
             return int(text)
         span = _RELATIVE.fullmatch(text)
@@ -72,6 +78,26 @@ class Timestamp(_TimeType):
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1000)
+
+
+class Age(_AgeType):
+    """A length of time in days, or in another unit: a number of them, or with its own unit like `36h`."""
+
+    name = "age"
+
+    def __init__(self, unit: str = "d") -> None:
+        self._unit = unit
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """How many of the unit."""
+        if isinstance(value, float):
+            return value
+        found = _AGE.fullmatch(str(value).strip())
+        if found is None:
+            shown, words = str(value)[:_LONGEST_SHOWN], {"d": "days", "h": "hours"}[self._unit]
+            self.fail(f"{shown!r} is neither a number of {words} nor a span like 36h (units: ms, s, m, h, d, w)",
+                      param, ctx)  # fmt: skip
+        return float(found[1]) * _UNITS[found[2] or self._unit] / _UNITS[self._unit]
 
 
 AT = click.option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,6 +15,7 @@ from kafkalog.cli.report.walked import walk_over
 from kafkalog.cli.ways_text import command_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.shell import shell_line
 from kafkalog.log.chosen import ALL
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
@@ -253,5 +253,5 @@ def _command(made: Plan, asked: Asked) -> str | None:
     if best is not None and (made.changes or best.measured.bytes_cut or best.measured.damage_left):
         return command_for(best, made, asked.words)
     if made.changes:
-        return " ".join(["kafkalog recover", *map(shlex.quote, (made.root, *asked.words)), "--yes"])
+        return shell_line(["kafkalog", "recover", made.root, *asked.words, "--yes"])
     return None

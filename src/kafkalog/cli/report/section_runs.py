@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 from kafkalog.cli.report.facts import Facts
 from kafkalog.cli.report.markup import Content, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import size_text
+from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.history import RunInfo
 
@@ -18,7 +17,7 @@ _MOST = 50
 
 def undo_line(root: str, run: RunInfo) -> str | None:
     """The command that takes a run back; None where that cannot be."""
-    return f"kafkalog undo {shlex.quote(root)} --run {shlex.quote(run.run_id)}" if run.undoable else None
+    return shell_line(["kafkalog", "undo", root, "--run", run.run_id]) if run.undoable else None
 
 
 def runs_section(facts: Facts) -> Section | None:

@@ -96,7 +96,7 @@ def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
     rows: list[list[Content]] = [
         [
             element("strong", label_of(way), " (recommended)") if way is best else label_of(way),
-            code(" ".join(way.needs)) if way.needs else "nothing",
+            "declined" if way.refusal is not None else code(" ".join(way.needs)) if way.needs else "nothing",
             kept_text(way.measured),
             lost_text(way.measured),
             way.measured.sound_lost,

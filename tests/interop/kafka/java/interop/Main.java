@@ -41,6 +41,7 @@ public final class Main {
             case "clean": return optional("Clean");
             case "generate": return optional("Generate");
             case "image": return optional("Image");
+            case "identity": return optional("Identity");
             case "accumulate": return optional("Accumulate");
             default: throw new IllegalArgumentException("unknown operation " + name);
         }

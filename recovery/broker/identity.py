@@ -1,0 +1,61 @@
+"""What a broker makes of `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka 4.1)."""
+
+from __future__ import annotations
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA
+from kafkalog.codec.text import MetaProperties, decode_meta_properties
+from kafkalog.log.identities import missing_id
+from kafkalog.log.storage.java import TooLargeError
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+
+__all__ = ["meta_properties_finding", "with_identity"]
+
+
+def with_identity(result: BrokerResult, tree: Tree) -> BrokerResult:
+    """The result of loading the logs, or the one that comes before it; `tree` is the directory as it is.
+
+    A file that cannot be understood takes its log directory offline, and ends the start where the metadata log is in
+    it.  One of version 0 that lacks an id ends the start; in a directory without topic ids, as a broker of ZooKeeper's
+    time leaves it, that is not judged here.
+    """
+    meta = _read(tree)
+    outcome = Outcome.START_FAILS
+    if isinstance(meta, str):
+        message = f"Error while reading meta.properties file: {meta}"
+        if CLUSTER_METADATA_DIRECTORY not in tree.directories:
+            outcome = Outcome.DIR_OFFLINE
+    elif meta is None or not _has_topic_ids(tree) or (missing := missing_id(meta, has_topic_ids=True)) is None:
+        return result
+    else:
+        message = missing.message
+    return BrokerResult(outcome, result.tree, result.clean, "java.lang.RuntimeException", message)
+
+
+def meta_properties_finding(tree: Tree) -> Finding | None:
+    """What is wrong with the file, in the words and with the severity of `verify`; its path is relative."""
+    meta = _read(tree)
+    if isinstance(meta, MetaProperties):
+        missing = missing_id(meta, has_topic_ids=_has_topic_ids(tree))
+        meta = None if missing is None else missing.detail
+    if meta is None:
+        return None
+    return Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, meta, META_PROPERTIES)
+
+
+def _read(tree: Tree) -> MetaProperties | str | None:
+    """The file, or why it cannot be understood, or None where there is none."""
+    if META_PROPERTIES not in tree.files:
+        return None
+    try:
+        return decode_meta_properties(tree.read(META_PROPERTIES))
+    except FormatError as error:
+        return error.message
+    except TooLargeError as error:
+        return str(error)
+
+
+def _has_topic_ids(tree: Tree) -> bool:
+    return any(path.endswith(f"/{PARTITION_METADATA}") for path in tree.files)

@@ -1,0 +1,92 @@
+"""A path that is not there is a mistake of the command line (64), one that this user may not read an I/O error (4).
+
+All commands run as a user without rights, in one process of their own: root reads everything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+
+NOBODY = 65534
+COMMANDS = [
+    "ls", "verify", "plan", "recover --yes", "dump", "find --offset 1", "runs", "undo --yes", "undelete",
+    "index verify", "index rebuild --yes", "report --overwrite -o page.html", "offsets", "groups", "transactions",
+    "metadata", "elections", "staging", "compact --yes", "merge --into NEW copy", "compare copy",
+]  # fmt: skip
+SUFFIXES = ["jsonl", "parquet", "arrow", "arrows"]
+PLACES = {"nothere": 64, "locked": 4, "locked/stock-41-0": 4}
+LINES = [
+    *((f"{command.replace('NEW', f'new-{len(place)}')} {place}", code)
+      for command in COMMANDS for place, code in PLACES.items()
+      if (command, place) != ("staging", "locked")),  # it looks beside the log directory, not into it
+    *((f"build --topic t --into built {place}.{suffix}", code)
+      for suffix in SUFFIXES for place, code in (("nothere", 64), ("locked", 4))),
+    ("ls --server-properties nothere", 64), ("ls --server-properties locked.properties", 4),
+]  # fmt: skip
+PROGRAM = f"""
+import contextlib, io, json, os, shlex, sys
+from kafkalog.cli.main import run
+
+class Stream(io.TextIOWrapper):
+    pass
+
+def one(line):
+    out = Stream(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run(shlex.split(line))
+        out.flush()
+    return int(code), out.buffer.getvalue().decode()
+
+lines = json.loads(sys.argv[1])
+os.chdir("warm")
+for line in lines:  # what they import, while this process may still read the interpreter's own files
+    if line.endswith("nothere") or "nothere." in line:
+        one(line)
+one("compare ../copy ../copy2")
+one("verify ../copy")
+os.chdir("..")
+os.setgroups([])
+os.setuid({NOBODY})
+print(json.dumps([one(line) for line in lines]))
+"""
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user to try this")
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """Command line -> exit code and everything that was printed."""
+    folder = tmp_path_factory.mktemp("permission")
+    for place in (folder, *folder.parents):
+        if place.stat().st_uid == 0 and place != Path("/"):
+            place.chmod(place.stat().st_mode | 0o055)
+    (folder / "warm").mkdir()
+    folder.chmod(0o777)
+    for name in ("locked", "copy", "copy2"):
+        own_copy(brokers("4.1.1/segments")[0], folder / name)
+    (folder / "locked").chmod(0)
+    for suffix in (*SUFFIXES, "properties"):
+        (folder / f"locked.{suffix}").touch(0)
+    command = [sys.executable, "-c", PROGRAM, json.dumps([line for line, _code in LINES])]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return {line: tuple(answer) for (line, _code), answer in zip(LINES, json.loads(done.stdout), strict=True)}
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES, ids=[line for line, _code in LINES])
+def test_the_same_code_everywhere(line: str, expected: int, answers: dict[str, tuple[int, str]]) -> None:
+    code, said = answers[line]
+    assert (code, "unexpected" in said) == (expected, False), said
+    denied = "Not everything could be read" if line.startswith("report") else "Permission denied"
+    assert ("does not exist" if expected == 64 else denied) in said
+    if "report" in line:
+        return
+    assert shlex.split(line)[-1] in said

@@ -1,0 +1,62 @@
+"""Every `meta.properties` that Kafka's start declines is an error of `verify`, and every one that it takes is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from kafka_oracle import KafkaOracle
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.recovery import plan
+
+NODE = 12
+_CLUSTER = "cluster.id=TRSnWMH_9R7lcefrZ6_Rxw\n"
+_SOUND = f"version=1\nnode.id={NODE}\n{_CLUSTER}"
+TEXTS = {
+    "sound": _SOUND,
+    "without its last line end": _SOUND.rstrip("\n"),
+    "line ends of Windows": _SOUND.replace("\n", "\r\n"),
+    "signs": f"version=+1\nnode.id=+{NODE}\n{_CLUSTER}",
+    "blanks around the version": f"version= 1 \nnode.id={NODE}\n{_CLUSTER}",
+    "a blank behind the node": f"version=1\nnode.id={NODE} \n{_CLUSTER}",
+    "version 0": f"version=0\nbroker.id={NODE}\n{_CLUSTER}",
+    "no version": f"broker.id={NODE}\n{_CLUSTER}",
+    "version 0 with a blank behind the broker": f"version=0\nbroker.id={NODE} \n{_CLUSTER}",
+    "version 0 with a node": f"version=0\nnode.id={NODE}\n{_CLUSTER}",
+    "version 0 without a cluster": f"version=0\nbroker.id={NODE}\n",
+    "version 0 without a broker": f"version=0\n{_CLUSTER}",
+    "version 0 with a broker that is no number": f"version=0\nbroker.id=x\n{_CLUSTER}",
+    "empty": "",
+    "a comment": "#Thu Jan 01 00:00:00 UTC 1970\n",
+    "zeros": "\0" * 50,
+    "version 1 without a node": f"version=1\n{_CLUSTER}",
+    "version 1 without a cluster": f"version=1\nnode.id={NODE}\n",
+    "version 2": f"version=2\nnode.id={NODE}\n{_CLUSTER}",
+    "a version that is empty": f"version=\nnode.id={NODE}\n{_CLUSTER}",
+    "half an escape": "\\u12",
+    "a directory id that is none": f"{_SOUND}directory.id=abc\n",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return own_copy(brokers("4.1.1/segments")[0], tmp_path_factory.mktemp("identity") / "broker")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_verify_says_what_kafka_does(name: str, root: Path, tmp_path: Path, kafka: KafkaOracle) -> None:
+    for place, text in (("data", TEXTS[name]), ("metadata", _SOUND)):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "meta.properties").write_text(text, newline="")
+    answer = kafka.identity(tmp_path / "data", tmp_path / "metadata", NODE)
+    (root / "meta.properties").write_text(TEXTS[name], newline="")
+    (line,) = kafkalog("verify", "--json", root).objects
+    found = [each for each in line["findings"] if each["code"] == FindingCode.META_PROPERTIES_INVALID]
+    assert [each["severity"] for each in found] == ([] if answer["outcome"] == "loaded" else [Severity.ERROR])
+    if found and "directory" not in name:
+        metadata_is_beside = answer["outcome"] == "dir_offline"  # there is one directory here, and it holds both
+        assert line["broker"]["outcome"] == ("start_fails" if metadata_is_beside else answer["outcome"])
+        assert plan(root).broker.outcome == line["broker"]["outcome"]

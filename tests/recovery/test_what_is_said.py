@@ -1,0 +1,185 @@
+"""A plan says what a thing is, and what becomes of it: names, codes and sentences that fit what is there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+
+AFTER = "what comes after it goes"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    return root
+
+
+def planned(root: Path, *words: str) -> dict[str, Any]:
+    (line,) = kafkalog("plan", "--json", *words, root).objects
+    return line
+
+
+def way(line: dict[str, Any], name: str = "safe") -> dict[str, Any]:
+    return next(each for each in line["ways"] if each["way"] == name)
+
+
+# -- what is no segment ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "stops_a_broker"), [("hello.log", True), (".log", True), ("99.log", False), ("+5.log", False)]
+)
+def test_a_name_that_only_ends_like_a_segment_counts_as_none(name: str, stops_a_broker: bool, root: Path) -> None:
+    """Kafka takes it for a number or does not start (`LogFileUtils.offsetFromFileName`), and reads nothing in it."""
+    directory = root / "stock-41-0"
+    shutil.copy(sorted(directory.glob("*.log"))[1], directory / name)
+    line = planned(root)
+    found = [(each["code"], each["detail"]) for each in line["findings"] if each["file"] == f"stock-41-0/{name}"]
+    why = "not a file of a segment, and a broker does not start beside a name like this"
+    assert found == ([("foreign_file", why)] if stops_a_broker else [])
+    assert (line["broker"]["outcome"] == "start_fails") is stops_a_broker
+    (partition,) = [each for each in line["partitions"] if each["name"] == "stock-41-0"]
+    assert partition["cut_bytes"] == 0
+    assert partition["offsets_lost"] is None
+    assert way(line)["records_lost"] == 0
+    assert "0 B of log go to quarantine" in kafkalog("plan", root).out
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "7notes.txt", "hello.log.gz"])
+@pytest.mark.parametrize("mode", ["safe", "salvage", "kafka"])
+def test_what_a_broker_leaves_alone_is_left_alone(name: str, mode: str, root: Path) -> None:
+    (root / "stock-41-0" / name).write_text("mine")
+    assert kafkalog("recover", "--yes", "--mode", mode, root).code in (0, 2)
+    assert (root / "stock-41-0" / name).read_text() == "mine"
+
+
+# -- one code for one thing --------------------------------------------------------------------------------------------
+
+
+def codes(root: Path) -> dict[str, dict[str, set[tuple[str, str]]]]:
+    """Command -> path -> code and severity."""
+    found: dict[str, dict[str, set[tuple[str, str]]]] = {}
+    for command in ("ls", "verify", "plan"):
+        (line,) = kafkalog(command, "--json", root).objects
+        rows = [*line["findings"], *(row for each in line["partitions"] for row in each.get("findings", ()))]
+        for row in rows:
+            path = str(row["file"] or "").removeprefix(f"{root}/")
+            found.setdefault(command, {}).setdefault(path, set()).add((row["code"], row["severity"]))
+    return found
+
+
+def make_directory(root: Path) -> str:
+    (root / "lost+found").mkdir()
+    return "lost+found"
+
+
+def empty_metadata(root: Path) -> str:
+    (root / "orders-23-0" / "partition.metadata").write_text("")
+    return "orders-23-0/partition.metadata"
+
+
+def spoil_epochs(root: Path) -> str:
+    (root / "orders-23-0" / "leader-epoch-checkpoint").write_text("x\n")
+    return "orders-23-0/leader-epoch-checkpoint"
+
+
+def spoil_watermarks(root: Path) -> str:
+    (root / "replication-offset-checkpoint").write_text("x\n")
+    return "replication-offset-checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (make_directory, ("foreign_directory", "warning")),
+        (empty_metadata, ("partition_metadata_invalid", "error")),
+        (spoil_epochs, ("checkpoint_invalid", "error")),
+        (spoil_watermarks, ("checkpoint_invalid", "error")),
+    ],
+)
+def test_verify_and_plan_give_one_code(damage: Any, expected: tuple[str, str], root: Path) -> None:
+    path = damage(root)
+    found = codes(root)
+    assert found["verify"][path] == {expected}
+    assert found["plan"][path] == {expected}
+
+
+# -- sentences that fit ------------------------------------------------------------------------------------------------
+
+
+def log_of(root: Path, number: int) -> Path:
+    return sorted((root / "sessions-20-0").glob("*.log"))[number]
+
+
+def test_nothing_is_cut(root: Path) -> None:
+    make_directory(root)
+    line = planned(root)
+    assert way(line)["bytes_cut"] == 0
+    assert way(line)["consequence"] == "no log is cut"
+
+
+def test_a_torn_end_has_nothing_after_it(root: Path) -> None:
+    log = log_of(root, -1)
+    log.write_bytes(log.read_bytes()[:-1])
+    found = way(planned(root))
+    assert found["bytes_cut"] > 0
+    assert found["consequence"] == "everything up to the damage is kept, the rest goes to quarantine"
+
+
+def test_sound_records_after_the_damage_are_said(root: Path) -> None:
+    log = log_of(root, -2)
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    line = planned(root, "--full")
+    assert AFTER in way(line)["consequence"]
+    assert "with a gap in the offsets" in way(line, "salvage")["consequence"]
+
+
+# -- what is recommended is what recovery does -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["safe", "salvage"])
+def test_a_way_that_recovery_declines_is_not_recommended(mode: str, root: Path) -> None:
+    shutil.rmtree(root / "__cluster_metadata-0")
+    for path in root.glob("*/partition.metadata"):
+        path.write_text("")
+    line = planned(root, "--mode", mode)
+    assert line["refusal"] is not None
+    assert line["recommended"] is None
+    assert [each["refusal"] is None for each in line["ways"] if each["way"] in ("safe", "salvage")] == [False, False]
+    for partition in line["partitions"]:
+        assert partition["recommended"] is None
+    shown = kafkalog("plan", "--mode", mode, root)
+    assert "recommended" not in shown.out
+    assert "declined" in shown.out
+    assert kafkalog("recover", "--yes", "--mode", mode, root).code == 3
+
+
+def test_where_one_partition_is_declined_the_others_are_recommended(root: Path) -> None:
+    shutil.rmtree(root / "__cluster_metadata-0")
+    (root / "orders-23-0" / "partition.metadata").write_text("")
+    log = log_of(root, -1)
+    log.write_bytes(log.read_bytes()[:-1])
+    line = planned(root)
+    assert line["refusal"] is None
+    assert line["recommended"] == "safe"
+    assert list(line["declined"]) == ["orders-23-0"]
+    assert kafkalog("recover", "--yes", root).code == 3
+
+
+def test_a_hard_link_that_keeps_recovery_from_acting_keeps_every_way(root: Path, tmp_path: Path) -> None:
+    log = log_of(root, -1)
+    log.write_bytes(log.read_bytes()[:-1])
+    (tmp_path / "backup").hardlink_to(log)
+    line = planned(root)
+    assert "hard links" in line["refusal"]
+    assert line["recommended"] is None
+    assert {each["refusal"] for each in line["ways"] if each["way"] in ("safe", "salvage")} == {line["refusal"]}
