@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
-from pathlib import Path
 from pkgutil import get_data, iter_modules
 from typing import Any, TypeVar, cast
 from zlib import crc32
@@ -20,12 +17,9 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-from kafkalog.codec.kernels.native import ALLOCATIONS, native
-from kafkalog.codec.kernels.stored import StoredKernel, keep, stored, where_stored
-
 __all__ = [
-    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "kept", "load", "load_big", "move",
-    "prefetch", "store",
+    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "prefetch",
+    "store", "with_signature",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,8 +40,8 @@ def _fingerprint_of_kernels() -> int:
 
 _FROZEN = (HAS_CRC_INSTRUCTION, HAS_CARRYLESS_MULTIPLICATION, _fingerprint_of_kernels())
 _announced = False
-kept: dict[str, Path | None] = {}
-"""kernels of this process -> the file that has their machine code, None where there is no place for it"""
+with_signature: dict[tuple[str, str], tuple[Any, str]] = {}
+"""module and name of a kernel that Python calls -> numba's function, and its signature"""
 
 
 def _announce() -> None:
@@ -82,7 +76,7 @@ def compiled(signature: str | None = None, *, inline: bool = False, declared: ob
             made.disable_compile()
             package, _, module = (function.__module__ or "").rpartition(".")
             if package == __package__:
-                _keep(made, module, name, signature)
+                with_signature[module, name] = made, signature
         return cast(F, made)
 
     return compile_it
@@ -92,40 +86,6 @@ def _is_cached(dispatcher: Any) -> bool:
     """Whether the disk holds an index of compiled forms of a function."""
     cache = getattr(dispatcher._cache, "_cache_file", None)  # noqa: SLF001 - numba has no public way to ask
     return cache is not None and bool(cache._load_index())  # noqa: SLF001
-
-
-def _machine_code(dispatcher: Any, signature: str) -> StoredKernel | None:
-    """What numba has put into its cache, if it is what this version of it is known to put there."""
-    with suppress(Exception):  # numba has no public way to ask; without an answer later processes load numba
-        file = dispatcher._cache._cache_file  # noqa: SLF001
-        (key,) = (each for each in file._load_index() if each[0] == signature)  # noqa: SLF001
-        (_, kind, (code, _)), described, *_ = file.load(key)
-        if kind == "object" and not any(name in code for name in ALLOCATIONS):
-            return StoredKernel(described.llvm_func_name, signature, code)
-    return None
-
-
-@lru_cache(maxsize=1)
-def _convention_holds() -> bool:
-    """Whether machine code of this numba can be called as `native` calls it."""
-    from kafkalog.codec.kernels import probe
-
-    made = _machine_code(probe.probe, probe.SIGNATURE)
-    if made is None:
-        return False
-    here, there = probe.questions(), probe.questions()
-    return bool(probe.seen(native(made)(*here), here) == probe.seen(probe.probe(*there), there))
-
-
-def _keep(dispatcher: Any, module: str, name: str, signature: str) -> None:
-    """Keep the machine code of a kernel for processes that will not load numba."""
-    if module == "probe":
-        return
-    kept[f"{module}.{name}"] = where_stored(module, name)
-    if stored(module, name) is None:
-        made = _machine_code(dispatcher, signature)
-        if made is not None and _convention_holds():
-            kept[f"{module}.{name}"] = keep(module, name, made)
 
 
 def _loader(bits: int) -> Any:

@@ -46,22 +46,25 @@ class Kernel:
         global _loaded
         with _lock:  # LLVM takes one at a time
             if self._function is None:
-                self._function = self._from_machine_code() or getattr(
-                    import_module(f"kafkalog.codec.kernels.{self._module}"), self._name
-                )
+                self._function = self._from_machine_code() or self._compiled()
             _loaded = True
             return self._function
+
+    def _compiled(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(import_module(f"kafkalog.codec.kernels.{self._module}"), self._name)
+        import_module("kafkalog.codec.kernels.keeping").keep_compiled()
+        return found
 
     def _from_machine_code(self) -> Callable[..., Any] | None:
         if "numba" in sys.modules:  # its price is paid, and its own call is the faster one
             return None
-        from kafkalog.codec.kernels.stored import stored
+        from kafkalog.machine_code.stored import stored
 
         found = stored(self._module, self._name)
         if found is None:
             return None
         with suppress(OSError, ValueError, RuntimeError, ImportError):
-            from kafkalog.codec.kernels.native import native
+            from kafkalog.machine_code.native import native
 
             return native(found)
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import sys
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 
 from kafkalog.codec.errors import StorageError
@@ -13,21 +12,22 @@ from kafkalog.codec.errors import StorageError
 __all__ = ["warm"]
 
 
-def warm() -> dict[str, Path]:
-    """Kernel -> the file that has its machine code; takes some seconds the first time on a machine.
+def warm() -> dict[tuple[str, str], str]:
+    """Module and name of each kernel -> the file with its machine code; takes some seconds the first time.
 
     Raises `StorageError` if there is no place that can be written.
     """
     package = __package__ or ""
     for each in iter_modules(sys.modules[package].__path__):
         import_module(f"{package}.{each.name}")
-    from kafkalog.codec.kernels.jit import kept
+    from kafkalog.codec.kernels.keeping import keep_compiled
 
-    lost = sorted(name for name, path in kept.items() if path is None)
-    if lost:
+    kept = keep_compiled()
+    found = {kernel: path for kernel, path in kept.items() if path is not None}
+    if len(found) < len(kept):
         raise StorageError(
             errno.EROFS,
-            f"{len(lost)} of {len(kept)} compiled kernels could not be kept: set NUMBA_CACHE_DIR to a directory that "
-            "can be written",
+            f"{len(kept) - len(found)} of {len(kept)} compiled kernels could not be kept: set NUMBA_CACHE_DIR to a "
+            "directory that can be written",
         )
-    return {name: path for name, path in kept.items() if path is not None}
+    return found

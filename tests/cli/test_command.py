@@ -76,7 +76,7 @@ def test_the_version_is_that_of_the_project() -> None:
 def test_each_command_has_help(command: str) -> None:
     finished = kafkalog(command, "--help")
     assert finished.code == 0
-    assert finished.out.startswith(f"Usage: kafkalog {command} [OPTIONS] ")
+    assert finished.out.startswith(f"Usage: kafkalog {command} [OPTIONS]")
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_defaults_are_texts_or_values_and_only_the_text_null_is_null() -> None:
 
 
 def test_a_schema_with_a_type_that_is_not_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="of type varint, which is not known"):
+    with pytest.raises(ValueError, match="of type varint, which is unknown"):
         message('{"name": "A", "type": "varint", "versions": "0+"}')
     with pytest.raises(ValueError, match="a default"):
         message('{"name": "A", "type": "[]int8", "versions": "0+", "default": "5"}')

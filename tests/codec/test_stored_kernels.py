@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from kafkalog.codec.kernels import probe as probing
-from kafkalog.codec.kernels import stored
-from kafkalog.codec.kernels.jit import _convention_holds, _machine_code
+from kafkalog.codec.kernels.keeping import convention_holds, machine_code
 from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.native import ALLOCATIONS, UnknownSignatureError, native
-from kafkalog.codec.kernels.stored import StoredKernel
 from kafkalog.codec.kernels.tables import HeaderColumn
 from kafkalog.codec.kernels.warm import warm
+from kafkalog.machine_code import stored
+from kafkalog.machine_code.native import ALLOCATIONS, UnknownSignatureError, native
+from kafkalog.machine_code.stored import StoredKernel
 
 KEPT = warm()
 """before any test gives them another place"""
@@ -34,13 +34,13 @@ def run(program: str, **environment: str) -> str:
 
 @pytest.fixture
 def code() -> StoredKernel:
-    found = _machine_code(probing.probe, probing.SIGNATURE)
+    found = machine_code("probe", "probe")
     assert found is not None
     return found
 
 
 def test_the_calling_convention_is_numbas(code: StoredKernel) -> None:
-    assert _convention_holds()
+    assert convention_holds()
     function = native(code)
     for number in (0, 1, -(2**63), 2**63 - 1):
         here, there = probing.questions(), probing.questions()
@@ -75,9 +75,9 @@ def test_every_kernel_is_kept_and_none_allocates_memory() -> None:
     assert len(KEPT) >= 20
     assert warm() == KEPT
     for name, path in KEPT.items():
-        kept = stored.stored(*name.split("."))
+        kept = stored.stored(*name)
         assert kept is not None, name
-        assert path.name.startswith(name)
+        assert Path(path).name.startswith(".".join(name))
         assert not any(each in kept.code for each in ALLOCATIONS), name
         native(kept)
 
@@ -113,9 +113,10 @@ def test_a_file_that_is_not_whole_or_not_ours_is_not_run(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    path = stored.keep("some", "thing", code)
-    assert path is not None
+    kept = stored.keep("some", "thing", code)
+    assert kept is not None
     assert stored.stored("some", "thing") == code
+    path = Path(kept)
     data = path.read_bytes()
     match damage:
         case "cut":
@@ -150,7 +151,7 @@ def test_where_nothing_can_be_written_kernels_still_work(tmp_path: Path) -> None
     file = tmp_path / "no directory"
     file.touch()
     program = """
-from kafkalog.codec.kernels import stored
+from kafkalog.machine_code import stored
 print(stored.keep("some", "thing", stored.StoredKernel("a", "b", b"c")))
 """
     assert run(program, NUMBA_CACHE_DIR=str(file)) == "None"

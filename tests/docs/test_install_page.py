@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from command import kafkalog
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -42,7 +44,9 @@ def test_the_commands_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     import dev
 
-    (line,) = re.findall(r"^\$ (.+)$", TEXT, re.MULTILINE)
-    words = shlex.split(line)
-    assert words[:2] == ["python3", "dev.py"]
-    assert words[2] in dev.COMMANDS
+    first, second = (shlex.split(line) for line in re.findall(r"^\$ (.+)$", TEXT, re.MULTILINE))
+    shown = TEXT[TEXT.index("$ kafkalog warm\n") :].splitlines()[1]
+    assert first[0] == "kafkalog"
+    assert kafkalog(*first[1:]).out == shown + "\n"
+    assert second[:2] == ["python3", "dev.py"]
+    assert second[2] in dev.COMMANDS

@@ -1,4 +1,4 @@
-"""Compiled kernels as machine code on disk, which later processes use without numba.
+"""Compiled functions as machine code on disk, which later processes use without numba.
 
 numba takes a third of a second to import and to load what it has cached; the machine code alone takes a hundredth.  A
 process that compiles a kernel, or finds it in numba's cache, keeps its machine code in a file of its own; the name of
@@ -22,8 +22,9 @@ from zlib import crc32
 
 __all__ = ["StoredKernel", "fingerprint", "keep", "stored", "where_stored"]
 
-_CODEC = Path(__file__).resolve().parents[1]
-_BESIDE = Path(__file__).resolve().parent / "__pycache__"
+_HERE = Path(__file__).resolve().parent
+_CODEC = _HERE.parent / "codec"
+_BESIDE = _CODEC / "kernels" / "__pycache__"
 _MAGIC = b"kafkalog kernel 1\n"
 _MOST_BYTES = 16 << 20
 _KEPT = 4
@@ -41,7 +42,7 @@ class StoredKernel:
 
 def _sources() -> Iterator[tuple[str, int, int]]:
     """Path, size and time of all that kernels are made from: they freeze layouts and limits into their code."""
-    waiting = [str(_CODEC)]
+    waiting = [str(_CODEC), str(_HERE)]
     while waiting:
         with os.scandir(waiting.pop()) as found:
             for each in found:
@@ -99,18 +100,18 @@ def stored(module: str, function: str) -> StoredKernel | None:
     path = where_stored(module, function)
     if path is not None:
         with suppress(OSError, ValueError, KeyError):
-            return _read(path.read_bytes())
+            return _read(Path(path).read_bytes())
     return None
 
 
-def where_stored(module: str, function: str) -> Path | None:
+def where_stored(module: str, function: str) -> str | None:
     """The file that should hold it."""
     with suppress(OSError, ImportError):
         name = _name(module, function, fingerprint())
         for place in _places():
             path = place / name
             if path.exists() and _is_ours(path) and path.stat().st_size <= _MOST_BYTES:
-                return path
+                return str(path)
     return None
 
 
@@ -124,7 +125,7 @@ def _read(data: bytes) -> StoredKernel:
     return StoredKernel(told["symbol"], told["signature"], code)
 
 
-def keep(module: str, function: str, kernel: StoredKernel) -> Path | None:
+def keep(module: str, function: str, kernel: StoredKernel) -> str | None:
     """Keep the machine code in the first place that can be written; that file, or None."""
     head = json.dumps({"symbol": kernel.symbol, "signature": kernel.signature, "crc": crc32(kernel.code)})
     with suppress(OSError, ImportError):
@@ -133,7 +134,7 @@ def keep(module: str, function: str, kernel: StoredKernel) -> Path | None:
             with suppress(OSError):
                 _write(place / name, _MAGIC + head.encode() + b"\n" + kernel.code)
                 _forget_old(place, module, function)
-                return place / name
+                return str(place / name)
     return None
 
 

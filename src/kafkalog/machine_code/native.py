@@ -16,7 +16,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkalog.codec.kernels.stored import StoredKernel
+    from kafkalog.machine_code.stored import StoredKernel
 
 __all__ = ["ALLOCATIONS", "UnknownSignatureError", "native"]
 
