@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.compression import decompress, gzip
-from kafkalog.codec.compression.native import lz4_decompress, zstd
+from kafkalog.codec.compression import decompress, native
+from kafkalog.codec.compression.gzip import decompress as decompress_gzip
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.kernels.decompress import decompress_lz4_batches, decompress_zstd_batches
+from kafkalog.codec.kernels.gzip import decompress_gzip_batches
 from kafkalog.codec.kernels.select_batches import locate_records
 from kafkalog.codec.kernels.snappy import decompress_snappy_batches
 from kafkalog.codec.limits import Limits
@@ -60,28 +61,28 @@ def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, window: object, limits: Limits, budget: int
 ) -> Decompressed | None:
     """Many batches in one call, where the wheels allow it; none where the first is not of the plain shape."""
-    context = zstd() if codec == Codec.ZSTD else None
-    if context is None and codec != Codec.SNAPPY and (codec != Codec.LZ4 or not lz4_decompress()):
-        return None
     largest, room = limits.decompressed_batch_bytes, 2 * budget
     block = Block(room)
     found = np.empty((2, len(sources)), np.int64)
-    if codec == Codec.SNAPPY:
-        count = decompress_snappy_batches(sources, compressed, block.address, room, largest, budget, found[0], found[1])
-    elif context is None:
-        count = decompress_lz4_batches(
-            lz4_decompress(), sources, compressed, block.address, room, largest, budget, found[0], found[1]
-        )
-    else:
-        count = decompress_zstd_batches(
-            context.decompress, context.context, sources, compressed, block.address, room, largest, budget,
-            limits.zstd_window_bytes, found[0], found[1],
-        )  # fmt: skip
+    to = block.address, room, largest, budget
+    match codec:
+        case Codec.SNAPPY:
+            count = decompress_snappy_batches(sources, compressed, *to, found[0], found[1])
+        case Codec.LZ4 if lz4 := native.lz4_decompress():
+            count = decompress_lz4_batches(lz4, sources, compressed, *to, found[0], found[1])
+        case Codec.GZIP if gzip := native.gzip():
+            count = decompress_gzip_batches(gzip.inflate, gzip.state, sources, compressed, *to, found[0], found[1])
+        case Codec.ZSTD if zstd := native.zstd():
+            count = decompress_zstd_batches(
+                zstd.decompress, zstd.context, sources, compressed, *to, limits.zstd_window_bytes, found[0], found[1]
+            )
+        case _:
+            return None
     return Decompressed(found[0, :count], found[1, :count], (block, window))
 
 
 def _decompress(codec: int, data: memoryview, limits: Limits, room: memoryview) -> bytes | memoryview:
-    return gzip.decompress(data, limits, room) if codec == Codec.GZIP else decompress(codec, data, limits)
+    return decompress_gzip(data, limits, room) if codec == Codec.GZIP else decompress(codec, data, limits)
 
 
 def _one_by_one(

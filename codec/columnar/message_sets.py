@@ -82,7 +82,10 @@ class _Values:
         self._starts, self._sizes = values[0][wrappers], values[1][wrappers]
         self._codecs, self._magics = run["attributes"][wrappers] & CODEC_MASK, run["magic"][wrappers]
         # the header checksum that lz4 frames have in magic 0 is wrong to the library, and zstd came with magic 2
-        calls = (self._codecs == Codec.SNAPPY) | ((self._codecs == Codec.LZ4) & (self._magics == 1))
+        calls = (
+            (self._codecs == Codec.SNAPPY) | (self._codecs == Codec.GZIP)
+            | ((self._codecs == Codec.LZ4) & (self._magics == 1))
+        )  # fmt: skip
         self._kinds = np.where(calls & (self._sizes >= 0), self._codecs, _BY_PIECES)
         self._edges = np.append(np.flatnonzero(np.diff(self._kinds)) + 1, len(wrappers))
         self.keep: list[object] = []

@@ -13,7 +13,7 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.decompressed import decompress_batches
-from kafkalog.codec.compression.native import lz4_decompress, zstd
+from kafkalog.codec.compression.native import gzip, lz4_decompress, zstd
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.decode_records import decode_batches
@@ -139,6 +139,9 @@ class RunDecoder:
         found[Decompressor.LZ4_FUNCTION] = lz4_decompress()
         if of_zstd is not None:
             found[Decompressor.ZSTD_FUNCTION], found[Decompressor.ZSTD_CONTEXT] = of_zstd.decompress, of_zstd.context
+        of_gzip = gzip()
+        if of_gzip is not None:
+            found[Decompressor.GZIP_FUNCTION], found[Decompressor.GZIP_STATE] = of_gzip.inflate, of_gzip.state
         found[Decompressor.ZSTD_WINDOW_BYTES] = self._limits.zstd_window_bytes
         found[Decompressor.MEMORY] = self._scratch.address
         found[Decompressor.MEMORY_BYTES] = min(self._scratch.size, self._limits.decompressed_batch_bytes)

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkalog.codec.kernels.decode_records import decode_records
 from kafkalog.codec.kernels.decompress import decompress_lz4, decompress_zstd
+from kafkalog.codec.kernels.gzip import decompress_gzip
 from kafkalog.codec.kernels.jit import compiled
 from kafkalog.codec.kernels.scan_batches import batch_size, read_header
 from kafkalog.codec.kernels.select_batches import is_next
@@ -20,7 +21,7 @@ from kafkalog.codec.record_shape import SMALLEST_HEADER, SMALLEST_RECORD
 
 __all__ = ["decode_window"]
 
-_SNAPPY, _LZ4, _ZSTD = int(Codec.SNAPPY), int(Codec.LZ4), int(Codec.ZSTD)
+_GZIP, _SNAPPY, _LZ4, _ZSTD = int(Codec.GZIP), int(Codec.SNAPPY), int(Codec.LZ4), int(Codec.ZSTD)
 _HEADER, _CODEC_MASK = BATCH.size, int(CODEC_MASK)
 _DECLARED = (BATCH.fields, _CODEC_MASK, SMALLEST_RECORD, SMALLEST_HEADER)
 
@@ -51,6 +52,10 @@ def _decompress(codec: int, source: int, size: int, decompressor: Any) -> int:
             decompressor[Decompressor.ZSTD_FUNCTION], decompressor[Decompressor.ZSTD_CONTEXT], source, size, target,
             room, room, decompressor[Decompressor.ZSTD_WINDOW_BYTES],
         )  # fmt: skip
+    if codec == _GZIP and decompressor[Decompressor.GZIP_FUNCTION] != 0:
+        return decompress_gzip(
+            decompressor[Decompressor.GZIP_FUNCTION], decompressor[Decompressor.GZIP_STATE], source, size, target, room
+        )
     return decompress_snappy(source, size, target, room) if codec == _SNAPPY else -1
 
 

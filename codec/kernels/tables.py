@@ -167,6 +167,8 @@ class Decompressor(Rows):
     ZSTD_FUNCTION = auto()
     ZSTD_CONTEXT = auto()
     ZSTD_WINDOW_BYTES = auto()
+    GZIP_FUNCTION = auto()
+    GZIP_STATE = auto()
     MEMORY = auto()
     MEMORY_BYTES = auto()
 

@@ -58,7 +58,7 @@ def test_plain_batches_are_taken_one_behind_the_other() -> None:
         some(3, records_count=4),
         some(3, magic=3),
         some(100),
-        batch(compress(Codec.GZIP, payload(ONE)), 1, base_offset=3, attributes=Codec.GZIP),
+        batch(compress(Codec.GZIP, payload(ONE)) + b"\0", 1, base_offset=3, attributes=Codec.GZIP),
         batch(compress(Codec.LZ4, payload(ONE))[:-1], 1, base_offset=3, attributes=Codec.LZ4),
         batch(compress(Codec.SNAPPY, payload(ONE) + b"\0"), 1, base_offset=3, attributes=Codec.SNAPPY),
         batch(compress(Codec.ZSTD, payload(ONE)), 1, base_offset=3, attributes=Codec.LZ4),
