@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,11 +30,13 @@ __all__ = ["Decompressed", "decompress_batches", "decompress_together"]
 
 
 class Decompressed(NamedTuple):
-    """Addresses and sizes of the record bytes of the first batches of a run; `keep` keeps them there."""
+    """Addresses and sizes of the record bytes of the first batches of a run, and the pieces of memory they are in."""
 
     addresses: Int64s
     sizes: Int64s
-    keep: object
+    memory: Sequence[bytes | memoryview]
+    where: Int64s
+    """which of the pieces those of each batch are in"""
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
@@ -46,10 +49,10 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
     if codec == Codec.NONE:
         found = np.empty((2, len(run)), np.int64)
         count = locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
-        return Decompressed(found[0, :count], found[1, :count], window)
+        return _in_one(found[:, :count], window)
     sources = run.starts + (base + BATCH.size)
     sizes = run.sizes - BATCH.size
-    together = decompress_together(codec, sources, sizes, window, limits, budget)
+    together = decompress_together(codec, sources, sizes, limits, budget)
     if together is not None and len(together.addresses):
         return together
     # what is larger than this is left to who takes one batch at a time
@@ -58,7 +61,7 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
 
 
 def decompress_together(
-    codec: int, sources: Int64s, compressed: Int64s, window: object, limits: Limits, budget: int
+    codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed | None:
     """Many batches in one call, where the wheels allow it; none where the first is not of the plain shape."""
     largest, room = limits.decompressed_batch_bytes, 2 * budget
@@ -78,7 +81,11 @@ def decompress_together(
             )
         case _:
             return None
-    return Decompressed(found[0, :count], found[1, :count], (block, window))
+    return _in_one(found[:, :count], block.buffer)
+
+
+def _in_one(found: npt.NDArray[np.int64], memory: bytes | memoryview) -> Decompressed:
+    return Decompressed(found[0], found[1], (memory,), np.zeros(found.shape[1], np.int64))
 
 
 def _decompress(codec: int, data: memoryview, limits: Limits, room: memoryview) -> bytes | memoryview:
@@ -88,17 +95,22 @@ def _decompress(codec: int, data: memoryview, limits: Limits, room: memoryview) 
 def _one_by_one(
     codec: int, starts: Int64s, sizes: Int64s, view: memoryview, limits: Limits, budget: int
 ) -> Decompressed:
-    pieces: list[bytes | memoryview] = []
+    room = Block(2 * budget)
+    memory: list[bytes | memoryview] = [room.buffer]
+    found: list[tuple[int, int, int]] = []
     total = 0
-    room = Block(2 * budget).buffer
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         try:
-            piece = _decompress(codec, view[start : start + size], limits, room[total:])
+            piece = _decompress(codec, view[start : start + size], limits, room.buffer[total:])
         except FormatError:
             break
-        pieces.append(piece)
+        address = np.frombuffer(piece, np.uint8).ctypes.data if piece else room.address
+        is_in_room = room.address <= address < room.address + room.size
+        if not is_in_room:
+            memory.append(piece)
+        found.append((address, len(piece), 0 if is_in_room else len(memory) - 1))
         total += len(piece)
         if total >= budget:
             break
-    addresses = [np.frombuffer(piece, np.uint8).ctypes.data if piece else 0 for piece in pieces]
-    return Decompressed(np.array(addresses, np.int64), np.array([len(piece) for piece in pieces], np.int64), pieces)
+    addresses, lengths, where = np.array(found, np.int64).reshape(-1, 3).T.copy()
+    return Decompressed(addresses, lengths, memory, where)

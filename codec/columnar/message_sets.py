@@ -99,9 +99,9 @@ class _Values:
             sizes = self._sizes[number:edge]
             budget = min(_AT_ONCE - self.opened_bytes, _EXPECTED * int(sizes.sum()))
             sources = self._starts[number:edge] + self._base
-            opened = decompress_together(kind, sources, sizes, self._window, self._limits, budget)
+            opened = decompress_together(kind, sources, sizes, self._limits, budget)
             if opened is not None and len(opened.sizes):
-                self.keep.append(opened.keep)
+                self.keep.append(opened.memory)
                 self.opened_bytes += int(opened.sizes.sum())
                 return opened.addresses, opened.sizes
             self._kinds[number:edge] = _BY_PIECES

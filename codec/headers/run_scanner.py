@@ -7,6 +7,7 @@ batches as one run, whose headers are columns.  Needs numba and numpy; see `code
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -59,6 +60,7 @@ class RunScanner:
         self._source = source
         self._decoder: WindowDecoder | None = None
         self._runs_before_offer = self._patience = 0
+        self._lends = True
         self._reads_into = source if isinstance(source, ReadsInto) else None
         self._with_message_runs = False
         self._end = source.size if end is None else min(end, source.size)
@@ -80,13 +82,17 @@ class RunScanner:
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
-    def not_decoded_by(self, decoder: WindowDecoder) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
+    def not_decoded_by(
+        self, decoder: WindowDecoder, *, keeps: bool = False
+    ) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
         """What a decoder of windows leaves, which is offered them first; None where it has decoded something.
 
+        One that `keeps` windows gets none that is lent.
         So is None before a large batch is read, see `is_large_next`: what was decoded can be given out before.
         """
         self._with_message_runs = True
         self._decoder = decoder
+        self._lends = not keeps
         return self._walk()
 
     def _walk(self) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
@@ -139,7 +145,7 @@ class RunScanner:
         while self._end - self.valid_bytes >= BATCH.size:
             position = self.valid_bytes
             size = min(_LENT_WINDOW, self._end - position)
-            with lent(self._source, position, size) as part:
+            with lent(self._source, position, size) if self._lends else nullcontext() as part:
                 window = self._read(position) if part is None else part
                 size = len(window)
                 taken, enough = decoder(window, position)

@@ -16,7 +16,7 @@ from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 
 __all__ = [
     "Appended", "ArrowBuffer", "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "MessageColumn",
-    "MessageSet", "Recovered", "Rows", "Table", "check_table", "empty_table", "names",
+    "MessageSet", "Recovered", "Rows", "Table", "Viewed", "check_table", "empty_table", "names",
 ]  # fmt: skip
 
 Table = npt.NDArray[np.int64]
@@ -65,7 +65,8 @@ class ArrowBuffer(Rows):
     """What records are decoded into: the addresses of Arrow's buffers, 0 for one that is not wanted.
 
     `ENDS` is where each field ends in its data (int32, beginning with that of the row before), `VALID` a byte for each
-    row that tells null from the rest.  Fields of bytes need all three.
+    row that tells null from the rest.  Fields of bytes need all three, or `VALID` and `VIEWS`: 16 bytes for each row,
+    its size and the field itself, or where that is in the data buffer `VIEWED_NUMBER`, whose address is `VIEWED`.
     """
 
     OFFSET = auto()
@@ -84,10 +85,17 @@ class ArrowBuffer(Rows):
     HEADER_VALUE_ENDS = auto()
     HEADER_VALUE_VALID = auto()
     HEADER_VALUE = auto()
+    KEY_VIEWS = auto()
+    VALUE_VIEWS = auto()
+    VIEWED = auto()
+    VIEWED_NUMBER = auto()
 
 
 class Filled(Rows):
-    """How much of the buffers is filled: rows, bytes of each data, headers, and how many of each are null."""
+    """How much of the buffers is filled: rows, bytes of each data, headers, and how many of each are null.
+
+    `VIEWED` is how many keys or values views point to: those that are in the view itself are not.
+    """
 
     ROWS = auto()
     KEY = auto()
@@ -99,6 +107,8 @@ class Filled(Rows):
     VALUE_NULLS = auto()
     HEADER_VALUE_NULLS = auto()
     TIMESTAMP_NULLS = auto()
+    KEY_VIEWED = auto()
+    VALUE_VIEWED = auto()
 
 
 class MessageSet(Rows):
@@ -171,6 +181,21 @@ class Decompressor(Rows):
     GZIP_STATE = auto()
     MEMORY = auto()
     MEMORY_BYTES = auto()
+
+
+class Viewed(Rows):
+    """Where views may point to: the window that batches are in, and the memory that they are decompressed to.
+
+    Of both the address where they begin (that of the memory is 0 where there are no views), which data buffers of the
+    columns they are, and how many batches were taken from there.  Memory that is viewed is not used again.
+    """
+
+    WINDOW = auto()
+    WINDOW_NUMBER = auto()
+    OF_WINDOW = auto()
+    MEMORY = auto()
+    MEMORY_NUMBER = auto()
+    OF_MEMORY = auto()
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:

@@ -105,6 +105,7 @@ source, target = Guarded(40), Guarded(80)
 class Block:
     def __init__(self, size):
         self.address = target.last(size)
+        self.buffer = memoryview(b"")
 decompressed.Block = Block
 done = 0
 for line in open(sys.argv[1]):
@@ -113,7 +114,7 @@ for line in open(sys.argv[1]):
     source.memory[source.end - len(data):source.end] = data
     for budget in (int(room) // 2, int(room) // 2 + 8):
         found = decompressed.decompress_together(
-            int(codec), np.array([source.last(len(data))]), np.array([len(data)]), None, DEFAULT_LIMITS, budget)
+            int(codec), np.array([source.last(len(data))]), np.array([len(data)]), DEFAULT_LIMITS, budget)
         done += len(found.addresses)
 print(done)
 """

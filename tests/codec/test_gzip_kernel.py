@@ -178,7 +178,7 @@ def test_codes_with_patterns_that_mean_nothing_are_left_to_zlib(name: str) -> No
 def test_no_more_comes_out_than_is_allowed(size: int) -> None:
     sources = np.array([np.frombuffer(STREAM, np.uint8).ctypes.data], np.int64)
     limits = Limits(decompressed_batch_bytes=size)
-    opened = decompress_together(Codec.GZIP, sources, np.array([len(STREAM)], np.int64), STREAM, limits, 64 * KIB)
+    opened = decompress_together(Codec.GZIP, sources, np.array([len(STREAM)], np.int64), limits, 64 * KIB)
     assert opened is not None
     assert opened.sizes.tolist() == ([2000] if size == 2000 else [])
     assert taken(compress(Codec.GZIP, bytes(3000)), 1000) == []
@@ -187,7 +187,7 @@ def test_no_more_comes_out_than_is_allowed(size: int) -> None:
 def test_without_the_wheel_zlib_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "gzip", lambda: None)
     sources, sizes = np.array([0], np.int64), np.array([0], np.int64)
-    assert decompress_together(Codec.GZIP, sources, sizes, b"", DEFAULT_LIMITS, KIB) is None
+    assert decompress_together(Codec.GZIP, sources, sizes, DEFAULT_LIMITS, KIB) is None
 
 
 # --- changed streams --------------------------------------------------------------------------------------------------
