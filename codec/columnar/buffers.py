@@ -39,7 +39,6 @@ _ITEM_BYTES = {
     ArrowBuffer.OFFSET: 8, ArrowBuffer.TIMESTAMP: 8, ArrowBuffer.SEQUENCE: 4,
     ArrowBuffer.KEY_VIEWS: 16, ArrowBuffer.VALUE_VIEWS: 16,
 }  # fmt: skip
-_MOST_OF_A_RECORD = (ArrowBuffer.KEY, ArrowBuffer.VALUE)
 _NOTHING = pa.py_buffer(b"")
 _A_LITTLE_MORE = 1.05
 _MOST_SLACK = MIB
@@ -136,7 +135,7 @@ class ColumnBuffers:
                 if block is not None:
                     foreseen = 2 * block.size
                 else:  # what all rows would take if they went on like these: growing means copying
-                    of_row = self._bytes_of_row.get(each, of_these if each in _MOST_OF_A_RECORD else 0)
+                    of_row = self._bytes_of_row.get(each, of_these if each is ArrowBuffer.VALUE else 0)
                     foreseen = min(int(of_row * self._row_capacity), self._most_bytes) + slack
                 self._put(each, max(least, foreseen), used)
         if self._has_headers:

@@ -21,7 +21,7 @@ from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import ReadsInto, Source, lent
+from kafkalog.codec.source import ReadsInto, Source, lent, prefers_reading
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
@@ -145,7 +145,8 @@ class RunScanner:
         while self._end - self.valid_bytes >= BATCH.size:
             position = self.valid_bytes
             size = min(_LENT_WINDOW, self._end - position)
-            with lent(self._source, position, size) if self._lends else nullcontext() as part:
+            lends = self._lends and not prefers_reading(self._source, position)
+            with lent(self._source, position, size) if lends else nullcontext() as part:
                 window = self._read(position) if part is None else part
                 size = len(window)
                 taken, enough = decoder(window, position)
