@@ -74,6 +74,17 @@ class Suite:
             row.runs[JAVA] = lambda: self.java.running(mode, group).run(mode, log)
         return row
 
+    def views(self, shape: Shape, goal: float | None) -> Iterator[Row]:
+        """Every record, checksum compared, values as views of the bytes that were read."""
+        title = "decode to Arrow, views"
+        if self._leaves_out(title, shape):
+            return
+        directory, log = self.corpus(shape)
+        opened = open_partition(directory)
+        ours = timed(lambda: sum(batch.num_rows for batch in opened.to_arrow(COLUMNS, layout="view")))
+        row = self._row(title, shape, log, {OURS: ours}, "records", goals={} if goal is None else {JAVA: goal})
+        yield self._java(row, "deepcopy", shape, log)
+
     def decode(self, shape: Shape, goal: float | None, *, slow: bool = False) -> Iterator[Row]:
         """Every record, checksum compared, values copied out."""
         title = "decode to Arrow"
@@ -280,14 +291,17 @@ class Suite:
         yield from self._others()
 
     def _plain(self) -> Iterator[Row]:
-        sizes = ((100, 140, 2.5), (1000, 16, 2.2), (10_000, 10, None))
-        for (size, records, goal), kind in itertools.product(sizes, KINDS):
+        sizes = ((100, 140, 2.5, 3.0), (1000, 16, 2.2, 4.5), (10_000, 10, None, None))
+        for (size, records, goal, view), kind in itertools.product(sizes, KINDS):
             shape = Shape(writer=KAFKA, kind=kind, value_bytes=size, records=records)
             slow = size == 100 and kind == "text"
             yield from self.decode(shape, goal, slow=slow)
+            yield from self.views(shape, view)
         for records in (1, 10, 1000):
             yield from self.decode(Shape(writer=KAFKA, records=records), None)
+            yield from self.views(Shape(writer=KAFKA, records=records), None)
         yield from self.decode(Shape(writer=KAFKALOG), 2.5)
+        yield from self.views(Shape(writer=KAFKALOG), 3.0)
 
     def _compressed(self) -> Iterator[Row]:
         codecs = (Codec.LZ4, Codec.ZSTD, Codec.SNAPPY, Codec.GZIP)
@@ -295,6 +309,7 @@ class Suite:
             for kind in KINDS:
                 shape = Shape(writer=KAFKA, kind=kind, codec=codec)
                 yield from self.decode(shape, COPY_GOALS[shape.codec])
+                yield from self.views(shape, None)
             for size, records in ((1000, 16), (10_000, 10), (100, 10), (100, 1000)):
                 shape = Shape(writer=KAFKA, kind="json", codec=codec, value_bytes=size, records=records)
                 yield from self.decode(shape, None)

@@ -17,9 +17,9 @@ __all__ = ["FREE_BYTES", "Block", "give_back_free_memory"]
 
 FREE_BYTES = 64 * MIB
 """Bytes at most that are kept for the next blocks, for all threads together."""
-_UNFIT_BYTES = 16 * MIB
-"""How much of it may be kept where none fits and other memory has to be asked for: so what is kept adds no more than
-this to what is in use when most is."""
+_UNFIT_BYTES = 24 * MIB
+"""Where none fits and other memory has to be asked for, as much of what is kept goes back to the system, but for so
+many bytes: so it adds no more than them to what is in use when most is."""
 _LARGE = 64 * KIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
@@ -45,7 +45,7 @@ class _Pool:
                 memory = self._used_again(size)
             finally:
                 self._taking.release()
-        return np.frombuffer(own_pages(size), np.uint8) if memory is None else memory
+        return np.frombuffer(own_pages(size, is_filled=True), np.uint8) if memory is None else memory
 
     def _used_again(self, size: int) -> Bytes | None:
         """A free one, the latest that fits."""
@@ -53,8 +53,9 @@ class _Pool:
         for number in range(len(free) - 1, -1, -1):
             if size <= free[number].size <= 2 * size:
                 return free.pop(number)
-        while free and self._bytes > _UNFIT_BYTES:
-            del free[0]
+        dropped = 0
+        while free and dropped < size and self._bytes > _UNFIT_BYTES:
+            dropped += free.pop(0).size
         return None
 
     def give_back(self, memory: Bytes) -> None:

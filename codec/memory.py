@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.limits import KIB, MIB
 
 __all__ = ["LARGE_BYTES", "GrowingMemory", "own_pages", "trim"]
 
 LARGE_BYTES = 256 * KIB
 """From here on memory is worth pages of its own: asking the system for them takes microseconds."""
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+_LARGE_PAGE = 2 * MIB
+_IN_LARGE_PAGES = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
-def own_pages(size: int) -> mmap.mmap:
-    """`size` bytes of zeros, at least one; no page takes memory before it is written.  Raises `MemoryError`."""
+def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
+    """`size` bytes of zeros, at least one; no page takes memory before it is written.  Raises `MemoryError`.
+
+    What `is_filled` soon and in order may come in large pages where the system has them: that takes a quarter of the
+    time, and at the end up to one of them more than is filled.
+    """
     try:
-        return mmap.mmap(-1, size, flags=_FLAGS)
+        pages = mmap.mmap(-1, size, flags=_FLAGS)
     except OSError as error:
         raise MemoryError(f"the system cannot allocate {size} bytes of memory") from error
+    if is_filled and size >= _LARGE_PAGE and _IN_LARGE_PAGES is not None:
+        with suppress(OSError):  # a system that has none
+            pages.madvise(_IN_LARGE_PAGES)
+    return pages
 
 
 class GrowingMemory:

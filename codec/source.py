@@ -8,7 +8,17 @@ from typing import Protocol, runtime_checkable
 from kafkalog.codec.arguments import byte_view
 from kafkalog.codec.memory import LARGE_BYTES, own_pages
 
-__all__ = ["BufferSource", "ReadsInto", "Source", "Window", "lent", "next_data", "used_end", "zeros_end"]
+__all__ = [
+    "BufferSource",
+    "ReadsInto",
+    "Source",
+    "Window",
+    "lent",
+    "next_data",
+    "prefers_reading",
+    "used_end",
+    "zeros_end",
+]
 
 Bytes = bytes | memoryview
 _FIRST_PIECE = 1 << 14
@@ -45,6 +55,15 @@ def lent(source: Source, position: int, length: int) -> AbstractContextManager[m
     method = getattr(source, "lent", None)
     found: AbstractContextManager[memoryview | None] = nullcontext() if method is None else method(position, length)
     return found
+
+
+def prefers_reading(source: Source, position: int) -> bool:
+    """Whether reading a source from a position on, into memory that is used again, takes less time than `lent`.
+
+    Sources that know have a method of this name.
+    """
+    method = getattr(source, "prefers_reading", None)
+    return method is not None and bool(method(position))
 
 
 def next_data(source: Source, position: int, end: int) -> int:

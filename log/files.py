@@ -20,6 +20,7 @@ from kafkalog.codec.errors import LimitExceeded, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.log.lending import lent
+from kafkalog.log.lending_cost import reading_takes_less
 from kafkalog.log.process import OwnProcess
 from kafkalog.log.remote import RemoteEntry, RemoteFile, storage_of
 
@@ -195,6 +196,11 @@ class FileSource:
         if self._remote is not None or not self._may_lend or not self._process.is_here:
             return nullcontext()
         return lent(self._descriptor, position, length)
+
+    def prefers_reading(self, position: int) -> bool:
+        """Whether `read_into` memory that is there takes less time than `lent`, see `lending_cost`."""
+        can_lend = self._remote is None and self._may_lend and self._process.is_here
+        return can_lend and reading_takes_less(self._descriptor, position)
 
     @classmethod
     def again(cls, held: int, path: str) -> Self:

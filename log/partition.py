@@ -192,6 +192,7 @@ class Partition:
         batch_bytes: int = 16 * MIB,
         findings: list[Finding] | None = None,
         threads: int = 1,
+        layout: str = "copy",
         limits: Limits = DEFAULT_LIMITS,
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
@@ -207,6 +208,9 @@ class Partition:
 
         `threads` read large logs in parallel; rows and their order stay the same, but the Arrow batches may differ.
         Each thread holds a few batches in memory.
+
+        `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
+        decompressed instead of a copy of them; those bytes stay in memory as long as any row of the Arrow batch does.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.to_arrow import partition_to_arrow
@@ -224,6 +228,7 @@ class Partition:
             batch_bytes=batch_bytes,
             findings=findings,
             threads=threads,
+            layout=layout,
             limits=limits,
         )
 

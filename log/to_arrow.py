@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
-from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.columnar.schema import COPY, record_schema
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
@@ -54,13 +54,14 @@ def partition_to_arrow(
     batch_bytes: int = 16 * MIB,
     findings: list[Finding] | None = None,
     threads: int = 1,
+    layout: str = COPY,
     limits: Limits = DEFAULT_LIMITS,
 ) -> pa.RecordBatchReader:
     """See `Partition.to_arrow`."""
     check_isolation_level(isolation_level)
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
-    schema = record_schema(columns)
+    schema = record_schema(columns, layout)
     low = _start(partition, start_offset, start_timestamp, limits)
     high = _end(partition, end_offset, end_timestamp, limits)
     view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)

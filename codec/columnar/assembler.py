@@ -85,6 +85,8 @@ class ArrowAssembler:
         self._batches: BatchDecoder | None = None
         self._collecting: RunDecoder | MessageDecoder | None = None
         """the one of them that may hold something"""
+        self.has_views = any(pa.types.is_binary_view(field.type) for field in schema)
+        """whether what it is given must stay in memory as long as what it gives"""
         self.takes_runs = kernel_is_worth_it(work_bytes)
         """whether `add_run` may be called, and is worth it"""
 
@@ -116,7 +118,8 @@ class ArrowAssembler:
         """Take batches from the beginning of a window on; how many bytes of it, whether not more because that is
         enough at a time, and what that completes.
 
-        Everything is taken out of the window before this is over.  `order` goes on to the offset after what was taken.
+        Everything is taken out of the window before this is over, but for views, which keep it.  `order` goes on to the
+        offset after what was taken.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
@@ -240,7 +243,7 @@ class ArrowAssembler:
     def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The piece itself, or slices of it where it is above the bounds."""
         start = 0
-        ends = None if piece.nbytes <= _ABOUT * self._bounds.bytes else _byte_ends(piece)
+        ends = _byte_ends(piece) if _is_larger(piece, _ABOUT * self._bounds.bytes) else None
         while start < piece.num_rows:
             end = min(start + self._rows_bound, piece.num_rows)
             if ends is not None:
@@ -251,13 +254,33 @@ class ArrowAssembler:
             start = end
 
 
+def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Bytes of each field; pyarrow has no such function for views."""
+    import numpy as np
+
+    sizes = np.frombuffer(column.buffers()[1], np.int32, 4 * len(column), 16 * column.offset)[::4].astype(np.int64)
+    return np.where(column.is_valid(), sizes, 0) if column.null_count else sizes
+
+
+def _is_larger(piece: pa.RecordBatch, size: float) -> bool:
+    """Whether its fields have more bytes; what views point into has those of others too."""
+    if piece.nbytes <= size:
+        return False
+    return size < sum(
+        int(_viewed_sizes(column).sum()) if pa.types.is_binary_view(column.type) else column.nbytes
+        for column in piece.columns
+    )
+
+
 def _byte_ends(piece: pa.RecordBatch) -> list[int]:
     """Bytes of the variable-length columns up to the end of each row."""
     import pyarrow.compute as pc  # takes a while to load, and is seldom needed
 
     total = pa.array([0] * piece.num_rows, pa.int64())
     for column in piece.columns:
-        if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
+        if pa.types.is_binary_view(column.type):
+            sizes = pa.array(_viewed_sizes(column))
+        elif pa.types.is_binary(column.type) or pa.types.is_string(column.type):
             sizes = pc.fill_null(pc.binary_length(column), 0)
         elif pa.types.is_list(column.type):
             each = column.values.nbytes // max(len(column.values), 1)

@@ -77,6 +77,8 @@ class BatchDecoder:
         most = min(records, self._rows)
         buffers.ensure(most, min(len(part.payload) - position, self._most_bytes))
         address = np.frombuffer(part.payload, np.uint8).ctypes.data if part.payload else 0
+        if buffers.has_views:
+            buffers.point_into(memoryview(part.payload)[position : position + self._most_bytes])
         done, behind = _decode_records(
             address + position, address + len(part.payload), most, self._most_bytes, headers, 0, part.low, part.high,
             limits.headers_per_record, buffers.addresses, buffers.filled,

@@ -37,8 +37,9 @@ _ENDS = frozenset(buffer for buffer in ArrowBuffer if buffer.name.endswith("_END
 _ITEM_BYTES = {
     **dict.fromkeys(ArrowBuffer, 1), **dict.fromkeys(_ENDS, 4),
     ArrowBuffer.OFFSET: 8, ArrowBuffer.TIMESTAMP: 8, ArrowBuffer.SEQUENCE: 4,
+    ArrowBuffer.KEY_VIEWS: 16, ArrowBuffer.VALUE_VIEWS: 16,
 }  # fmt: skip
-_MOST_OF_A_RECORD = (ArrowBuffer.KEY, ArrowBuffer.VALUE)
+_NOTHING = pa.py_buffer(b"")
 _A_LITTLE_MORE = 1.05
 _MOST_SLACK = MIB
 """Bytes at most beyond what rows are thought to take: there must be room for a batch whatever it holds."""
@@ -57,6 +58,9 @@ class ColumnBuffers:
         """of each of `ArrowBuffer`"""
         self.filled = np.zeros(len(Filled), np.int64)
         """of each of `Filled`"""
+        self.has_views = not self._wanted.isdisjoint((ArrowBuffer.KEY_VIEWS, ArrowBuffer.VALUE_VIEWS))
+        self._viewed: list[pa.Buffer] = []
+        self._in_use: set[int] = set()
         self._bytes_of_row: dict[ArrowBuffer, float] = {}
         self._headers_of_row = 0.0
         self._row_capacity = self._header_capacity = 0
@@ -86,6 +90,31 @@ class ColumnBuffers:
         """A buffer as Arrow's."""
         return pa.py_buffer(self._blocks[buffer].buffer)
 
+    def number_of(self, memory: bytes | memoryview) -> int:
+        """Which data buffer of columns of views this memory is, of less than 2 GiB."""
+        found = pa.py_buffer(memory)
+        for number in range(len(self._viewed) - 1, max(len(self._viewed) - 3, -1), -1):
+            if (self._viewed[number].address, self._viewed[number].size) == (found.address, found.size):
+                return number
+        self._viewed.append(found)
+        return len(self._viewed) - 1
+
+    def keep(self, number: int) -> None:
+        """Views point into this data buffer."""
+        self._in_use.add(number)
+
+    def point_into(self, memory: bytes | memoryview) -> None:
+        """The fields that come next lie in this memory."""
+        number = self.number_of(memory)
+        self.keep(number)
+        self.addresses[ArrowBuffer.VIEWED] = self._viewed[number].address
+        self.addresses[ArrowBuffer.VIEWED_NUMBER] = number
+
+    @property
+    def viewed(self) -> list[pa.Buffer]:
+        """The data buffers of columns of views; those are empty that no view points into."""
+        return [each if number in self._in_use else _NOTHING for number, each in enumerate(self._viewed)]
+
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
         """Room for so many more rows, and for all that so many more record bytes can hold.
 
@@ -106,7 +135,7 @@ class ColumnBuffers:
                 if block is not None:
                     foreseen = 2 * block.size
                 else:  # what all rows would take if they went on like these: growing means copying
-                    of_row = self._bytes_of_row.get(each, of_these if each in _MOST_OF_A_RECORD else 0)
+                    of_row = self._bytes_of_row.get(each, of_these if each is ArrowBuffer.VALUE else 0)
                     foreseen = min(int(of_row * self._row_capacity), self._most_bytes) + slack
                 self._put(each, max(least, foreseen), used)
         if self._has_headers:
@@ -144,6 +173,8 @@ class ColumnBuffers:
             if each not in unused:
                 self.addresses[each] = 0
         self.filled[:] = 0
+        self._viewed = []
+        self._in_use = set()
         self._row_capacity = 0
         if not unused:
             self._header_capacity = 0

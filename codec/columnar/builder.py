@@ -38,7 +38,8 @@ class RecordBatchBuilder:
 
     def buffers_of(self, name: str) -> tuple[ArrowBuffer, ...]:
         """The buffers that a column is made of."""
-        return COLUMNS[name].buffers
+        is_viewed = pa.types.is_binary_view(self._schema.field(name).type)
+        return COLUMNS[name].views if is_viewed else COLUMNS[name].buffers
 
     def value_of_batch(self, name: str) -> Any:
         """What gives the value of each batch from a table of headers, where a column follows from them; else None."""
@@ -88,6 +89,8 @@ class RecordBatchBuilder:
             nulls = buffers.count(Filled.TIMESTAMP_NULLS)
             bits = _validity(buffers.view(ArrowBuffer.TIMESTAMP_VALID, np.uint8, rows)) if nulls else None
             return pa.Array.from_buffers(column.type, rows, [bits, buffers.arrow(ArrowBuffer.TIMESTAMP)], nulls)
+        if pa.types.is_binary_view(self._schema.field(name).type):
+            return _views(buffers, rows, *column.views)
         ends, valid, data = column.buffers
         nulls = buffers.count(Filled[f"{data.name}_NULLS"])
         return _binary(buffers, rows, ends, data, column.type, valid if nulls else None, nulls)
@@ -118,6 +121,14 @@ def _binary(
 ) -> pa.Array:
     bits = None if valid is None else _validity(buffers.view(valid, np.uint8, rows))
     return pa.Array.from_buffers(kind, rows, [bits, buffers.arrow(ends), buffers.arrow(data)], nulls)
+
+
+def _views(buffers: ColumnBuffers, rows: int, views: ArrowBuffer, valid: ArrowBuffer) -> pa.Array:
+    name = views.name.removesuffix("_VIEWS")
+    nulls = buffers.count(Filled[f"{name}_NULLS"])
+    bits = _validity(buffers.view(valid, np.uint8, rows)) if nulls else None
+    viewed = buffers.viewed if buffers.count(Filled[f"{name}_VIEWED"]) else []
+    return pa.Array.from_buffers(pa.binary_view(), rows, [bits, buffers.arrow(views), *viewed], nulls)
 
 
 def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.compression import decompress, gzip
-from kafkalog.codec.compression.native import lz4_decompress, zstd
+from kafkalog.codec.compression import decompress, native
+from kafkalog.codec.compression.gzip import decompress as decompress_gzip
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import Limits
@@ -26,16 +27,19 @@ __all__ = ["Decompressed", "decompress_batches", "decompress_together"]
 
 _decompress_lz4_batches = Kernel("decompress", "decompress_lz4_batches")
 _decompress_zstd_batches = Kernel("decompress", "decompress_zstd_batches")
+_decompress_gzip_batches = Kernel("gzip", "decompress_gzip_batches")
 _locate_records = Kernel("select_batches", "locate_records")
 _decompress_snappy_batches = Kernel("snappy", "decompress_snappy_batches")
 
 
 class Decompressed(NamedTuple):
-    """Addresses and sizes of the record bytes of the first batches of a run; `keep` keeps them there."""
+    """Addresses and sizes of the record bytes of the first batches of a run, and the pieces of memory they are in."""
 
     addresses: Int64s
     sizes: Int64s
-    keep: object
+    memory: Sequence[bytes | memoryview]
+    where: Int64s
+    """which of the pieces those of each batch are in"""
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
@@ -48,10 +52,10 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
     if codec == Codec.NONE:
         found = np.empty((2, len(run)), np.int64)
         count = _locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
-        return Decompressed(found[0, :count], found[1, :count], window)
+        return _in_one(found[:, :count], window)
     sources = run.starts + (base + BATCH.size)
     sizes = run.sizes - BATCH.size
-    together = decompress_together(codec, sources, sizes, window, limits, budget)
+    together = decompress_together(codec, sources, sizes, limits, budget)
     if together is not None and len(together.addresses):
         return together
     # what is larger than this is left to who takes one batch at a time
@@ -60,49 +64,56 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
 
 
 def decompress_together(
-    codec: int, sources: Int64s, compressed: Int64s, window: object, limits: Limits, budget: int
+    codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed | None:
     """Many batches in one call, where the wheels allow it; none where the first is not of the plain shape."""
-    context = zstd() if codec == Codec.ZSTD else None
-    if context is None and codec != Codec.SNAPPY and (codec != Codec.LZ4 or not lz4_decompress()):
-        return None
     largest, room = limits.decompressed_batch_bytes, 2 * budget
     block = Block(room)
     found = np.empty((2, len(sources)), np.int64)
-    if codec == Codec.SNAPPY:
-        count = _decompress_snappy_batches(
-            sources, compressed, block.address, room, largest, budget, found[0], found[1]
-        )
-    elif context is None:
-        count = _decompress_lz4_batches(
-            lz4_decompress(), sources, compressed, block.address, room, largest, budget, found[0], found[1]
-        )
-    else:
-        count = _decompress_zstd_batches(
-            context.decompress, context.context, sources, compressed, block.address, room, largest, budget,
-            limits.zstd_window_bytes, found[0], found[1],
-        )  # fmt: skip
-    return Decompressed(found[0, :count], found[1, :count], (block, window))
+    to = block.address, room, largest, budget
+    match codec:
+        case Codec.SNAPPY:
+            count = _decompress_snappy_batches(sources, compressed, *to, found[0], found[1])
+        case Codec.LZ4 if lz4 := native.lz4_decompress():
+            count = _decompress_lz4_batches(lz4, sources, compressed, *to, found[0], found[1])
+        case Codec.GZIP if gzip := native.gzip():
+            count = _decompress_gzip_batches(gzip.inflate, gzip.state, sources, compressed, *to, found[0], found[1])
+        case Codec.ZSTD if zstd := native.zstd():
+            count = _decompress_zstd_batches(
+                zstd.decompress, zstd.context, sources, compressed, *to, limits.zstd_window_bytes, found[0], found[1]
+            )
+        case _:
+            return None
+    return _in_one(found[:, :count], block.buffer)
+
+
+def _in_one(found: npt.NDArray[np.int64], memory: bytes | memoryview) -> Decompressed:
+    return Decompressed(found[0], found[1], (memory,), np.zeros(found.shape[1], np.int64))
 
 
 def _decompress(codec: int, data: memoryview, limits: Limits, room: memoryview) -> bytes | memoryview:
-    return gzip.decompress(data, limits, room) if codec == Codec.GZIP else decompress(codec, data, limits)
+    return decompress_gzip(data, limits, room) if codec == Codec.GZIP else decompress(codec, data, limits)
 
 
 def _one_by_one(
     codec: int, starts: Int64s, sizes: Int64s, view: memoryview, limits: Limits, budget: int
 ) -> Decompressed:
-    pieces: list[bytes | memoryview] = []
+    room = Block(2 * budget)
+    memory: list[bytes | memoryview] = [room.buffer]
+    found: list[tuple[int, int, int]] = []
     total = 0
-    room = Block(2 * budget).buffer
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         try:
-            piece = _decompress(codec, view[start : start + size], limits, room[total:])
+            piece = _decompress(codec, view[start : start + size], limits, room.buffer[total:])
         except FormatError:
             break
-        pieces.append(piece)
+        address = np.frombuffer(piece, np.uint8).ctypes.data if piece else room.address
+        is_in_room = room.address <= address < room.address + room.size
+        if not is_in_room:
+            memory.append(piece)
+        found.append((address, len(piece), 0 if is_in_room else len(memory) - 1))
         total += len(piece)
         if total >= budget:
             break
-    addresses = [np.frombuffer(piece, np.uint8).ctypes.data if piece else 0 for piece in pieces]
-    return Decompressed(np.array(addresses, np.int64), np.array([len(piece) for piece in pieces], np.int64), pieces)
+    addresses, lengths, where = np.array(found, np.int64).reshape(-1, 3).T.copy()
+    return Decompressed(addresses, lengths, memory, where)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.message_builder import MessageBatchBuilder
 from kafkalog.codec.columnar.message_sets import Opened, open_entries
+from kafkalog.codec.columnar.schema import copied
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.kernels.loading import Kernel
@@ -38,7 +39,8 @@ class MessageDecoder:
     def __init__(
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
     ) -> None:
-        self._builder = MessageBatchBuilder(schema, topic, partition, rows, most_bytes)
+        self._schema = schema
+        self._builder = MessageBatchBuilder(copied(schema), topic, partition, rows, most_bytes)
         self._limits = limits
         self._bytes = 0
         self.rows_bound = rows
@@ -52,7 +54,8 @@ class MessageDecoder:
     def build(self) -> pa.RecordBatch:
         """What was collected; starts over."""
         self._bytes = 0
-        return self._builder.build()
+        built = self._builder.build()
+        return built if built.schema.equals(self._schema) else built.cast(self._schema)  # views into what was copied
 
     def decode_run(self, run: MessageRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         """Collect a run, of which the offsets from `low` (of each entry) up to, not including, `high` are wanted.

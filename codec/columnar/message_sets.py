@@ -84,7 +84,10 @@ class _Values:
         self._starts, self._sizes = values[0][wrappers], values[1][wrappers]
         self._codecs, self._magics = run["attributes"][wrappers] & CODEC_MASK, run["magic"][wrappers]
         # the header checksum that lz4 frames have in magic 0 is wrong to the library, and zstd came with magic 2
-        calls = (self._codecs == Codec.SNAPPY) | ((self._codecs == Codec.LZ4) & (self._magics == 1))
+        calls = (
+            (self._codecs == Codec.SNAPPY) | (self._codecs == Codec.GZIP)
+            | ((self._codecs == Codec.LZ4) & (self._magics == 1))
+        )  # fmt: skip
         self._kinds = np.where(calls & (self._sizes >= 0), self._codecs, _BY_PIECES)
         self._edges = np.append(np.flatnonzero(np.diff(self._kinds)) + 1, len(wrappers))
         self.keep: list[object] = []
@@ -98,9 +101,9 @@ class _Values:
             sizes = self._sizes[number:edge]
             budget = min(_AT_ONCE - self.opened_bytes, _EXPECTED * int(sizes.sum()))
             sources = self._starts[number:edge] + self._base
-            opened = decompress_together(kind, sources, sizes, self._window, self._limits, budget)
+            opened = decompress_together(kind, sources, sizes, self._limits, budget)
             if opened is not None and len(opened.sizes):
-                self.keep.append(opened.keep)
+                self.keep.append(opened.memory)
                 self.opened_bytes += int(opened.sizes.sum())
                 return opened.addresses, opened.sizes
             self._kinds[number:edge] = _BY_PIECES

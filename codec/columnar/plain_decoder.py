@@ -54,7 +54,7 @@ class PlainDecoder:
             return pa.repeat(pa.scalar(self._given[field.name], field.type), len(rows))
         values = [value(header, record) for header, record in rows]
         if len(values) == 1 and isinstance(values[0], memoryview):
-            return _where_it_is(values[0])
+            return _where_it_is(values[0]).cast(field.type)
         return pa.array(values, field.type)
 
 

@@ -12,12 +12,21 @@ import pyarrow as pa
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
-from kafkalog.codec.columnar.decompressed import decompress_batches
-from kafkalog.codec.compression.native import lz4_decompress, zstd
+from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches
+from kafkalog.codec.compression.native import gzip, lz4_decompress, zstd
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import UNDECODED, Decompressor, Filled, HeaderColumn, Table, empty_table
+from kafkalog.codec.kernels.tables import (
+    MEMORY_IS_FULL,
+    UNDECODED,
+    Decompressor,
+    Filled,
+    HeaderColumn,
+    Table,
+    Viewed,
+    empty_table,
+)
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import LOG_OVERHEAD
 
@@ -69,6 +78,8 @@ class RunDecoder:
         self._limits = limits
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._scratch: Block | None = None
+        self._scratch_used = 0
+        """bytes of it that views point into"""
         self._bytes = 0
         self.reached = 0
         """how many batches of the run were passed, when `decode_run` yields"""
@@ -102,15 +113,18 @@ class RunDecoder:
         """
         address = np.frombuffer(window, np.uint8).ctypes.data
         headers, builder = self._headers, self.builder
-        decompressor = self._decompressor()
+        decompressor, viewed = self._decompressor(), self._viewed(window)
         while True:
-            count, total, lacking = self._decode_more(address + start, len(window) - start, order, decompressor)
+            count, total, lacking = self._decode_more(address + start, len(window) - start, order, decompressor, viewed)
             if count:
                 last = headers[:, count - 1]
                 start += int(last[HeaderColumn.POSITION] + last[HeaderColumn.BATCH_LENGTH]) + LOG_OVERHEAD.size
                 self._bytes += total
                 order.next_offset = int(last[HeaderColumn.BASE_OFFSET] + last[HeaderColumn.LAST_OFFSET_DELTA]) + 1
-            if lacking:
+            if lacking == MEMORY_IS_FULL:
+                self._scratch = None
+                decompressor, viewed = self._decompressor(), self._viewed(window)
+            elif lacking:
                 records = int(headers[HeaderColumn.RECORDS_COUNT, count])
                 if builder.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
                     return start, not self.is_empty
@@ -118,7 +132,9 @@ class RunDecoder:
             elif count < headers.shape[1]:
                 return start, False
 
-    def _decode_more(self, address: int, size: int, order: Order, decompressor: Int64s) -> tuple[int, int, int]:
+    def _decode_more(
+        self, address: int, size: int, order: Order, decompressor: Int64s, viewed: Int64s
+    ) -> tuple[int, int, int]:
         """As the kernel `decode_window`, from the bytes at an address on."""
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         rows = np.empty(headers.shape[1], np.int64)
@@ -126,9 +142,14 @@ class RunDecoder:
         capacity[Filled.ROWS] = min(capacity[Filled.ROWS], self.rows_bound)
         count, total, lacking = _decode_window(
             address, size, limits.batch_bytes, headers, order.next_offset, order.base, order.end, order.flags,
-            limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, capacity,
-            buffers.addresses, buffers.filled, rows, np.empty_like(buffers.filled),
+            limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, viewed,
+            capacity, buffers.addresses, buffers.filled, rows, np.empty_like(buffers.filled),
         )  # fmt: skip
+        if buffers.has_views:
+            self._scratch_used = int(decompressor[Decompressor.MEMORY] - viewed[Viewed.MEMORY])
+            for used, number in ((Viewed.OF_WINDOW, Viewed.WINDOW_NUMBER), (Viewed.OF_MEMORY, Viewed.MEMORY_NUMBER)):
+                if viewed[used]:
+                    buffers.keep(int(viewed[number]))
         self.builder.add_headers(headers[:, :count], rows[:count])
         return count, total, lacking
 
@@ -137,14 +158,30 @@ class RunDecoder:
         if self._scratch is None:
             at_once = min(_MOST_AT_ONCE, max(self.bytes_bound, _LEAST_AT_ONCE))
             self._scratch = Block(min(at_once, self._limits.decompressed_batch_bytes))
+            self._scratch_used = 0
         of_zstd = zstd()
         found = np.zeros(len(Decompressor), np.int64)
         found[Decompressor.LZ4_FUNCTION] = lz4_decompress()
         if of_zstd is not None:
             found[Decompressor.ZSTD_FUNCTION], found[Decompressor.ZSTD_CONTEXT] = of_zstd.decompress, of_zstd.context
+        of_gzip = gzip()
+        if of_gzip is not None:
+            found[Decompressor.GZIP_FUNCTION], found[Decompressor.GZIP_STATE] = of_gzip.inflate, of_gzip.state
         found[Decompressor.ZSTD_WINDOW_BYTES] = self._limits.zstd_window_bytes
-        found[Decompressor.MEMORY] = self._scratch.address
-        found[Decompressor.MEMORY_BYTES] = min(self._scratch.size, self._limits.decompressed_batch_bytes)
+        found[Decompressor.MEMORY] = self._scratch.address + self._scratch_used
+        left = self._scratch.size - self._scratch_used
+        found[Decompressor.MEMORY_BYTES] = min(left, self._limits.decompressed_batch_bytes)
+        return found
+
+    def _viewed(self, window: bytes | memoryview) -> Int64s:
+        """What views may point to."""
+        found = np.zeros(len(Viewed), np.int64)
+        buffers = self.builder.buffers
+        if buffers.has_views and self._scratch is not None:
+            found[Viewed.WINDOW] = np.frombuffer(window, np.uint8).ctypes.data
+            found[Viewed.WINDOW_NUMBER] = buffers.number_of(window)
+            found[Viewed.MEMORY] = self._scratch.address
+            found[Viewed.MEMORY_NUMBER] = buffers.number_of(self._scratch.buffer)
         return found
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
@@ -182,8 +219,7 @@ class RunDecoder:
                     yield None
                     continue
                 builder.buffers.ensure(room, total)
-                these = slice(done, done + fits)
-                decoded = self._decode(opened.addresses[these], opened.sizes[these], run, start, low[start:], high)
+                decoded = self._decode_opened(opened, done, done + fits, run, start, low, high)
                 self._bytes += total if decoded == fits else int(opened.sizes[done : done + decoded].sum())
                 done += decoded
                 start += decoded
@@ -191,6 +227,26 @@ class RunDecoder:
                     yield HandedBack(start, start + 1)
                     done += 1
                     start += 1
+
+    def _decode_opened(
+        self, opened: Decompressed, first: int, end: int, run: BatchRun, start: int, low: Int64s, high: int
+    ) -> int:
+        """As `_decode`, of the batches from number `first` up to `end` of those that were opened."""
+        has_views = self.builder.buffers.has_views
+        if has_views:
+            edges = np.flatnonzero(np.diff(opened.where[first:end])) + 1 + first
+        else:
+            edges = np.empty(0, np.int64)
+        done = 0
+        for stop in [*edges.tolist(), end]:
+            these = slice(first + done, stop)
+            if has_views:
+                self.builder.buffers.point_into(opened.memory[int(opened.where[first + done])])
+            here = start + done
+            done += self._decode(opened.addresses[these], opened.sizes[these], run, here, low[here:], high)
+            if first + done < stop:
+                break
+        return done
 
     def _decode(self, addresses: Int64s, sizes: Int64s, run: BatchRun, start: int, lows: Int64s, high: int) -> int:
         """Batches of a run from number `start` on, whose record bytes are at addresses; how many before a faulty one.

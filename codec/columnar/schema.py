@@ -29,9 +29,12 @@ from kafkalog.codec.model import (
     TimestampType,
 )
 
-__all__ = ["COLUMNS", "DEFAULT_COLUMNS", "TYPES", "Column", "record_schema"]
+__all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "copied", "record_schema"]
 
 _STORED = object()
+
+COPY, VIEW = "copy", "view"
+"""The layouts: keys and values as Arrow's `binary`, or as its `binary_view`, which points to where they were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,8 @@ class Column:
     """the readable way: the value of a record of a batch"""
     buffers: tuple[ArrowBuffer, ...] = ()
     """what kernels fill, where the value is in the bytes of the record"""
+    views: tuple[ArrowBuffer, ...] = ()
+    """the same for the layout of views, where the column has it"""
     of_batch: Callable[[Table], Any] | None = None
     """where it is in the header: an array with the value of each batch, from a table of `HeaderColumn`"""
     of_message: Callable[[Table], Any] | None = None
@@ -90,11 +95,13 @@ COLUMNS: dict[str, Column] = {
         type=pa.binary(),
         of_record=lambda _, record: record.key,
         buffers=(ArrowBuffer.KEY_ENDS, ArrowBuffer.KEY_VALID, ArrowBuffer.KEY),
+        views=(ArrowBuffer.KEY_VIEWS, ArrowBuffer.KEY_VALID),
     ),
     "value": Column(
         type=pa.binary(),
         of_record=lambda _, record: record.value,
         buffers=(ArrowBuffer.VALUE_ENDS, ArrowBuffer.VALUE_VALID, ArrowBuffer.VALUE),
+        views=(ArrowBuffer.VALUE_VIEWS, ArrowBuffer.VALUE_VALID),
     ),
     "topic": Column(type=pa.string()),
     "partition": Column(type=pa.int32()),
@@ -150,12 +157,20 @@ TYPES: dict[str, pa.DataType] = {name: column.type for name, column in COLUMNS.i
 DEFAULT_COLUMNS = tuple(COLUMNS)[:8]
 
 
-def record_schema(columns: Iterable[str] | None = None) -> pa.Schema:
+def record_schema(columns: Iterable[str] | None = None, layout: str = COPY) -> pa.Schema:
     """The schema of the named columns in the given order, by default Spark's with headers; raises `UsageError`."""
+    if layout not in (COPY, VIEW):
+        raise UsageError(f"there is no layout {layout!r}; there are {COPY} and {VIEW}")
     names = DEFAULT_COLUMNS if columns is None else tuple(columns)
     unknown = [name for name in names if name not in TYPES]
     if unknown:
         raise UsageError(f"no column {', '.join(map(repr, unknown))}; there are {', '.join(TYPES)}")
     if not names or len(set(names)) != len(names):
         raise UsageError(f"a column is named twice: {', '.join(names)}" if names else "no column is named")
-    return pa.schema([pa.field(name, TYPES[name]) for name in names])
+    views = {name for name in names if COLUMNS[name].views} if layout == VIEW else set()
+    return pa.schema([pa.field(name, pa.binary_view() if name in views else TYPES[name]) for name in names])
+
+
+def copied(schema: pa.Schema) -> pa.Schema:
+    """The same columns without views."""
+    return record_schema(schema.names)

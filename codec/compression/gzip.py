@@ -8,7 +8,7 @@ from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 
-__all__ = ["compress", "decompress"]
+__all__ = ["HEADER", "PLAIN_START", "TRAILER", "compress", "decompress"]
 
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
@@ -21,8 +21,10 @@ _FLAGS_POSITION = 3
 _RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
 _HEADER_OS_POSITION = 9
-_HEADER, _TRAILER = 10, 8
+HEADER, TRAILER = 10, 8
 _DEFLATED = 8
+PLAIN_START = _MAGIC + bytes([_DEFLATED, 0])
+"""The first bytes of a member whose header has only what every one has."""
 _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _READ = 8 * 1024
 """Bytes that Kafka's reader takes at once (`GzipCompression`)."""
@@ -32,10 +34,10 @@ _SHORTEST_MEMBER = 18
 
 def _header_end(data: memoryview, position: int) -> int | None:
     """Where the header of a member ends, as `GZIPInputStream.readHeader` finds it; None where there is none."""
-    if len(data) - position < _HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
+    if len(data) - position < HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
         return None
     flags = data[position + _FLAGS_POSITION]
-    end = position + _HEADER
+    end = position + HEADER
     if flags & _EXTRA:
         end += 2 + int.from_bytes(data[end : end + 2], "little")
     for flag in (_NAME, _COMMENT):
@@ -121,7 +123,7 @@ def decompress(
     reads = _Reads(_header_end(view, 0) or 0, len(view))
     while True:
         position = _member(view, position, parts, limits)
-        end = reads.end(position - _TRAILER)
+        end = reads.end(position - TRAILER)
         is_looked_at = end < len(view) or len(view) - position > _SHORTEST_MEMBER
         behind = _header_end(view, position) if is_looked_at else None
         if behind is None:

@@ -1,17 +1,20 @@
 """The decompressors inside of the wheels, called by address: many batches in one call, into memory that is there.
 
-The wheels of lz4 and zstandard carry the C libraries with their own names visible.  Where a wheel does not, there is
-no address, and `codec.compression` decompresses batch by batch.
+The wheels of lz4, zstandard and isal carry the C libraries with their own names visible.  Where a wheel does not, or is
+not installed, there is no address, and `codec.compression` decompresses batch by batch.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import zlib
 from functools import lru_cache
 from importlib.util import find_spec
 
-__all__ = ["NativeZstd", "lz4_decompress", "zstd"]
+from kafkalog.codec.limits import KIB
+
+__all__ = ["InflateState", "NativeGzip", "NativeZstd", "gzip", "lz4_decompress", "zstd"]
 
 
 def _address(module: str, name: str) -> int:
@@ -61,3 +64,59 @@ def zstd() -> NativeZstd | None:
     if made is None and all(_zstd_addresses()):
         made = _of_thread.zstd = NativeZstd(*_zstd_addresses())
     return made if made is not None and made.context else None
+
+
+class InflateState(ctypes.Structure):
+    """The first fields of ISA-L's `struct inflate_state` (`igzip_lib.h`), which are those that its callers use."""
+
+    _fields_ = (
+        ("next_out", ctypes.c_void_p), ("avail_out", ctypes.c_uint32), ("total_out", ctypes.c_uint32),
+        ("next_in", ctypes.c_void_p), ("read_in", ctypes.c_uint64), ("avail_in", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+_STATE_BYTES = 256 * KIB
+"""More than twice what the whole state takes; what is not touched takes no memory."""
+_ISAL = "isal.igzip_lib"
+
+
+class NativeGzip:
+    """`isal_inflate_stateless(state)`, which gives 0 after a whole deflate stream, and a state; for one thread."""
+
+    def __init__(self, inflate: int, initialize: int) -> None:
+        self.inflate = inflate
+        self._memory = ctypes.create_string_buffer(_STATE_BYTES)
+        self.state = ctypes.addressof(self._memory)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(initialize)(self.state)
+
+    def is_as_declared(self) -> bool:
+        """Whether a stream comes out as zlib made it, and the fields of the state are where they should be."""
+        content = bytes(range(64)) * 4
+        stream = zlib.compress(content, wbits=-zlib.MAX_WBITS) + b"more"
+        source, target = ctypes.create_string_buffer(stream), ctypes.create_string_buffer(2 * len(content))
+        state = InflateState.from_address(self.state)
+        state.next_in, state.avail_in = ctypes.addressof(source), len(stream)
+        state.next_out, state.avail_out = ctypes.addressof(target), len(target)
+        failed = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.inflate)(self.state)
+        return (
+            failed == 0
+            and target.raw[: len(content)] == content
+            and state.next_in == ctypes.addressof(source) + len(stream) - len(b"more")
+            and (state.avail_in, state.total_out) == (len(b"more"), len(content))
+            and (state.next_out, state.avail_out) == (ctypes.addressof(target) + len(content), len(content))
+        )
+
+
+@lru_cache(maxsize=1)
+def _isal_addresses() -> tuple[int, int]:
+    """Of what decodes and of what makes a state ready; 0 where another ISA-L than this knows is found."""
+    found = _address(_ISAL, "isal_inflate_stateless"), _address(_ISAL, "isal_inflate_init")
+    return found if all(found) and NativeGzip(*found).is_as_declared() else (0, 0)
+
+
+def gzip() -> NativeGzip | None:
+    """That of this thread, or None."""
+    made: NativeGzip | None = getattr(_of_thread, "gzip", None)
+    if made is None and all(_isal_addresses()):
+        made = _of_thread.gzip = NativeGzip(*_isal_addresses())
+    return made

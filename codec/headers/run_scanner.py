@@ -7,6 +7,7 @@ batches as one run, whose headers are columns.  Needs numba and numpy; see `code
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import ReadsInto, Source, lent
+from kafkalog.codec.source import ReadsInto, Source, lent, prefers_reading
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
@@ -61,6 +62,7 @@ class RunScanner:
         self._source = source
         self._decoder: WindowDecoder | None = None
         self._runs_before_offer = self._patience = 0
+        self._lends = True
         self._reads_into = source if isinstance(source, ReadsInto) else None
         self._with_message_runs = False
         self._end = source.size if end is None else min(end, source.size)
@@ -82,13 +84,17 @@ class RunScanner:
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
-    def not_decoded_by(self, decoder: WindowDecoder) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
+    def not_decoded_by(
+        self, decoder: WindowDecoder, *, keeps: bool = False
+    ) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
         """What a decoder of windows leaves, which is offered them first; None where it has decoded something.
 
+        One that `keeps` windows gets none that is lent.
         So is None before a large batch is read, see `is_large_next`: what was decoded can be given out before.
         """
         self._with_message_runs = True
         self._decoder = decoder
+        self._lends = not keeps
         return self._walk()
 
     def _walk(self) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
@@ -141,7 +147,8 @@ class RunScanner:
         while self._end - self.valid_bytes >= BATCH.size:
             position = self.valid_bytes
             size = min(_LENT_WINDOW, self._end - position)
-            with lent(self._source, position, size) as part:
+            lends = self._lends and not prefers_reading(self._source, position)
+            with lent(self._source, position, size) if lends else nullcontext() as part:
                 window = self._read(position) if part is None else part
                 size = len(window)
                 taken, enough = decoder(window, position)

@@ -12,7 +12,7 @@ import numba
 
 from kafkalog.codec.derive import OpKind
 from kafkalog.codec.kernels.jit import compiled, copy, load, prefetch, store
-from kafkalog.codec.kernels.leaves import put, read_bytes, read_number, read_varint
+from kafkalog.codec.kernels.leaves import put, put_view, read_bytes, read_number, read_varint
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled, HeaderColumn
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, MAX_SEQUENCE, MICROSECONDS, TIMESTAMP_TYPE_FLAG
@@ -129,8 +129,10 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
     key_ends, keys, key_valid = buffers[ArrowBuffer.KEY_ENDS], buffers[ArrowBuffer.KEY], buffers[ArrowBuffer.KEY_VALID]
     value_ends, values = buffers[ArrowBuffer.VALUE_ENDS], buffers[ArrowBuffer.VALUE]
     value_valid = buffers[ArrowBuffer.VALUE_VALID]
+    key_views, value_views = buffers[ArrowBuffer.KEY_VIEWS], buffers[ArrowBuffer.VALUE_VIEWS]
+    viewed, viewed_number = buffers[ArrowBuffer.VIEWED], buffers[ArrowBuffer.VIEWED_NUMBER]
     row, key_bytes, value_bytes = filled[Filled.ROWS], filled[Filled.KEY], filled[Filled.VALUE]
-    key_nulls, value_nulls, timestamp_nulls = 0, 0, 0
+    key_nulls, value_nulls, timestamp_nulls, keys_viewed, values_viewed = 0, 0, 0, 0, 0
     latest = min(end, first + most_bytes)
     behind, done = first, 0
     while done < most:
@@ -138,7 +140,7 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
         if fault != 0 or length < 1 or length > latest - cursor:
             break
         stop = cursor + length
-        for line in range(cursor, stop, _LINE):
+        for line in range(cursor, stop if values != 0 else cursor + 1, _LINE):
             prefetch(line + _AHEAD)
         cursor += 1
         timestamp_delta, cursor, fault = read_number(_VARLONG, cursor, stop)
@@ -154,8 +156,11 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
         if fault != 0:
             break
         key_end, value_end = key_bytes, value_bytes
+        key_viewed, value_viewed = False, False
         if keys != 0 and wanted:
             key_end = put(row, key_size, cursor, key_ends, key_valid, keys, key_bytes)
+        elif key_views != 0 and wanted:
+            key_viewed = put_view(row, key_size, cursor, key_views, key_valid, viewed, viewed_number)
         cursor += max(key_size, 0)
 
         value_size, cursor, fault = read_bytes(_BYTES, cursor, stop)
@@ -163,6 +168,8 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
             break
         if values != 0 and wanted:
             value_end = put(row, value_size, cursor, value_ends, value_valid, values, value_bytes)
+        elif value_views != 0 and wanted:
+            value_viewed = put_view(row, value_size, cursor, value_views, value_valid, viewed, viewed_number)
         cursor += max(value_size, 0)
 
         count, cursor, fault = read_varint(cursor, stop)
@@ -183,6 +190,8 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
             key_bytes, value_bytes = key_end, value_end
             key_nulls += key_size < 0
             value_nulls += value_size < 0
+            keys_viewed += key_viewed
+            values_viewed += value_viewed
             if header_ends != 0:
                 _store32(header_ends + 4 * row + 4, filled[Filled.HEADERS])
             if offsets != 0:
@@ -203,6 +212,8 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
     filled[Filled.KEY_NULLS] += key_nulls
     filled[Filled.VALUE_NULLS] += value_nulls
     filled[Filled.TIMESTAMP_NULLS] += timestamp_nulls
+    filled[Filled.KEY_VIEWED] += keys_viewed
+    filled[Filled.VALUE_VIEWED] += values_viewed
     return done, behind
 
 

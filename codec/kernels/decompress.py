@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from kafkalog.codec.compression import lz4, zstd
 from kafkalog.codec.kernels.jit import compiled, copy, load
 
-__all__ = ["decompress_lz4", "decompress_lz4_batches", "decompress_zstd", "decompress_zstd_batches"]
+__all__ = ["call_inflate", "decompress_lz4", "decompress_lz4_batches", "decompress_zstd", "decompress_zstd_batches"]
 
 _load8, _load32 = load[8], load[32]
 _I64 = ir.IntType(64)
@@ -44,6 +44,8 @@ def _caller(result: ir.IntType, arguments: tuple[ir.IntType, ...]) -> Any:
 _int = ir.IntType(32)
 _call_lz4 = _caller(_int, (_I64, _I64, _int, _int))
 _call_zstd = _caller(_I64, (_I64, _I64, _I64, _I64, _I64))
+call_inflate = _caller(_int, (_I64,))
+"""(address of `isal_inflate_stateless`, that of its state, and four numbers that do not matter) -> 0 if it is done"""
 
 _LZ4_FRAME = int.from_bytes(lz4.WRITTEN_HEADER[:4], "little"), int.from_bytes(lz4.WRITTEN_HEADER[3:7], "little")
 _LZ4_HEADER, _LZ4_BLOCK, _LZ4_STORED = len(lz4.WRITTEN_HEADER), lz4.BLOCK_SIZE, lz4.STORED_BLOCK

@@ -15,11 +15,12 @@ from zlib import crc32
 import numba
 from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
-    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "prefetch",
-    "store", "with_signature",
+    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "on_stack",
+    "prefetch", "store", "with_signature",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,6 +155,20 @@ def _prefetch(_context: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
+
+
+def on_stack(words: int) -> Any:
+    """() -> the address of so many 64-bit words, which are the function's own until it returns and hold anything."""
+
+    def reserve(_context: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+            word = ir.IntType(64)
+            place = cgutils.alloca_once(builder, word, size=words)  # type: ignore[no-untyped-call]
+            return builder.ptrtoint(place, word)
+
+        return types.int64(), generate
+
+    return intrinsic(reserve)
 
 
 prefetch: Any = intrinsic(_prefetch)

@@ -14,7 +14,9 @@ from kafkalog.codec.derive import OpKind
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kernels.jit import compiled, copy, load, load_big, store
 
-__all__ = ["BYTES_LIKE", "FAULTS", "put", "read_bytes", "read_fixed", "read_number", "read_varint"]
+__all__ = [
+    "BYTES_LIKE", "FAULTS", "put", "put_view", "read_bytes", "read_fixed", "read_number", "read_varint",
+]  # fmt: skip
 
 FAULTS = (
     None,
@@ -33,7 +35,9 @@ TRUNCATED, MISMATCH, TOO_LONG, COUNT_INVALID, KEY_INVALID, LIMIT, TRAILING = ran
 _VARINT, _VARLONG, _BYTES = int(OpKind.VARINT), int(OpKind.VARLONG), int(OpKind.BYTES)
 _STRING = int(OpKind.STRING)
 BYTES_LIKE = (_BYTES, _STRING)
-_load8, _store8, _store32 = load[8], store[8], store[32]
+_load8, _load32, _store8, _store32, _store64 = load[8], load[32], store[8], store[32], store[64]
+_VIEW, _IN_VIEW = 16, 12
+"""Bytes of a view, and those of them that a short field takes."""
 _big8, _big16, _big32, _big64 = load_big[8], load_big[16], load_big[32], load_big[64]
 
 
@@ -132,3 +136,23 @@ def put(row: int, size: int, source: int, ends: int, valid: int, data: int, fill
         filled += size
     _store32(ends + 4 * row + 4, filled)
     return filled
+
+
+@compiled(inline=True)
+def put_view(row: int, size: int, source: int, views: int, valid: int, viewed: int, number: int) -> bool:
+    """Append a field, null below 0 bytes, to a column of views; whether it is one that points to where the field is.
+
+    The buffers of the column are at `views` and `valid`.  The field is in the data buffer `number`, at `viewed`.
+    """
+    view = views + _VIEW * row
+    _store8(valid + row, size >= 0)
+    if size > _IN_VIEW:
+        _store32(view, size)
+        _store32(view + 4, _load32(source))
+        _store32(view + 8, number)
+        _store32(view + 12, source - viewed)
+        return True
+    _store64(view, max(size, 0))
+    _store64(view + 8, 0)
+    copy(view + 4, source, max(size, 0))
+    return False

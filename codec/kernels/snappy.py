@@ -16,12 +16,15 @@ from kafkalog.codec.kernels.jit import compiled, copy, load, load_big, move
 __all__ = ["decompress_snappy", "decompress_snappy_batches"]
 
 _load8, _load16, _load32, _load64, _load_big32 = load[8], load[16], load[32], load[64], load_big[32]
-_move16 = move[16]
+_move32 = move[32]
 _MAGIC = int.from_bytes(snappy.MAGIC, "little")
 _HEADER, _NEXT_HEADER = len(snappy.HEADER), snappy.NEXT_HEADER
 _LITERAL, _NEAR, _FAR = 0, 1, 2
 _LONG_LITERAL = 60
-_BLOCK_MOVE, _SHORT = 32, 16
+_NEAR_SIZE, _NEAR_DISTANCE = 7, 0xE0
+"""Bits of the tag of a copy with one more byte: those of its size, and the highest ones of its distance."""
+_MOVE, _WIDE = 32, 64
+"""Bytes moved at once, and the most that an element of the plain kinds has, but for literals of 61 to 64."""
 _DECLARED = (snappy.HEADER, _NEXT_HEADER)
 
 
@@ -29,7 +32,7 @@ _DECLARED = (snappy.HEADER, _NEXT_HEADER)
 def _repeat(target: int, distance: int, size: int) -> None:
     """`size` bytes from `distance` before the target, which may be among those that this writes."""
     source = target - distance
-    if distance >= min(size, _BLOCK_MOVE):
+    if distance >= min(size, _MOVE):
         copy(target, source, size)
         return
     done, known = 0, distance
@@ -40,28 +43,68 @@ def _repeat(target: int, distance: int, size: int) -> None:
         known += part
 
 
-@compiled(declared=_DECLARED)
-def _block(source: int, end: int, target: int, room: int) -> int:  # noqa: C901 - a call for each element costs as much
-    """The bytes of a raw block, or -1."""
+@compiled(inline=True, declared=_DECLARED)
+def _plain_elements(source: int, end: int, target: int, begin: int, last: int) -> tuple[int, int]:
+    """Elements far from both ends, up to the first that is odd; the positions after them.
+
+    Plain are literals of at most 60 bytes, and copies with one or two more bytes of which none is among those that
+    they write.  Which of them comes next nobody can foresee in text, so it is computed with masks instead of branches:
+    a wrong guess of the processor would take longer than the element.
+    """
+    latest_source, latest_target = end - _WIDE - 1, last - _WIDE
+    while source <= latest_source and target <= latest_target:
+        tag = numba.int64(_load8(source))
+        word = numba.int64(_load32(source + 1))
+        kind = tag & 3
+        is_literal, is_near = -numba.int64(kind == _LITERAL), -numba.int64(kind == _NEAR)
+        size = (((tag >> 2) + 1) & ~is_near) | (((tag >> 2 & _NEAR_SIZE) + 4) & is_near)
+        distance = ((word & 0xFFFF) & ~is_near) | (((tag & _NEAR_DISTANCE) << 3 | word & 0xFF) & is_near)
+        origin = ((source + 1) & is_literal) | ((target - distance) & ~is_literal)
+        # below 0 where one of these is: a literal too long, bytes not there yet or before the first, the third kind
+        odd = (
+            (is_literal & (_LONG_LITERAL - size))
+            | (~is_literal & ((distance - size) | (target - begin - distance)))
+            | (_FAR - kind)
+        )
+        if odd < 0:
+            break
+        _move32(target, origin)  # what it moves too much, the next overwrites
+        if size > _MOVE:
+            _move32(target + _MOVE, origin + _MOVE)
+        source += kind + 1 + (size & is_literal)
+        target += size
+    return source, target
+
+
+@compiled(inline=True, declared=_DECLARED)
+def _declared_size(source: int, end: int) -> tuple[int, int]:
+    """What a block says that it holds, -1 if it does not, and the position after that."""
     declared, shift = 0, 0
-    while True:
-        if source == end or shift > 28:
-            return -1
+    while source < end and shift <= 28:
         byte = numba.int64(_load8(source))
         source += 1
         declared |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            break
-    if declared > room:
+            return declared, source
+    return -1, source
+
+
+@compiled(declared=_DECLARED)
+def _block(source: int, end: int, target: int, room: int) -> int:
+    """The bytes of a raw block, or -1."""
+    declared, source = _declared_size(source, end)
+    if declared < 0 or declared > room:
         return -1
-    done = 0
-    while source < end:
+    begin, last = target, target + declared
+    while True:
+        source, target = _plain_elements(source, end, target, begin, last)
+        if source == end:
+            return declared if target == last else -1
         tag = numba.int64(_load8(source))
         source += 1
-        kind = tag & 3
+        kind, size = tag & 3, (tag >> 2) + 1
         if kind == _LITERAL:
-            size = (tag >> 2) + 1
             if size > _LONG_LITERAL:
                 width = size - _LONG_LITERAL
                 if width > end - source:
@@ -70,32 +113,24 @@ def _block(source: int, end: int, target: int, room: int) -> int:  # noqa: C901 
                 for place in range(width):
                     size += numba.int64(_load8(source + place)) << (8 * place)
                 source += width
-            if size > end - source or size > declared - done:
+            if size > end - source or size > last - target:
                 return -1
-            if size <= _SHORT and end - source >= _SHORT and room - done >= _SHORT:
-                _move16(target + done, source)  # what it moves too much, the next overwrites
-            else:
-                copy(target + done, source, size)
+            copy(target, source, size)
             source += size
         else:
             width = 1 if kind == _NEAR else 2 if kind == _FAR else 4
             if width > end - source:
                 return -1
             if kind == _NEAR:
-                size = (tag >> 2 & 7) + 4
-                distance = (tag >> 5) << 8 | numba.int64(_load8(source))
+                size = (tag >> 2 & _NEAR_SIZE) + 4
+                distance = (tag & _NEAR_DISTANCE) << 3 | numba.int64(_load8(source))
             else:
-                size = (tag >> 2) + 1
                 distance = numba.int64(_load16(source)) if kind == _FAR else numba.int64(_load32(source))
             source += width
-            if distance == 0 or distance > done or size > declared - done:
+            if distance == 0 or distance > target - begin or size > last - target:
                 return -1
-            if size <= _SHORT and distance >= _SHORT and room - done >= _SHORT:
-                _move16(target + done, target + done - distance)
-            else:
-                _repeat(target + done, distance, size)
-        done += size
-    return done if done == declared else -1
+            _repeat(target, distance, size)
+        target += size
 
 
 @compiled(declared=_DECLARED)

@@ -15,13 +15,15 @@ from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 
 __all__ = [
-    "EMPTY", "LARGEST_RECORD_OVERHEAD", "PIECES", "UNDECODED", "Appended", "ArrowBuffer", "Decompressor", "Encoded",
-    "Filled", "HeaderColumn", "IndexEntry", "MessageColumn", "MessageSet", "Recovered", "Rows", "Table", "check_table",
-    "empty_table", "names",
+    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "UNDECODED", "Appended", "ArrowBuffer",
+    "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "MessageColumn", "MessageSet", "Recovered",
+    "Rows", "Table", "Viewed", "check_table", "empty_table", "names",
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1
 """What `same_codec` says of batches without a record, and of those that kernels leave to others."""
+MEMORY_IS_FULL = -1
+"""What `decode_window` gives in place of bytes if memory whose beginning is viewed lacks room."""
 
 LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
@@ -79,7 +81,8 @@ class ArrowBuffer(Rows):
     """What records are decoded into: the addresses of Arrow's buffers, 0 for one that is not wanted.
 
     `ENDS` is where each field ends in its data (int32, beginning with that of the row before), `VALID` a byte for each
-    row that tells null from the rest.  Fields of bytes need all three.
+    row that tells null from the rest.  Fields of bytes need all three, or `VALID` and `VIEWS`: 16 bytes for each row,
+    its size and the field itself, or where that is in the data buffer `VIEWED_NUMBER`, whose address is `VIEWED`.
     """
 
     OFFSET = auto()
@@ -98,10 +101,17 @@ class ArrowBuffer(Rows):
     HEADER_VALUE_ENDS = auto()
     HEADER_VALUE_VALID = auto()
     HEADER_VALUE = auto()
+    KEY_VIEWS = auto()
+    VALUE_VIEWS = auto()
+    VIEWED = auto()
+    VIEWED_NUMBER = auto()
 
 
 class Filled(Rows):
-    """How much of the buffers is filled: rows, bytes of each data, headers, and how many of each are null."""
+    """How much of the buffers is filled: rows, bytes of each data, headers, and how many of each are null.
+
+    `VIEWED` is how many keys or values views point to: those that are in the view itself are not.
+    """
 
     ROWS = auto()
     KEY = auto()
@@ -113,6 +123,8 @@ class Filled(Rows):
     VALUE_NULLS = auto()
     HEADER_VALUE_NULLS = auto()
     TIMESTAMP_NULLS = auto()
+    KEY_VIEWED = auto()
+    VALUE_VIEWED = auto()
 
 
 class MessageSet(Rows):
@@ -181,8 +193,25 @@ class Decompressor(Rows):
     ZSTD_FUNCTION = auto()
     ZSTD_CONTEXT = auto()
     ZSTD_WINDOW_BYTES = auto()
+    GZIP_FUNCTION = auto()
+    GZIP_STATE = auto()
     MEMORY = auto()
     MEMORY_BYTES = auto()
+
+
+class Viewed(Rows):
+    """Where views may point to: the window that batches are in, and the memory that they are decompressed to.
+
+    Of both the address where they begin (that of the memory is 0 where there are no views), which data buffers of the
+    columns they are, and how many batches were taken from there.  Memory that is viewed is not used again.
+    """
+
+    WINDOW = auto()
+    WINDOW_NUMBER = auto()
+    OF_WINDOW = auto()
+    MEMORY = auto()
+    MEMORY_NUMBER = auto()
+    OF_MEMORY = auto()
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:

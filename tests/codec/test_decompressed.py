@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches, decompress_together
+from decompressing import contents, mixed, taken_together
+from kafkalog.codec.columnar.decompressed import decompress_batches
 from kafkalog.codec.compression import compress, decompress, lz4
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.headers.run_scanner import RunScanner
@@ -24,33 +23,7 @@ from kafkalog.codec.model import Codec
 from kafkalog.codec.source import BufferSource
 from record_bytes import batch
 
-COMPILED = [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
-
-
-def contents(opened: Decompressed) -> list[bytes]:
-    pairs = zip(opened.addresses.tolist(), opened.sizes.tolist(), strict=True)
-    return [ctypes.string_at(address, size) for address, size in pairs]
-
-
-def taken_decompress_together(codec: Codec, streams: list[bytes], budget: int = 4 * MIB) -> list[bytes]:
-    sources = np.array([np.frombuffer(stream, np.uint8).ctypes.data for stream in streams], np.int64)
-    sizes = np.array([len(stream) for stream in streams], np.int64)
-    opened = decompress_together(codec, sources, sizes, streams, DEFAULT_LIMITS, budget)
-    assert opened is not None, "the wheel hides its library: nothing here is tested"
-    return contents(opened)
-
-
-def mixed(size: int, seed: int) -> bytes:
-    """Random pieces, and repetitions of them at all distances."""
-    source = random.Random(seed)
-    data = bytearray()
-    while len(data) < size:
-        if data and source.random() < 0.6:
-            start = source.randrange(len(data))
-            data += bytes(data)[start : start + source.randrange(1, 80)] * source.choice([1, 1, 1, 9])
-        else:
-            data += source.randbytes(source.randrange(1, 90))
-    return bytes(data[:size])
+COMPILED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 @pytest.mark.parametrize("codec", COMPILED)
@@ -58,21 +31,23 @@ def test_streams_of_producers_are_taken_many_at_a_time(codec: Codec) -> None:
     sizes = [1, 2, 15, 16, 17, 31, 33, 1_000, 16 * KIB, 32 * KIB + 1, 64 * KIB, 64 * KIB + 1, 200_000]
     wanted = [mixed(size, size) for size in sizes]
     wanted += [bytes(size) for size in sizes] + [random.Random(size).randbytes(size) for size in sizes]
-    assert taken_decompress_together(codec, [compress(codec, content) for content in wanted]) == wanted
+    if codec == Codec.GZIP:
+        wanted = [content for content in wanted if len(content) <= 16 * KIB]  # others may have more than one code
+    assert taken_together(codec, [compress(codec, content) for content in wanted]) == wanted
 
 
 def test_more_than_the_budget_is_left_for_the_next_call() -> None:
     stream = compress(Codec.LZ4, mixed(1000, 1))
-    assert len(taken_decompress_together(Codec.LZ4, [stream] * 100, 5_500)) == 6
+    assert len(taken_together(Codec.LZ4, [stream] * 100, 5_500)) == 6
 
 
 def test_blocks_that_producers_do_not_write_are_left_to_others() -> None:
     content = mixed(5000, 5)
     checked = bytearray(compress(Codec.LZ4, content))
     checked[4] |= lz4.BLOCK_CHECKSUM
-    assert taken_decompress_together(Codec.LZ4, [bytes(checked)]) == []
-    assert taken_decompress_together(Codec.LZ4, [compress(Codec.LZ4, content, magic=0)]) == []
-    assert taken_decompress_together(Codec.SNAPPY, [b"", compress(Codec.SNAPPY, content)]) == []
+    assert taken_together(Codec.LZ4, [bytes(checked)]) == []
+    assert taken_together(Codec.LZ4, [compress(Codec.LZ4, content, magic=0)]) == []
+    assert taken_together(Codec.SNAPPY, [b"", compress(Codec.SNAPPY, content)]) == []
 
 
 @st.composite
@@ -130,6 +105,7 @@ source, target = Guarded(40), Guarded(80)
 class Block:
     def __init__(self, size):
         self.address = target.last(size)
+        self.buffer = memoryview(b"")
 decompressed.Block = Block
 done = 0
 for line in open(sys.argv[1]):
@@ -138,7 +114,7 @@ for line in open(sys.argv[1]):
     source.memory[source.end - len(data):source.end] = data
     for budget in (int(room) // 2, int(room) // 2 + 8):
         found = decompressed.decompress_together(
-            int(codec), np.array([source.last(len(data))]), np.array([len(data)]), None, DEFAULT_LIMITS, budget)
+            int(codec), np.array([source.last(len(data))]), np.array([len(data)]), DEFAULT_LIMITS, budget)
         done += len(found.addresses)
 print(done)
 """

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from batches import simple
 from kafkalog.codec import thresholds
-from kafkalog.log import holders, lending, open_partition
+from kafkalog.codec.encode.columns import build_batches
+from kafkalog.log import holders, lending, lending_cost, open_partition
 from kafkalog.log.files import FileSource
 from kafkalog.log.fs import AppendFile
 from kafkalog.log.lending import lent, withdrawn
@@ -280,3 +282,47 @@ def test_who_writes_a_file_waits_for_the_reader_of_another_process(segment: Path
         reader.stdin.flush()
         writer.join(60)
     assert opened == [len(CONTENT)]
+
+
+@pytest.fixture
+def large(folder: Path) -> Path:
+    (folder / "large").write_bytes(bytes(lending_cost._WORTH_IT))
+    return folder / "large"
+
+
+@pytest.mark.parametrize("takes_less", [False, True])
+def test_large_files_are_read_where_that_takes_less_time(
+    large: Path, monkeypatch: pytest.MonkeyPatch, takes_less: bool
+) -> None:
+    monkeypatch.setattr(lending_cost, "_known", {})
+    times = iter([1, 2] if takes_less else [2, 1])
+    monkeypatch.setattr(lending_cost, "_least_time", lambda work: (work(), next(times))[1])
+    with FileSource(large) as source:
+        assert source.prefers_reading(0) is takes_less
+        assert source.prefers_reading(source.size - 1) is takes_less, "it is known now"
+        assert opens_for_writing(large)
+
+
+def test_what_is_small_or_cannot_be_lent_is_not_tried(path: Path, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lending_cost, "_known", {})
+    monkeypatch.setattr(lending_cost, "_least_time", lambda work: pytest.fail("it was tried"))
+    with FileSource(path) as source:
+        assert not source.prefers_reading(0)
+    with FileSource(large) as source, large.open("r+b"):
+        assert not source.prefers_reading(0)
+    assert not lending_cost.reading_takes_less(-1, 0)
+
+
+def test_a_large_log_is_read_the_same_either_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = folder / "large-0"
+    directory.mkdir()
+    values = [b"%07d" % number * 2000 for number in range(2600)]
+    log = b"".join(build_batches(pa.record_batch({"value": pa.array(values, pa.binary())})))
+    assert len(log) > lending_cost._WORTH_IT
+    (directory / f"{0:020}.log").write_bytes(log)
+    device = directory.stat().st_dev
+    for is_read in (False, True):
+        monkeypatch.setattr(lending_cost, "_known", {device: is_read})
+        with FileSource(directory / f"{0:020}.log") as source:
+            assert source.prefers_reading(0) is is_read
+        assert open_partition(directory).to_arrow(["value"]).read_all()["value"].to_pylist() == values

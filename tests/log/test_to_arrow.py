@@ -10,7 +10,8 @@ import pytest
 from arrow_records import expected_rows, rows_of_table
 from broker_dirs import STOPPED, brokers, expected_records, own_copy
 from fixture_data import BrokerCase
-from kafkalog.codec import thresholds
+from kafkalog.codec import Codec, thresholds
+from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_all, open_partition
@@ -36,6 +37,12 @@ def test_every_record_of_a_broker_by_value(case: BrokerCase, monkeypatch: pytest
         expected = expected_records(case, level)
         tables = [each.to_arrow(isolation_level=level, batch_rows=50).read_all() for each in partitions(case)]
         assert rows_of_table(pa.concat_tables(tables), expected) == expected_rows(expected)
+        for threads in (1, 2):
+            views = [
+                each.to_arrow(isolation_level=level, batch_rows=50, layout="view", threads=threads).read_all()
+                for each in partitions(case)
+            ]
+            assert [view.cast(table.schema) for view, table in zip(views, tables, strict=True)] == tables
 
 
 def segments_partition(case_id: str = "4.1.1/segments") -> Partition:
@@ -51,6 +58,36 @@ def test_small_work_is_done_in_plain_python_with_the_same_result(monkeypatch: py
     assert plain.num_rows == sum(1 for _ in partition.records()) > 0
 
 
+def test_views_stay_what_they_were_when_the_file_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They point into memory of their own, never into a file, which would end the process once it is cut."""
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr("kafkalog.log.files.lent", lambda *_: pytest.fail("a part of the file was lent"))
+    for codec in Codec:
+        directory = tmp_path / f"{codec.label}-0"
+        directory.mkdir()
+        values = [b"%05d" % number * (1 + number % 30) for number in range(3000)]
+        columns = pa.record_batch({"key": pa.array([None] * 3000, pa.binary()), "value": pa.array(values, pa.binary())})
+        log = directory / f"{0:020}.log"
+        log.write_bytes(b"".join(build_batches(columns, codec=codec)))
+        found = list(open_partition(directory).to_arrow(["key", "value"], layout="view", batch_rows=1000))
+        log.write_bytes(b"")
+        assert sum(batch.num_rows for batch in found) == 3000
+        assert max(batch.num_rows for batch in found) <= 1000
+        assert found[0].schema == pa.schema({"key": pa.binary_view(), "value": pa.binary_view()})
+        last = found.pop()["value"]
+        del found
+        log.write_bytes(b"".join(build_batches(columns)))
+        assert open_partition(directory).to_arrow(["value"], layout="view").read_all()["value"].to_pylist() == values
+        assert last.to_pylist() == values[-len(last) :]
+
+
+def test_keys_that_are_in_the_views_keep_nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    keys = segments_partition().to_arrow(["key"], layout="view").read_all()["key"]
+    assert max(len(key or b"") for key in keys.to_pylist()) <= 12
+    assert [len(chunk.buffers()) for chunk in keys.chunks] == [2] * keys.num_chunks  # validity, and the views
+
+
 def test_columns_and_ranges_of_offsets() -> None:
     partition = segments_partition()
     offsets = [record.offset for record in partition.records()]
@@ -62,6 +99,8 @@ def test_columns_and_ranges_of_offsets() -> None:
         partition.to_arrow(["offset", "nothing"])
     with pytest.raises(UsageError):
         partition.to_arrow(isolation_level="serializable")
+    with pytest.raises(UsageError):
+        partition.to_arrow(layout="views")
 
 
 def test_ranges_of_time_begin_and_end_where_a_consumers_lookup_would() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
-from kafkalog.codec.columnar.schema import TYPES, record_schema
+from kafkalog.codec.columnar.schema import COPY, TYPES, VIEW, record_schema
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.headers.run_scanner import RunScanner
@@ -19,7 +19,7 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.slices import Damage, Slice, SliceReader
 
-SCHEMA = record_schema(TYPES)
+SCHEMAS = {layout: record_schema(TYPES, layout) for layout in (COPY, VIEW)}
 Read = tuple[list[object], list[tuple[int, Finding]], int]
 
 
@@ -35,24 +35,34 @@ def read_copied(
 def read(
     path: Path, *, kernel: bool, tolerant: bool = False, low: int = 0, high: int = NO_END, bounds: Bounds | None = None
 ) -> Read:
-    """Rows, damage with the number of rows before it, and where the reading ended."""
+    """Rows, damage with the number of rows before it, and where the reading ended, which is the same in each layout."""
     bounds = bounds or Bounds()
+    found = [_read(path, schema, kernel, tolerant, low, high, bounds) for schema in SCHEMAS.values()]
+    assert found[1] == found[0]
+    return found[0]
+
+
+def _read(path: Path, schema: pa.Schema, kernel: bool, tolerant: bool, low: int, high: int, bounds: Bounds) -> Read:
     work = thresholds.ENOUGH_BYTES if kernel else 0
-    assembler = ArrowAssembler(SCHEMA, topic="t", partition=1, bounds=bounds, work_bytes=work)
+    assembler = ArrowAssembler(schema, topic="t", partition=1, bounds=bounds, work_bytes=work)
     part = Slice(str(path), 0, path.stat().st_size, 0, low, high, is_last=True)
     reader = SliceReader(part, assembler, tolerant=tolerant)
-    rows: list[object] = []
     damage: list[tuple[int, Finding]] = []
+    pieces: list[pa.RecordBatch] = []
     for piece in reader:
         if isinstance(piece, Damage):
-            damage.append((len(rows), piece.finding))
+            damage.append((sum(each.num_rows for each in pieces), piece.finding))
         else:
-            piece.validate(full=True)
-            assert piece.num_rows <= bounds.rows
-            # times as numbers: Python's go to the year 9999 only
-            times = pa.int64()
-            rows += zip(*[(each.cast(times) if each.type == SCHEMA.field("timestamp").type else each).to_pylist()
-                          for each in piece.columns], strict=True)  # fmt: skip
+            pieces.append(piece)
+    rows: list[object] = []
+    for piece in pieces:  # all of them are held while the others are read: their memory is not used again
+        piece.validate(full=True)
+        assert piece.schema == schema
+        assert piece.num_rows <= bounds.rows
+        # times as numbers: Python's go to the year 9999 only
+        times = pa.int64()
+        rows += zip(*[(each.cast(times) if each.type == schema.field("timestamp").type else each).to_pylist()
+                      for each in piece.columns], strict=True)  # fmt: skip
     # where damage ends the reading, how far the walk was ahead of it is not a promise
     return rows, damage, reader.next_offset if tolerant or not damage else -1
 
