@@ -40,6 +40,8 @@ _ITEM_BYTES = {
     ArrowBuffer.KEY_VIEWS: 16, ArrowBuffer.VALUE_VIEWS: 16,
 }  # fmt: skip
 _NOTHING = pa.py_buffer(b"")
+_SHARES = {ArrowBuffer.KEY: 1 / 8, ArrowBuffer.VALUE: 1}
+"""How much of a record is thought to be its key or value before any was seen."""
 _A_LITTLE_MORE = 1.05
 _MOST_SLACK = MIB
 """Bytes at most beyond what rows are thought to take: there must be room for a batch whatever it holds."""
@@ -135,7 +137,7 @@ class ColumnBuffers:
                 if block is not None:
                     foreseen = 2 * block.size
                 else:  # what all rows would take if they went on like these: growing means copying
-                    of_row = self._bytes_of_row.get(each, of_these if each is ArrowBuffer.VALUE else 0)
+                    of_row = self._bytes_of_row.get(each, _SHARES.get(each, 0) * of_these)
                     foreseen = min(int(of_row * self._row_capacity), self._most_bytes) + slack
                 self._put(each, max(least, foreseen), used)
         if self._has_headers:
