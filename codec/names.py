@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = [
     "BOOTSTRAP_CHECKPOINT",
@@ -105,6 +106,8 @@ _LARGEST_CHARACTER = "\uffff"
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z", re.ASCII)
 _OFFSET_DIGITS = 20
 _EPOCH_DIGITS = 10
+_NAMES_KEPT = 8192
+"""File names that are parsed only once: those of many partitions are the same."""
 
 
 class DirectoryState(enum.StrEnum):
@@ -127,6 +130,7 @@ class FileKind(enum.StrEnum):
     KRAFT_SNAPSHOT = ".checkpoint"
 
 
+_OF_SEGMENTS = tuple((kind.value, kind) for kind in FileKind if kind is not FileKind.KRAFT_SNAPSHOT)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
@@ -220,11 +224,13 @@ def parse_offset(name: str) -> int | None:
     return parse_java_long(name.split(".", 1)[0])
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def segment_file(base_offset: int, kind: FileKind) -> str:
     """The canonical name of a segment's file, `NNNNNNNNNNNNNNNNNNNN.log` and so on; a sign is not one of the digits."""
     return f"{'-' if base_offset < 0 else ''}{abs(base_offset):0{_OFFSET_DIGITS}d}{kind.value}"
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str) -> SegmentFileName | None:
     """Base offset and kind from a file name; None for files that do not belong to a base offset."""
     pending = ""
@@ -233,8 +239,8 @@ def parse_segment_file(name: str) -> SegmentFileName | None:
             pending = suffix
             name = name[: -len(suffix)]
             break
-    for kind in FileKind:
-        if name.endswith(kind.value) and kind is not FileKind.KRAFT_SNAPSHOT:
+    for ending, kind in _OF_SEGMENTS:
+        if name.endswith(ending):
             base = parse_offset(name)
             return None if base is None else SegmentFileName(base, kind, pending)
     return None

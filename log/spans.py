@@ -29,6 +29,8 @@ _TRIES = 4
 """Index entries examined for one cut before the index is given up."""
 _INDEX_BYTES = MIB
 """Read at once of an index; further entries are read one by one."""
+_PAGE_BYTES = 4096
+"""Read before it is known how many entries there are: most of what a live broker reserves holds none."""
 _NOTHING = OffsetEntry(0, 0)
 _SIZE = LOG_OVERHEAD.reader("size")
 _OFFSET = LOG_OVERHEAD.reader("offset")
@@ -123,9 +125,11 @@ class _Slots(Sequence[OffsetEntry]):
 
     def __init__(self, index: Source) -> None:
         self._index = index
-        self._begin = index.read(0, min(index.size, _INDEX_BYTES))
+        self._begin = index.read(0, min(index.size, _PAGE_BYTES))
         self._count = index.size // OFFSET_ENTRY.size
         self._count = bisect_left(self, True, key=lambda entry: entry.position <= 0)
+        if self._count * OFFSET_ENTRY.size > len(self._begin):
+            self._begin = index.read(0, min(self._count * OFFSET_ENTRY.size, _INDEX_BYTES))
 
     def __len__(self) -> int:
         return self._count

@@ -35,8 +35,8 @@ class _Part:
     files: dict[str, Content]
 
 
-def load_directory(tree: Tree, rules: Rules, workers: Workers) -> BrokerResult:
-    """As `load_log_directory`, with the same result."""
+def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
+    """As `load_log_directory`, with the same result; without `keeps_files` its tree may be the one before the start."""
     checkpoints = read_checkpoints(tree)
 
     def load(part: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
@@ -60,7 +60,7 @@ def load_directory(tree: Tree, rules: Rules, workers: Workers) -> BrokerResult:
         result = load(tree.part(*group))
         if result.outcome != Outcome.LOADED:
             return None
-        files = {path: content for path, content in result.tree.files.items() if "/" in path}
+        files = {path: content for path, content in result.tree.files.items() if "/" in path and keeps_files}
         return _Part(group, result.partitions, result.tree.renamed_directories, files)
 
     parts = list(workers.each(groups, load_group))
@@ -70,7 +70,7 @@ def load_directory(tree: Tree, rules: Rules, workers: Workers) -> BrokerResult:
     root = load(tree.part())
     if root.outcome != Outcome.LOADED:
         return load(tree)
-    for part in found:
+    for part in found if keeps_files else ():
         for directory in part.group:
             for name in tree.names(directory):
                 tree.delete(f"{directory}/{name}")

@@ -213,18 +213,21 @@ def make_plan(
 
     donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
 
-    def safely(tree: Tree, rules: Rules, counted: Workers | None = None) -> SafeResult:
+    def safely(
+        tree: Tree, rules: Rules, counted: Workers | None = None, forecast: BrokerResult | None = None
+    ) -> SafeResult:
         return recover_safely(
             tree,
             rules,
             topic_id=lambda topic: topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id),
             workers=counted,
+            forecast=forecast,
         )
 
     own: SafeResult | None = None
     if mode is not Mode.KAFKA:
         workers.begin("what recovery would do", sizes)
-        own = safely(found.tree(), rules, workers)
+        own = safely(found.tree(), rules, workers, result)
         _take_over(plan, own, result)
         if rules.rebuild_indexes and plan.declined:
             plan.refusal = next(iter(plan.declined.values()))

@@ -7,7 +7,7 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.derive import FixedLayout
@@ -35,6 +35,7 @@ from kafkalog.recovery.broker.manager import (
     Outcome,
     PartitionResult,
     load_log_directory,
+    read_checkpoints,
     read_topic_id,
 )
 from kafkalog.recovery.normalize import (
@@ -186,11 +187,16 @@ class _PartitionRun:
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
-    def run(self, clean: bool, untouched: Tree) -> BrokerResult:
-        """The broker's own result on the untouched directory where that will do, else ours."""
+    def run(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
+        """The broker's own result on the untouched directory where that will do, else ours.
+
+        `known` is that result where it is known already.
+        """
         if self.rules.rebuild_indexes:
             return self.rebuilt()
-        theirs = self.load(untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean)
+        theirs = known or self.load(
+            untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean
+        )
         if theirs.outcome == Outcome.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
@@ -585,6 +591,33 @@ def last_start(tree: Tree, directory: str, log_start: int) -> int:
     return segments[-1][0] if end is None else max(end - 1, segments[0][0])
 
 
+class _Known:
+    """What the broker made of partitions when the whole directory was loaded, where each alone gives the same."""
+
+    def __init__(self, tree: Tree, changes: Sequence[Change], forecast: BrokerResult | None) -> None:
+        self._forecast = forecast
+        self._of: dict[str, PartitionResult] = {}
+        checkpoints = read_checkpoints(tree)
+        marker_is_file = CLEAN_SHUTDOWN_FILE not in tree.directories
+        if forecast is None or forecast.outcome != Outcome.LOADED or changes or checkpoints is None:
+            return
+        if marker_is_file:
+            self._of = {each.name: each for each in forecast.partitions if each.stray is None}
+        self._points, self._starts = checkpoints
+
+    def result(self, run: _PartitionRun, before: Tree) -> BrokerResult | None:
+        """That of the only directory in a tree; None where it is to be loaded."""
+        found = self._of.get(run.directory)
+        if self._forecast is None or found is None or run.name.state is not DirectoryState.LIVE:
+            return None
+        if run.name.topic == CLUSTER_METADATA_TOPIC or before.subdirectories() != [run.directory]:
+            return None
+        if (self._points.get(run.key, 0), self._starts.get(run.key, 0)) != (run.recovery_point, run.log_start):
+            return None
+        tree = self._forecast.tree.part(run.directory)
+        return BrokerResult(Outcome.LOADED, tree, self._forecast.clean, partitions=[found])
+
+
 @dataclass(slots=True)
 class _Outcome:
     """What became of one partition directory; `files` are those of its new directory."""
@@ -617,16 +650,18 @@ def recover_safely(
     *,
     topic_id: Callable[[str], str | None] = lambda topic: None,
     workers: Workers | None = None,
+    forecast: BrokerResult | None = None,
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
     With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
     damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` tells the id of a
-    topic whose partitions have lost it.
+    topic whose partitions have lost it; `forecast` is what the broker makes of the same tree by the same rules.
     """
     result = SafeResult(tree.copy())
     clean = CLEAN_SHUTDOWN_FILE in tree.files
     result.changes += normalize_root(result.tree)
+    known = _Known(tree, result.changes, forecast)
     points = Checkpoints.read(result.tree)
     donors = topic_ids(result.tree)
     names = dict(partitions_of(result.tree, rules.cluster_metadata))
@@ -636,7 +671,7 @@ def recover_safely(
         outcomes = []
         for directory in group:
             donor = donors.get(names[directory].topic) or topic_id(names[directory].topic)
-            outcome = _recover_partition(own, directory, names[directory], clean, points, rules, donor)
+            outcome = _recover_partition(own, directory, names[directory], clean, points, rules, donor, known)
             _put(own, outcome)
             outcomes.append(outcome)
         return outcomes
@@ -659,6 +694,7 @@ def _recover_partition(
     points: Checkpoints,
     rules: Rules,
     donor: str | None,
+    known: _Known,
 ) -> _Outcome:
     """One directory, in a tree of its own with those of the same topic-partition."""
     directories = set(tree.directories)
@@ -668,7 +704,7 @@ def _recover_partition(
     changes = normalize_partition(tree, directory, donor)
     run = _PartitionRun(_with_copy(tree, directory, name), directory, name, points, rules)
     try:
-        loaded = run.run(clean, untouched)
+        loaded = run.run(clean, untouched, None if cleared else known.result(run, untouched))
     except _CannotSettleError as refusal:
         return _Outcome(directory, name, str(refusal))
     new = run.result_directory(loaded)

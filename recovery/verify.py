@@ -22,13 +22,14 @@ from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.identity import with_identity
-from kafkalog.recovery.broker.manager import Outcome, load_log_directory
-from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.missing_partitions import missing_partitions_of
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.verify_partition import header_tables, verify_partition
 from kafkalog.recovery.verify_report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
-from kafkalog.recovery.workers import OnRead, in_order
+from kafkalog.recovery.workers import OnRead, Workers, in_order
 
 __all__ = ["broker_start", "verify"]
 
@@ -44,14 +45,19 @@ def _beside(log_dir: LogDir, partition: Partition, report: PartitionReport) -> I
     yield from checkpoint_findings(partition, report.log_end_offset, start, log_dir.high_watermarks.get(key))
 
 
-def broker_start(log_dir: LogDir, tables: HeaderTables | None = None) -> tuple[BrokerStart, list[Finding]]:
-    """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read."""
+def broker_start(
+    log_dir: LogDir, tables: HeaderTables | None = None, *, jobs: int = 1
+) -> tuple[BrokerStart, list[Finding]]:
+    """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read.
+
+    `jobs` partitions are loaded at a time.
+    """
+    rules = Rules(at=time.time_ns() // 1_000_000)
+    workers = Workers(jobs)
     try:
-        settings = LogSettings()
         with survey(log_dir.path, tables=tables) as found:
-            now_ms = time.time_ns() // 1_000_000
-            loaded = load_log_directory(found.tree(), settings=lambda topic: settings, now_ms=now_ms)
-            result = with_identity(loaded, found.tree())
+            workers.begin("", {path: facts.size for path, facts in found.files.items()})
+            result = with_identity(load_directory(found.tree(), rules, workers, keeps_files=False), found.tree())
     except StorageError as error:
         if error.errno is None:
             raise
@@ -113,7 +119,7 @@ def verify(
         for partition, report in zip(partitions, reports, strict=True):
             if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
                 report.findings += _beside(log_dir, partition, report)
-        start, refused = broker_start(log_dir, tables) if select == ALL else (None, [])
+        start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
     for partition in meant([each for each in inventory.standalone if real(each.path) not in counted]):

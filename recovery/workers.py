@@ -28,6 +28,11 @@ Group = tuple[str, ...]
 _WATCH_SECONDS = 1.0
 _WORTHWHILE_BYTES = 32 << 20
 """of logs: below, starting processes takes longer than the work"""
+_BYTES_OF_A_PARTITION = 64 << 10
+"""of logs that are read in the time which a partition takes even if it holds nothing"""
+_TASK_BYTES = 8 << 20
+_TASK_GROUPS = 32
+"""What a process is given at once, at most: sending each small partition by itself takes time too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +66,16 @@ _work: Callable[[Group], Any] | None = None
 """what forked processes do: they inherit it"""
 
 
-def _do(group: Group) -> tuple[bool, Any]:
+def _do(groups: Sequence[Group]) -> list[tuple[bool, Any]]:
     if _work is None:
-        raise AssertionError(group)
-    try:
-        return True, _work(group)
-    except Exception:  # noqa: BLE001 - it is done again where it can be raised
-        return False, None
+        raise AssertionError(groups)
+    found: list[tuple[bool, Any]] = []
+    for group in groups:
+        try:
+            found.append((True, _work(group)))
+        except Exception:  # noqa: BLE001 - it is done again where it can be raised
+            found.append((False, None))
+    return found
 
 
 def _end_with(parent: int) -> None:
@@ -169,7 +177,7 @@ class Workers:
         """Several processes would be faster than one."""
         if self.jobs < 2 or len(groups) < 2 or "fork" not in multiprocessing.get_all_start_methods():
             return False
-        return self._bytes >= _WORTHWHILE_BYTES
+        return self._bytes + _BYTES_OF_A_PARTITION * len(groups) >= _WORTHWHILE_BYTES
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
         """The results in the order of the groups."""
@@ -180,6 +188,20 @@ class Workers:
                     self.done(directory)
             return
         yield from self._in_processes(groups, work)
+
+    def _tasks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
+        """The groups by what a process is given at once, in their order."""
+        most = max(1, min(_TASK_GROUPS, len(groups) // (4 * self.jobs)))
+        task: list[Group] = []
+        size = 0
+        for group in groups:
+            task.append(group)
+            size += sum(sum(self._sizes.get(directory, {}).values()) for directory in group)
+            if len(task) == most or size >= _TASK_BYTES:
+                yield task
+                task, size = [], 0
+        if task:
+            yield task
 
     def _in_processes(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
         global _work
@@ -192,16 +214,19 @@ class Workers:
             initargs=(os.getpid(),),
         )
         try:
-            futures = [pool.submit(_do, group) for group in groups]
+            tasks = list(self._tasks(groups))
+            futures = [pool.submit(_do, task) for task in tasks]
+            futures.reverse()
             self._on_progress = listener
-            for group, future in zip(groups, futures, strict=True):
+            for task in tasks:
                 try:
-                    is_done, result = future.result()
+                    results = futures.pop().result()  # not kept: it may be all that a partition holds
                 except Exception:  # noqa: BLE001 - a process that was killed, or a result that cannot be sent
-                    is_done, result = False, None
-                yield result if is_done else work(group)
-                for directory in group:
-                    self.done(directory)
+                    results = [(False, None)] * len(task)
+                for group, (is_done, result) in zip(task, results, strict=True):
+                    yield result if is_done else work(group)
+                    for directory in group:
+                        self.done(directory)
         except KeyboardInterrupt:
             for process in multiprocessing.active_children():  # what they do would be waited for
                 process.terminate()

@@ -58,10 +58,16 @@ class Content:
     @property
     def size(self) -> int:
         """Number of bytes."""
-        return sum(part.length for part in self.parts)
+        size = 0
+        for part in self.parts:
+            size += part.length
+        return size
 
     def slice(self, start: int, end: int) -> Content:
         """The bytes from `start` to `end` of this content; bytes after its end are zeros."""
+        if len(self.parts) == 1 and 0 <= start < end <= self.parts[0].length:
+            only = self.parts[0]
+            return self if (start, end) == (0, only.length) else Content((_cut(only, start, end),))
         parts: list[Part] = []
         position = 0
         for part in self.parts:

@@ -191,7 +191,7 @@ class Tree:
 
     def names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory that a JVM finds, sorted."""
-        return [name for name in self.files.names(directory) if is_seen_by_java(name)]
+        return [name for name in self.files.names(directory) if name.isascii() or is_seen_by_java(name)]
 
     def all_names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""

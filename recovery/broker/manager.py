@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.names import (
@@ -158,8 +159,17 @@ def is_kraft(tree: Tree) -> bool:
     if META_PROPERTIES not in tree.files:
         return False
     try:
-        return decode_meta_properties(tree.read(META_PROPERTIES)).version == 1
-    except (FormatError, TooLargeError):
+        return _is_version_1(tree.read(META_PROPERTIES))
+    except TooLargeError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def _is_version_1(data: bytes) -> bool:
+    """Asked for every partition of a directory."""
+    try:
+        return decode_meta_properties(data).version == 1
+    except FormatError:
         return False
 
 
