@@ -101,7 +101,8 @@ class Chosen:
                 )
             listed = sorted(there)
             shown = ", ".join(map(str, listed[:_MOST_LISTED])) + (", …" if len(listed) > _MOST_LISTED else "")
-            raise UnknownName(f"there is no partition {number} of topic {quoted(topics.pop())}; it has {shown} here")
+            numbers = f"partition{'s' * (len(listed) > 1)} {shown}"
+            raise UnknownName(f"topic {quoted(topics.pop())} has no partition {number} here; it has {numbers}")
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
         """Of the directories of a log directory those that are wanted; None for all.

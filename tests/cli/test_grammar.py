@@ -130,7 +130,7 @@ UNKNOWN = [
         ["ls"],
         SEGMENTS,
         ["--topic", "orders-23", "--partition", "77"],
-        "there is no partition 77 of topic 'orders-23'; it has 0 here",
+        "topic 'orders-23' has no partition 77 here; it has partition 0",
     ),
     (["ls"], SEGMENTS, ["--exclude", "orders"], "there is no topic or partition 'orders'; did you mean 'orders-23'?"),
     (["undelete", "--list"], SEGMENTS, ["--topic", "orders-23"], "there is no deleted topic 'orders-23'"),

@@ -43,7 +43,7 @@ def test_names_and_patterns(chosen: Chosen, expected: list[str]) -> None:
         (Chosen.of(["zzz"]), "there is no topic 'zzz'"),
         (Chosen.of(["zzz*"]), "no topic matches 'zzz*'"),
         (Chosen.of(["orders", "["]), "no topic matches '['"),
-        (Chosen.of(["orders"], [0, 2]), "there is no partition 2 of topic 'orders'; it has 0, 1 here"),
+        (Chosen.of(["orders"], [0, 2]), "topic 'orders' has no partition 2 here; it has partitions 0, 1"),
         (Chosen.of([], [99]), "there is no partition 99 of any topic"),
         (Chosen.of(["*s"], [99]), "there is no partition 99 of any topic that was selected"),
         (Chosen.of([], [], ["payment"]), "there is no topic or partition 'payment'; did you mean 'payments'?"),

@@ -160,7 +160,7 @@ def _departures(
     findings: list[Finding],
 ) -> Iterator[Departure[PartitionImage] | Departure[PartitionState]]:
     if directory is None:
-        log = metadata_log(paths, replica)
+        log = metadata_log(paths, replica, findings)
         at = offset_of(log, as_of)
         state = log.state(at)
         refuse_beyond_end(at, state)
@@ -254,7 +254,7 @@ def command(
         print_departures(wanted, as_json=as_json)
         return finish(findings)
     if directory is None:
-        log = metadata_log(paths, replica)
+        log = metadata_log(paths, replica, findings)
         _kraft(log, as_json=as_json, chosen=chosen, every=every, findings=findings)
         if against:
             image = log.state().image

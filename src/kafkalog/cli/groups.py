@@ -33,7 +33,6 @@ from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.unknown import unknown
-from kafkalog.log import open_all
 from kafkalog.log.chosen import ALL, Chosen
 
 __all__ = ["command"]
@@ -239,7 +238,7 @@ def command(
     )  # fmt: skip
     old = old_consumers(zookeeper, zxid, as_of)
     findings = [*old.findings] if old is not None else []
-    at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else []
+    at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
     if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
         known: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.log import Inventory
-from kafkalog.log.chosen import Chosen
+from kafkalog.log import Partition, open_all
+from kafkalog.log.chosen import ALL, Chosen
 
-__all__ = ["finish", "partitions_with", "print_lines", "unique"]
+__all__ = ["finish", "partitions_at", "partitions_with", "print_lines", "unique"]
 
 
-def partitions_with(inventory: Inventory, topic: str, replica: str | None) -> tuple[Any, ...]:
-    """What a consumer would read; `UsageError` if no partition of `topic` is there."""
-    found = inventory.readable(replica, Chosen.of([topic]))
+def partitions_at(
+    paths: Sequence[str], replica: str | None, findings: list[Finding], select: Chosen = ALL
+) -> tuple[Partition, ...]:
+    """What a consumer would read; files and directories that cannot be read are left out, and are findings."""
+    inventory = open_all(*paths, tolerant=True)
+    findings += inventory.all_unreadable
+    return inventory.readable(replica, select)
+
+
+def partitions_with(
+    paths: Sequence[str], topic: str, replica: str | None, findings: list[Finding]
+) -> tuple[Partition, ...]:
+    """The same; `UsageError` if no partition of `topic` is there, `StorageError` if that may be why."""
+    found = partitions_at(paths, replica, findings, Chosen.of([topic]))
     if not any(each.topic == topic for each in found):
-        raise UsageError(f"no partition of {topic} in {', '.join(inventory.paths)}")
+        open_all(*paths)  # raises what was left out
+        raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     return found
 
 

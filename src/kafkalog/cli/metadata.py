@@ -12,7 +12,7 @@ import click
 
 from kafkalog.cli.against import compared
 from kafkalog.cli.effective import Configured, print_effective
-from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
@@ -34,15 +34,15 @@ from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log import open_all
 from kafkalog.log.chosen import ALL, Chosen
 
 __all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
 
 
-def metadata_log(paths: tuple[str, ...], replica: str | None) -> MetadataLog:
+def metadata_log(paths: tuple[str, ...], replica: str | None, findings: list[Finding]) -> MetadataLog:
     """The one metadata partition below the paths; `UsageError` if there is none, or several without a choice."""
-    found = [each for each in open_all(*paths).readable(replica) if each.topic == CLUSTER_METADATA_TOPIC]
+    at_hand = partitions_with(paths, CLUSTER_METADATA_TOPIC, replica, findings)
+    found = [each for each in at_hand if each.topic == CLUSTER_METADATA_TOPIC]
     if len(found) != 1:
         raise UsageError(f"{', '.join(paths)} holds {len(found) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
     return MetadataLog(found[0])
@@ -358,7 +358,7 @@ def command(
             raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
         configured = _of_zookeeper(directory, zxid_of(directory, as_of), findings)
     else:
-        log = metadata_log(paths, replica)
+        log = metadata_log(paths, replica, findings)
         if history:
             changes = list(partition_changes(log, findings))
             known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
@@ -368,7 +368,7 @@ def command(
         until = offset_of(log, as_of)
         state = log.state(until)
         refuse_beyond_end(until, state)
-        findings = state.findings
+        findings += state.findings
         configured = _of_image(state)
     if effective:
         static = settings_in(server_properties)

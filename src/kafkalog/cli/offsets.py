@@ -33,7 +33,6 @@ from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
-from kafkalog.log import open_all
 from kafkalog.log.chosen import is_glob
 from kafkalog.log.partition import Partition
 
@@ -206,8 +205,8 @@ def command(
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
         raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
     old = old_consumers(zookeeper, zxid, as_of)
-    at_hand = partitions_with(open_all(*logs), CONSUMER_OFFSETS_TOPIC, replica) if logs else ()
     findings = [*old.findings] if old is not None else []
+    at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
     known = _topics(at_hand, old, findings)
     found = list(groups_at_hand(at_hand, known, counted, Until(at_offset, as_of), findings))
     met = _in_zookeeper(old, None if migrate == _ZOOKEEPER and old is None else chroot)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.lines import finish, partitions_at, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
@@ -21,7 +21,6 @@ from kafkalog.cluster.transaction_lines import producer_lines, transaction_parti
 from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open_transactions, read_transactions
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log import open_all
 from kafkalog.log.chosen import ALL
 
 __all__ = ["command"]
@@ -139,7 +138,8 @@ def command(
     """
     properties_only_for(ctx)
     chosen = chosen_of(topics, numbers, excluded)
-    at_hand = [each for each in open_all(*paths).readable(replica) if each.topic != CLUSTER_METADATA_TOPIC]
+    left_out: list[Finding] = []
+    at_hand = [each for each in partitions_at(paths, replica, left_out) if each.topic != CLUSTER_METADATA_TOPIC]
     coordinator = read_transactions(at_hand)
     is_meant = chosen_names("transactional id", names, (each.transactional_id for each in coordinator.ids))
     places = read_producers(selected(chosen, at_hand))
@@ -159,7 +159,8 @@ def command(
     else:
         _print(ids, places, opened)
         _print_commands(opened, bootstrap_server)
-    return finish([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])
+    of_places = [found for place in places for found in place.findings]
+    return finish([*left_out, *coordinator.findings, *of_places, *hanging])
 
 
 def _is_of(finding: Finding, opened: Sequence[OpenTransaction]) -> bool:
