@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,12 +22,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.broker_directory import broker_directory
 from support.corpora import CACHE, MIB, Shape, partition
 from support.machine import machine
 
 import kafkalog
 import kafkalog.recovery.run
 import kafkalog.recovery.verify
+from kafkalog.cli.main import run
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import open_partition
@@ -109,20 +112,66 @@ def _plan(path: Path, threads: int) -> int:
     return len(kafkalog.plan(path, jobs=threads).partitions)
 
 
+def _command(name: str) -> Callable[[Path, int], int]:
+    """A whole command as somebody types it, but for the start of the interpreter; as many jobs as processors."""
+
+    def work(path: Path, threads: int) -> int:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+            code = run([name, str(path)])
+        if code not in (0, 1):  # a log directory after a crash is for recovery: a finding
+            raise SystemExit(f"kafkalog {name} {path} ended with {code}")
+        return _directories(path)
+
+    return work
+
+
+def _recover_command(path: Path, threads: int) -> int:
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        root = Path(scratch) / "data"
+        _copy(path, root)
+        start = time.perf_counter()
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+            code = run(["recover", "--yes", str(root)])
+        _recover_seconds.append(time.perf_counter() - start)
+        if code not in (0, 2):
+            raise SystemExit(f"kafkalog recover {path} ended with {code}")
+    return _directories(path)
+
+
+def _spark_plan(path: Path, threads: int) -> int:
+    """What the driver does before Spark has tasks."""
+    from kafkalog.spark.discovery import plan_read
+    from kafkalog.spark.options import parse_options
+
+    if not plan_read(parse_options({"path": str(path)})):
+        raise SystemExit(f"nothing is planned to be read of {path}")
+    return _directories(path)
+
+
+def _directories(path: Path) -> int:
+    return sum(1 for each in path.iterdir() if each.is_dir())
+
+
+OF_A_BROKER: dict[str, Callable[[Path, int], int]] = {
+    **{f"kafkalog {name}": _command(name) for name in ("ls", "verify", "plan", "offsets")},
+    "kafkalog recover": _recover_command,
+    "Spark's planning": _spark_plan,
+}
 WORKS: dict[str, Callable[[Path, int], int]] = {
     "decode": _decode, "decode all": _decode_all, "verify": _verify, "recover": _recover, "open": _open, "plan": _plan,
-    "ls": _ls, "recover all": _recover_all,
+    "ls": _ls, "recover all": _recover_all, **OF_A_BROKER,
 }  # fmt: skip
 _recover_seconds: list[float] = []
 
 
 def _peak() -> int:
-    """Peak of this process's own memory, bytes; 0 where the system does not tell."""
+    """Peak of the memory of this process or, if that is more, of one that it started; bytes, 0 if not told."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+    own = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
 def measure_here(work: str, path: Path, threads: int, rounds: int) -> dict[str, float]:
@@ -298,9 +347,24 @@ class Points:
                 group = f"a file of {size // GIB} GiB, sparse: {work.split()[0]}"
                 yield Point(group, name, work, root, 0, rounds=1)
 
+    def of_a_broker(self) -> Iterator[Point]:
+        """Whole commands on what a broker leaves: very many partitions, very many segments."""
+        count = 20 if self._quick else 10_000
+        for label, crashed in ((f"{count:,}", False), (f"{count:,}, after a crash", True)):
+            root = broker_directory(count, crashed=crashed)
+            for work in OF_A_BROKER:
+                yield Point(f"a broker's partitions: {work}", label, work, root, _size_of(root), rounds=1)
+        for segments in (5, 10) if self._quick else (100, 1000):
+            partitions = 2 if self._quick else 100
+            root = broker_directory(partitions, segments=segments)
+            for work in ("kafkalog ls", "kafkalog verify"):
+                label = f"{segments * partitions:,} in {partitions}"
+                yield Point(f"a broker's segments: {work}", label, work, root, _size_of(root), rounds=1)
+
     def all(self) -> Iterator[Point]:
         """Group by group."""
         yield from self.without_data()
+        yield from self.of_a_broker()
         rounds = 1 if self._quick else 3
         unit = MIB if self._quick else 64 * MIB
         for threads in (1, 2):

@@ -9,6 +9,7 @@ from pathlib import Path
 from kafkalog.codec.encode.batch import ProducerState
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CONSUMER_OFFSETS_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -33,12 +34,15 @@ __all__ = ["broker_directory"]
 _PARTITIONS_OF_A_TOPIC = 100
 _START_MS = 1_700_000_000_000
 _RESERVED = 10 * 1024 * 1024
+_OFFSETS_PARTITIONS = 50
 _BATCHES = 3
 _RECORDS = 20
 
 
 def broker_directory(partitions: int, *, segments: int = 1, crashed: bool = False) -> Path:
-    """A log directory of partitions with some small batches in each segment; made once.
+    """A log directory of partitions with some small batches in each segment, and of empty `__consumer_offsets`.
+
+    It is made once.
 
     After a crash there is no marker, no checkpoint says that a log was flushed, there is no snapshot at the end, and
     the newest segment has indexes of 10 MiB, most of which is a hole.
@@ -48,12 +52,17 @@ def broker_directory(partitions: int, *, segments: int = 1, crashed: bool = Fals
         return root / "data"
     shutil.rmtree(root, ignore_errors=True)
     (root / "data").mkdir(parents=True)
+    (root / "template").mkdir()
     end = _template(root / "template" / "template-0", segments)
+    with Log.open(root / "template" / "empty-0", LogConfig(flush_seconds=None), clock=lambda: _START_MS):
+        pass
     if crashed:
         _as_after_a_crash(root / "template" / "template-0", end)
     for number in range(partitions):
         topic, partition = divmod(number, _PARTITIONS_OF_A_TOPIC)
         _copy(root / "template" / "template-0", root / "data" / f"topic{topic}-{partition}", topic)
+    for number in range(_OFFSETS_PARTITIONS):
+        _copy(root / "template" / "empty-0", root / "data" / f"{CONSUMER_OFFSETS_TOPIC}-{number}", partitions)
     _files_beside(root / "data", partitions, end, crashed)
     shutil.rmtree(root / "template")
     (root / "complete").touch()
@@ -62,7 +71,6 @@ def broker_directory(partitions: int, *, segments: int = 1, crashed: bool = Fals
 
 def _template(path: Path, segments: int) -> int:
     """Write one partition; gives where its log ends."""
-    path.parent.mkdir()
     producer, sequence = 7, 0
     with Log.open(path, LogConfig(flush_seconds=None), clock=lambda: _START_MS) as log:
         for segment in range(segments):
@@ -87,7 +95,7 @@ def _copy(source: Path, target: Path, topic: int) -> None:
     for file in source.iterdir():
         size = file.stat().st_size
         with (target / file.name).open("wb") as copy:
-            copy.write(file.read_bytes() if size < _RESERVED // 2 else file.open("rb").read(4096))
+            copy.write(file.read_bytes().rstrip(b"\0") if size > _RESERVED // 2 else file.read_bytes())
             copy.truncate(size)
     identity = PartitionMetadata(0, encode_uuid((topic + 1).to_bytes(16, "big")))
     (target / PARTITION_METADATA).write_bytes(encode_partition_metadata(identity))
