@@ -106,7 +106,7 @@ def test_data_loss_is_said_in_one_sentence(spark: SparkSession, log: kafkalog.Lo
     query = sink(frame, tmp_path).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination()
-    assert "StorageError: orders-0 was read up to offset 100 and ends at 50 now: it was truncated; with" in str(
+    assert "StorageError: orders-0 was read up to offset 100 and ends at 50 now: it was truncated; the option" in str(
         raised.value
     )
 
