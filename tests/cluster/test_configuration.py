@@ -94,9 +94,8 @@ def test_a_broker_that_nobody_knows_has_no_settings(case: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--topic", "tickets-0"), "--topic and --exclude need --history or --effective"),
-        (("--partition", 0), "--partition needs --history"),
-        (("--effective", "--partition", 0), "--partition needs --history"),
+        (("--topic", "tickets-0", "--against", "x"), "--topic, --partition and --exclude cannot be used with it"),
+        (("--effective", "--partition", 0), "--partition cannot be used with --effective"),
         (("--history", "--as-of", 5), "--as-of and --against cannot be used with it"),
         (("--as-of", 99_999_999), "--as-of 99999999 is beyond the end of the metadata log, which is offset "),
     ],
