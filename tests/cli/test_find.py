@@ -173,3 +173,10 @@ def test_table_and_lines_say_the_same() -> None:
     table = kafkalog("find", *arguments).out
     for line in kafkalog("find", "--json", *arguments).lines:
         assert str(json.loads(line)["offset"]) in table
+
+
+@pytest.mark.parametrize("when", ["-4", "-5", "earliest-local", "latest-tiered"])
+def test_times_of_remote_storage_are_refused(when: str) -> None:
+    finished = kafkalog("find", brokers("4.1.1/segments")[0], "--time", when)
+    assert finished.code == 64
+    assert "is about remote storage" in finished.err

@@ -29,6 +29,8 @@ __all__ = ["command"]
 Line = dict[str, Any]
 _SPECIAL = {-1: "latest", -2: "earliest", -3: "max-timestamp"}
 """The times of `ListOffsetsRequest` that are none."""
+_TIERED = {-4: "earliest-local", -5: "latest-tiered"}
+"""The others, of topics with remote storage."""
 
 if TYPE_CHECKING:
     _WhenType = click.ParamType[int | str]
@@ -46,6 +48,9 @@ class _When(_WhenType):
         text = str(value).strip()
         if text in _SPECIAL.values():
             return text
+        word = next((word for number, word in _TIERED.items() if text in (str(number), word)), None)
+        if word is not None:
+            self.fail(f"{word} is about remote storage, which is not in these files: earliest is the first local offset")
         time: int = Timestamp().convert(text, param, ctx)
         return _SPECIAL.get(time, time)
 
