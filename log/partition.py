@@ -210,7 +210,7 @@ class Partition:
         Each thread holds a few batches in memory.
 
         `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
-        decompressed instead of a copy of them; those bytes stay in memory as long as any row of the Arrow batch does.
+        decompressed instead of a copy of them; those bytes stay in memory until every row of the Arrow batch is gone.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.to_arrow import partition_to_arrow

@@ -107,7 +107,7 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
 
 
 def _own_files(found: Survey) -> dict[str, StorageError]:
-    """Those of the log directory's own files whose first bytes the operating system does not give out."""
+    """Those of the log directory's own files that the operating system cannot read."""
     failed: dict[str, StorageError] = {}
     for name in _OWN_FILES:
         if name in found.files:

@@ -98,7 +98,7 @@ def test_remote_log_metadata(tmp_path: Path) -> None:
     (path,) = (tmp_path / "__remote_log_metadata-0").glob("*.log")
     lines = kafkalog("dump", "--files", path, "--remote-log-metadata-decoder").lines
     assert sum('"brokerId":5' in line for line in lines) == len(kinds)
-    assert "payload: Error at offset 4, skipping. record type 99 is not known" in lines[-1]
+    assert "payload: Error at offset 4, skipping. record type 99 is unknown" in lines[-1]
 
 
 @pytest.mark.parametrize("decoder", ["String", "Long", "Integer"])

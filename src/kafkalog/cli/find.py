@@ -50,7 +50,7 @@ class _When(_WhenType):
             return text
         word = next((word for number, word in _TIERED.items() if text in (str(number), word)), None)
         if word is not None:
-            self.fail(f"{word} is about remote storage, which is not in these files: earliest is the first local offset")
+            self.fail(f"{word} is about remote storage, which is not here: earliest is the first offset")
         time: int = Timestamp().convert(text, param, ctx)
         return _SPECIAL.get(time, time)
 
