@@ -115,7 +115,7 @@ class RecoveryResult:
 def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None = None) -> None:
     """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
     if made.refusal is not None:
-        reason, why = "mode", made.refusal
+        reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
     elif made.needs_consent and not accept_loss:
         reason, why = "loss", sentence_of_loss(made.choice)
     else:
