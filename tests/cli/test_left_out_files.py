@@ -29,7 +29,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def opened(path: str, *arguments: object, **more: object) -> object:
         if os.path.basename(path) == name or f"/{name}/" in path:
             raise StorageError(errno.EACCES, "cannot open the file: Permission denied", path)
-        return real(path, *arguments, **more)  # type: ignore[arg-type]
+        return real(path, *arguments, **more)
 
     monkeypatch.setattr(files, "open_regular", opened)
 
