@@ -23,6 +23,7 @@ from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionCompar
 from kafkalog.recovery.copies import Copy, Shelf, gather, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.difference import compare_contents
+from kafkalog.recovery.jumps import MOST_ROUNDS, Displaced, Jumps, displaced
 from kafkalog.recovery.lineage import Lineage, common_past
 from kafkalog.recovery.stretches import Stretch
 from kafkalog.recovery.workers import in_order
@@ -86,6 +87,8 @@ class _Facts:
     cleaned_until: int = 0
     ends_in_damage: bool = False
     resumes: Resumes = field(default_factory=dict)
+    jumps: Jumps = field(default_factory=Jumps)
+    displaced: Displaced = field(default_factory=dict)
 
 
 class _Partition:
@@ -109,7 +112,8 @@ class _Partition:
 
     def compared(self) -> PartitionComparison:
         """Facts, the best copy, and the others compared with it."""
-        facts = [self._facts(copy) for copy in self._copies]
+        facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
+        facts = [self._disproved(each, facts) for each in facts]
         readable = [each for each in facts if each.report.error is None]
         self._lineages(readable)
         ranked = sorted(readable, key=self._rank, reverse=True)
@@ -128,9 +132,27 @@ class _Partition:
 
     # -- one copy ----------------------------------------------------------------------------------------------------
 
-    def _facts(self, copy: Copy) -> _Facts:
+    def _disproved(self, facts: _Facts, everything: Sequence[_Facts]) -> _Facts:
+        """What is found in a copy when offsets that others disprove are damage: raising one makes no log longer."""
+        for _ in range(MOST_ROUNDS):
+            others = {each.report.path: each for each in everything if each.copy is not facts.copy}
+            try:
+                found = displaced(
+                    facts.jumps.from_offset(facts.cleaned_until),
+                    {path: self._stretches(each) for path, each in others.items() if each.report.error is None},
+                )
+            except StorageError:
+                return facts  # what cannot be read any more is said where contents are compared
+            if not found:
+                return facts
+            facts = self._facts(facts.copy, {**facts.displaced, **found}, on_read=None)
+        return facts
+
+    def _facts(
+        self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None
+    ) -> _Facts:
         report = CopyReport(copy.path, copy.node_id, copy.cluster_id, copy.topic_id, error=copy.error)
-        facts = _Facts(copy, report)
+        facts = _Facts(copy, report, displaced=wrong or {})
         if self._state is not None and copy.node_id is not None:
             report.in_sync = copy.node_id in self._state.may_lead
             report.led = copy.node_id == self._state.leader
@@ -147,16 +169,22 @@ class _Partition:
         if self._is_compacted and partition.segments:
             facts.cleaned_until = max(facts.cleaned_until, partition.segments[-1].base_offset)
         try:
-            self._walk(facts)
+            self._walk(facts, on_read)
         except StorageError as error:
             report.error = reason(error, report.path)
         return facts
 
-    def _walk(self, facts: _Facts) -> None:
+    def _walk(self, facts: _Facts, on_read: Callable[[int], None] | None) -> None:
         report, partition = facts.report, facts.copy.partition
         if partition is None:
             raise AssertionError(report.path)
-        walk = CopyWalk(partition.segments, resumes=facts.resumes, limits=self._limits, on_bytes=self._on_read)
+        walk = CopyWalk(
+            partition.segments,
+            resumes=facts.resumes,
+            displaced=facts.displaced,
+            limits=self._limits,
+            on_bytes=on_read,
+        )
         for stretch in walk:
             count = stretch.records(0, len(stretch), self._limits)
             report.batches += len(stretch)
@@ -165,6 +193,7 @@ class _Partition:
                 report.records_behind_damage += count
             facts.cleaned_until = max(facts.cleaned_until, stretch.cleaned_until())
             _note_epochs(facts.batch_epochs, stretch)
+        facts.jumps = walk.jumps
         report.damage, report.damaged_places = walk.damage, walk.damaged_places
         report.log_end_offset = walk.end_offset
         report.sound_end_offset = walk.sound_end_offset
@@ -255,7 +284,9 @@ class _Partition:
     def _stretches(self, facts: _Facts) -> CopyWalk:
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
         is_damaged = facts.report.damage is not None
-        return CopyWalk(segments, check_crc=is_damaged, resumes=facts.resumes, limits=self._limits)
+        return CopyWalk(
+            segments, check_crc=is_damaged, resumes=facts.resumes, displaced=facts.displaced, limits=self._limits
+        )
 
 
 def _end_findings(report: CopyReport) -> Iterator[Finding]:

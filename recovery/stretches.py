@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["OneBatch", "Row", "Run", "Stretch"]
 
 _COLUMNS = ("base_offset", "last_offset_delta", "batch_length", "crc", "partition_leader_epoch", "magic")
+_FEW = 16
+"""Checksums that are searched for one after the other, at most."""
 
 
 class Row(NamedTuple):
@@ -68,6 +70,9 @@ class Stretch(Protocol):
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """First and last offset of what is missing between the batches from `start` to before `end`."""
+
+    def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
+        """Which of them have one of these checksums."""
 
     def cleaned_until(self) -> int:
         """The offset after the last batch that compaction took records from; 0 if there is none."""
@@ -129,6 +134,11 @@ class OneBatch:
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Nothing is missing inside."""
         return iter(())
+
+    def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
+        """0 if it has one of these checksums."""
+        if self.batch.header.crc in wanted:
+            yield 0
 
     def cleaned_until(self) -> int:
         """The offset after it if it has fewer records than offsets, else 0."""
@@ -202,6 +212,17 @@ class Run:
         expected, first = self.run.last_offsets[start : end - 1] + 1, self.run["base_offset"][start + 1 : end]
         for number in (expected != first).nonzero()[0].tolist():
             yield int(expected[number]), int(first[number]) - 1
+
+    def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
+        """Which of them have one of these checksums."""
+        column, alike = self.run["crc"], None
+        if len(wanted) > _FEW:
+            yield from (number for number, crc in enumerate(column.tolist()) if crc in wanted)
+            return
+        for crc in wanted:
+            alike = column == crc if alike is None else alike | (column == crc)
+        if alike is not None:
+            yield from alike.nonzero()[0].tolist()
 
     def cleaned_until(self) -> int:
         """The offset after the last batch with fewer records than offsets; 0 if there is none."""
