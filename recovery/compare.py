@@ -87,8 +87,21 @@ class _Facts:
     cleaned_until: int = 0
     ends_in_damage: bool = False
     resumes: Resumes = field(default_factory=dict)
+    records_deleted: int = 0
+    """that lie below the log start which another copy's checkpoint knows"""
+    knows_deleted: bool = True
+    """there are none of them, as it begins no earlier"""
+    known_start: int = 0
+    """the larger one of both starts"""
     jumps: Jumps = field(default_factory=Jumps)
     displaced: Displaced = field(default_factory=dict)
+
+    @property
+    def deleted_until(self) -> int:
+        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
+        partition = self.copy.partition
+        offset = 0 if partition is None else partition.checkpointed_log_start_offset or 0
+        return offset if offset <= self.report.log_end_offset else 0
 
 
 class _Partition:
@@ -115,6 +128,7 @@ class _Partition:
         facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
         facts = [self._disproved(each, facts) for each in facts]
         readable = [each for each in facts if each.report.error is None]
+        self._note_deleted(readable)
         self._lineages(readable)
         ranked = sorted(readable, key=self._rank, reverse=True)
         best = ranked[0] if ranked else None
@@ -200,7 +214,34 @@ class _Partition:
         if partition.segments and walk.end_offset < report.log_start_offset:
             facts.start = partition.segments[0].base_offset
         report.findings += _end_findings(report) if partition.segments else ()
+        below, below_behind_damage = self._below(facts, facts.start)
+        report.records -= below
+        report.records_behind_damage -= below_behind_damage
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
+
+    def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
+        """Sound records below an offset, and how many of them come after damage."""
+        records = behind_damage = 0
+        segments = () if facts.copy.partition is None else facts.copy.partition.segments
+        if not segments or segments[0].base_offset >= offset:
+            return 0, 0
+        walk = self._stretches(facts)
+        for stretch in walk:
+            if stretch.row(0).first >= offset:
+                break
+            count = stretch.records_below(offset, self._limits)
+            records += count
+            behind_damage += count if walk.damage is not None else 0
+        return records, behind_damage
+
+    def _note_deleted(self, facts: Sequence[_Facts]) -> None:
+        """Below a log start that one copy's checkpoint knows, no other one holds anything that is not deleted."""
+        deleted = max((each.deleted_until for each in facts), default=0)
+        for each in facts:
+            each.known_start = max(each.start, deleted)
+            each.knows_deleted = each.start >= deleted
+            if not each.knows_deleted:
+                each.records_deleted = self._below(each, deleted)[0] - self._below(each, each.start)[0]
 
     def _lineages(self, facts: Sequence[_Facts]) -> None:
         """A broker's own list, and what its log goes on with.
@@ -224,10 +265,11 @@ class _Partition:
             -1 if report.last_epoch is None else report.last_epoch,
             report.log_end_offset if report.sound_end_offset is None else report.sound_end_offset,
             int(report.damage is None),
+            int(facts.knows_deleted),
             int(bool(report.in_sync)),
             int(bool(report.led)),
-            report.records,
-            -report.log_start_offset,
+            report.records - facts.records_deleted,
+            -facts.known_start,
         )
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
@@ -237,12 +279,14 @@ class _Partition:
         if len(ranked) == 1:
             return "it is the only copy that can be read" if len(self._copies) > 1 else "it is the only copy"
         first, second = self._rank(ranked[0]), self._rank(ranked[1])
-        differing = next((number for number, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1), 7)
+        pairs = enumerate(zip(first, second, strict=True))
+        differing = next((number for number, pair in pairs if len({*pair}) > 1), -1)
         report = ranked[0].report
         return (
             f"its last leader epoch, {report.last_epoch}, is the highest",
             f"its log is sound for longest, up to offset {first[1]}",
             "no copy is longer, and it is not damaged",
+            "no copy is longer, and it begins after what was deleted",
             "no copy is better, and it is in sync according to the cluster's metadata",
             "no copy is better, and it was the last leader",
             "no copy is longer, and it holds the most records",

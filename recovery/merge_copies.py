@@ -143,9 +143,7 @@ class MergeCopies:
             read = self._read(read.copy, {**read.displaced, **found})
         return read
 
-    def _read(
-        self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None
-    ) -> _Read:
+    def _read(self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None) -> _Read:
         found = _Read(copy, CopyShare(copy.path, error=copy.error), displaced=wrong or {})
         if copy.partition is None:
             return found

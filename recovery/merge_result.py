@@ -79,7 +79,7 @@ class MergeResult:
     log_end_offset: int = 0
     batches_kept: int = 0
     records_kept: int = 0
-    """markers of transactions left out"""
+    """from the log start on, markers of transactions left out"""
     bytes_kept: int = 0
     """of logs"""
     ranges: list[MergedRange] = field(default_factory=list)

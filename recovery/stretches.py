@@ -60,7 +60,10 @@ class Stretch(Protocol):
         """How many of them end below an offset; they come first."""
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Records of the batches from `start` to before `end`, markers of transactions included."""
+        """Records of the batches from `start` to before `end`, markers of transactions left out."""
+
+    def records_below(self, offset: int, limits: Limits) -> int:
+        """Those of all its batches that lie below an offset; the batch that reaches over it is opened for that."""
 
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
@@ -120,6 +123,13 @@ class OneBatch:
         if isinstance(header, BatchHeader):
             return 0 if header.is_control else max(header.records_count, 0)
         return 1 if header.codec == Codec.NONE else len(decode_batch(self.batch, limits=limits).records)
+
+    def records_below(self, offset: int, limits: Limits) -> int:
+        """Those that lie below an offset."""
+        row = self.row(0)
+        if row.last < offset or row.first >= offset:
+            return self.records(0, self.ending_below(offset), limits)
+        return _records_below(self.batch, offset, limits)
 
     def epochs(self) -> Iterator[tuple[int, int]]:
         """Its leader epoch and first offset."""
@@ -193,6 +203,14 @@ class Run:
         data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
         return int(counts[data & (counts > 0)].sum())
 
+    def records_below(self, offset: int, limits: Limits) -> int:
+        """Those of all its batches that lie below an offset."""
+        whole = self.ending_below(offset)
+        count = self.records(0, whole, limits)
+        if whole < len(self) and self.row(whole).first < offset:
+            count += _records_below(self.run.batch(whole), offset, limits)
+        return count
+
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
         column = self.run["partition_leader_epoch"]
@@ -229,3 +247,10 @@ class Run:
         counts = self.run["records_count"]
         numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
         return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0
+
+
+def _records_below(batch: RecordBatch, offset: int, limits: Limits) -> int:
+    header = batch.header
+    if isinstance(header, BatchHeader) and header.is_control:
+        return 0
+    return sum(record.offset < offset for record in decode_batch(batch, limits=limits).records)

@@ -96,6 +96,7 @@ class _PartitionVerifier:
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
         self._deleted_batches = 0
+        self._deleted_records = 0
 
     def _found(
         self, code: FindingCode, detail: str, file: str, offset: int | None = None, severity: Severity = Severity.ERROR
@@ -110,6 +111,8 @@ class _PartitionVerifier:
             detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
             path, offset = self._deleted
             self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
+        if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
+            self.report.records -= self._deleted_records
         self._behind_damage()
         self.report.findings += missing_from(self.partition, self._missing.found)
         self._transaction_indexes()
@@ -194,9 +197,7 @@ class _PartitionVerifier:
             for part in sound_parts(run, continuity, gaps=False):
                 yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
 
-    def _walked_run(
-        self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int
-    ) -> int:
+    def _walked_run(self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""
         self.report.batches += len(run)
         if self.on_read is not None:
@@ -271,6 +272,8 @@ class _PartitionVerifier:
             return
         decoded = decode_batch(batch, limits=self.limits)
         self.report.records += len(decoded.records)
+        if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
+            self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)
         if decoded.finding is not None:
             self.report.findings.append(decoded.finding.in_file(file))
         elif decoded.records and isinstance(header, BatchHeader):

@@ -22,6 +22,7 @@ class PartitionReport:
     segments: int = 0
     batches: int = 0
     records: int = 0
+    """from the log start on, markers of transactions included"""
     log_bytes: int = 0
     valid_bytes: int = 0
     """up to the first damage of each segment"""
