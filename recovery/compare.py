@@ -211,6 +211,7 @@ class _Partition:
         report.damage, report.damaged_places = walk.damage, walk.damaged_places
         report.log_end_offset = walk.end_offset
         report.sound_end_offset = walk.sound_end_offset
+        _note_unread_log(facts)
         if partition.segments and walk.end_offset < report.log_start_offset:
             facts.start = partition.segments[0].base_offset
         report.findings += _end_findings(report) if partition.segments else ()
@@ -331,6 +332,18 @@ class _Partition:
         return CopyWalk(
             segments, check_crc=is_damaged, resumes=facts.resumes, displaced=facts.displaced, limits=self._limits
         )
+
+
+def _note_unread_log(facts: _Facts) -> None:
+    """What stands in place of a segment is damage, and the first if it comes before all other."""
+    found, report = facts.copy.unread_log, facts.report
+    if found is None:
+        return
+    base, finding = found
+    report.damaged_places += 1
+    if report.damage is None or (report.sound_end_offset is not None and base <= report.sound_end_offset):
+        report.damage = finding
+        report.sound_end_offset = min(base, report.log_end_offset)
 
 
 def _end_findings(report: CopyReport) -> Iterator[Finding]:

@@ -164,6 +164,12 @@ class MergeCopies:
         except StorageError as error:
             found.share.error = reason(error, copy.path)
         found.share.damage, found.share.damaged_places = walk.damage, walk.damaged_places
+        unread = copy.unread_log
+        if unread is not None:
+            found.share.damaged_places += 1
+            if walk.sound_end_offset is None or unread[0] <= walk.sound_end_offset:
+                found.share.damage = unread[1]
+        found.share.unread = copy.unread_places
         found.end_offset, found.jumps = walk.end_offset, walk.jumps
         return found
 
