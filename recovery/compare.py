@@ -23,6 +23,7 @@ from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionCompar
 from kafkalog.recovery.copies import Copy, Shelf, gather, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.difference import compare_contents
+from kafkalog.recovery.jumps import MOST_ROUNDS, Displaced, Jumps, displaced
 from kafkalog.recovery.lineage import Lineage, common_past
 from kafkalog.recovery.stretches import Stretch
 from kafkalog.recovery.workers import in_order
@@ -86,6 +87,21 @@ class _Facts:
     cleaned_until: int = 0
     ends_in_damage: bool = False
     resumes: Resumes = field(default_factory=dict)
+    records_deleted: int = 0
+    """that lie below the log start which another copy's checkpoint knows"""
+    knows_deleted: bool = True
+    """there are none of them, as it begins no earlier"""
+    known_start: int = 0
+    """the larger one of both starts"""
+    jumps: Jumps = field(default_factory=Jumps)
+    displaced: Displaced = field(default_factory=dict)
+
+    @property
+    def deleted_until(self) -> int:
+        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
+        partition = self.copy.partition
+        offset = 0 if partition is None else partition.checkpointed_log_start_offset or 0
+        return offset if offset <= self.report.log_end_offset else 0
 
 
 class _Partition:
@@ -109,8 +125,10 @@ class _Partition:
 
     def compared(self) -> PartitionComparison:
         """Facts, the best copy, and the others compared with it."""
-        facts = [self._facts(copy) for copy in self._copies]
+        facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
+        facts = [self._disproved(each, facts) for each in facts]
         readable = [each for each in facts if each.report.error is None]
+        self._note_deleted(readable)
         self._lineages(readable)
         ranked = sorted(readable, key=self._rank, reverse=True)
         best = ranked[0] if ranked else None
@@ -128,9 +146,27 @@ class _Partition:
 
     # -- one copy ----------------------------------------------------------------------------------------------------
 
-    def _facts(self, copy: Copy) -> _Facts:
+    def _disproved(self, facts: _Facts, everything: Sequence[_Facts]) -> _Facts:
+        """What is found in a copy when offsets that others disprove are damage: raising one makes no log longer."""
+        for _ in range(MOST_ROUNDS):
+            others = {each.report.path: each for each in everything if each.copy is not facts.copy}
+            try:
+                found = displaced(
+                    facts.jumps.from_offset(facts.cleaned_until),
+                    {path: self._stretches(each) for path, each in others.items() if each.report.error is None},
+                )
+            except StorageError:
+                return facts  # what cannot be read any more is said where contents are compared
+            if not found:
+                return facts
+            facts = self._facts(facts.copy, {**facts.displaced, **found}, on_read=None)
+        return facts
+
+    def _facts(
+        self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None
+    ) -> _Facts:
         report = CopyReport(copy.path, copy.node_id, copy.cluster_id, copy.topic_id, error=copy.error)
-        facts = _Facts(copy, report)
+        facts = _Facts(copy, report, displaced=wrong or {})
         if self._state is not None and copy.node_id is not None:
             report.in_sync = copy.node_id in self._state.may_lead
             report.led = copy.node_id == self._state.leader
@@ -147,16 +183,22 @@ class _Partition:
         if self._is_compacted and partition.segments:
             facts.cleaned_until = max(facts.cleaned_until, partition.segments[-1].base_offset)
         try:
-            self._walk(facts)
+            self._walk(facts, on_read)
         except StorageError as error:
             report.error = reason(error, report.path)
         return facts
 
-    def _walk(self, facts: _Facts) -> None:
+    def _walk(self, facts: _Facts, on_read: Callable[[int], None] | None) -> None:
         report, partition = facts.report, facts.copy.partition
         if partition is None:
             raise AssertionError(report.path)
-        walk = CopyWalk(partition.segments, resumes=facts.resumes, limits=self._limits, on_bytes=self._on_read)
+        walk = CopyWalk(
+            partition.segments,
+            resumes=facts.resumes,
+            displaced=facts.displaced,
+            limits=self._limits,
+            on_bytes=on_read,
+        )
         for stretch in walk:
             count = stretch.records(0, len(stretch), self._limits)
             report.batches += len(stretch)
@@ -165,13 +207,42 @@ class _Partition:
                 report.records_behind_damage += count
             facts.cleaned_until = max(facts.cleaned_until, stretch.cleaned_until())
             _note_epochs(facts.batch_epochs, stretch)
+        facts.jumps = walk.jumps
         report.damage, report.damaged_places = walk.damage, walk.damaged_places
         report.log_end_offset = walk.end_offset
         report.sound_end_offset = walk.sound_end_offset
+        _note_unread_log(facts)
         if partition.segments and walk.end_offset < report.log_start_offset:
             facts.start = partition.segments[0].base_offset
         report.findings += _end_findings(report) if partition.segments else ()
+        below, below_behind_damage = self._below(facts, facts.start)
+        report.records -= below
+        report.records_behind_damage -= below_behind_damage
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
+
+    def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
+        """Sound records below an offset, and how many of them come after damage."""
+        records = behind_damage = 0
+        segments = () if facts.copy.partition is None else facts.copy.partition.segments
+        if not segments or segments[0].base_offset >= offset:
+            return 0, 0
+        walk = self._stretches(facts)
+        for stretch in walk:
+            if stretch.row(0).first >= offset:
+                break
+            count = stretch.records_below(offset, self._limits)
+            records += count
+            behind_damage += count if walk.damage is not None else 0
+        return records, behind_damage
+
+    def _note_deleted(self, facts: Sequence[_Facts]) -> None:
+        """Below a log start that one copy's checkpoint knows, no other one holds anything that is not deleted."""
+        deleted = max((each.deleted_until for each in facts), default=0)
+        for each in facts:
+            each.known_start = max(each.start, deleted)
+            each.knows_deleted = each.start >= deleted
+            if not each.knows_deleted:
+                each.records_deleted = self._below(each, deleted)[0] - self._below(each, each.start)[0]
 
     def _lineages(self, facts: Sequence[_Facts]) -> None:
         """A broker's own list, and what its log goes on with.
@@ -195,10 +266,11 @@ class _Partition:
             -1 if report.last_epoch is None else report.last_epoch,
             report.log_end_offset if report.sound_end_offset is None else report.sound_end_offset,
             int(report.damage is None),
+            int(facts.knows_deleted),
             int(bool(report.in_sync)),
             int(bool(report.led)),
-            report.records,
-            -report.log_start_offset,
+            report.records - facts.records_deleted,
+            -facts.known_start,
         )
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
@@ -208,12 +280,14 @@ class _Partition:
         if len(ranked) == 1:
             return "it is the only copy that can be read" if len(self._copies) > 1 else "it is the only copy"
         first, second = self._rank(ranked[0]), self._rank(ranked[1])
-        differing = next((number for number, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1), 7)
+        pairs = enumerate(zip(first, second, strict=True))
+        differing = next((number for number, pair in pairs if len({*pair}) > 1), -1)
         report = ranked[0].report
         return (
             f"its last leader epoch, {report.last_epoch}, is the highest",
             f"its log is sound for longest, up to offset {first[1]}",
             "no copy is longer, and it is not damaged",
+            "no copy is longer, and it begins after what was deleted",
             "no copy is better, and it is in sync according to the cluster's metadata",
             "no copy is better, and it was the last leader",
             "no copy is longer, and it holds the most records",
@@ -255,7 +329,21 @@ class _Partition:
     def _stretches(self, facts: _Facts) -> CopyWalk:
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
         is_damaged = facts.report.damage is not None
-        return CopyWalk(segments, check_crc=is_damaged, resumes=facts.resumes, limits=self._limits)
+        return CopyWalk(
+            segments, check_crc=is_damaged, resumes=facts.resumes, displaced=facts.displaced, limits=self._limits
+        )
+
+
+def _note_unread_log(facts: _Facts) -> None:
+    """What stands in place of a segment is damage, and the first if it comes before all other."""
+    found, report = facts.copy.unread_log, facts.report
+    if found is None:
+        return
+    base, finding = found
+    report.damaged_places += 1
+    if report.damage is None or (report.sound_end_offset is not None and base <= report.sound_end_offset):
+        report.damage = finding
+        report.sound_end_offset = min(base, report.log_end_offset)
 
 
 def _end_findings(report: CopyReport) -> Iterator[Finding]:

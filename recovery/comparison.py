@@ -36,7 +36,7 @@ class CopyReport:
     """leader epoch of the log's end; None if no epoch is known"""
     batches: int = 0
     records: int = 0
-    """of all sound batches, markers of transactions included"""
+    """sound ones from the log start on, markers of transactions left out"""
     bytes: int = 0
     damage: Finding | None = None
     """the first place that is not sound"""

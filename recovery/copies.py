@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -20,6 +20,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     PartitionName,
     parse_partition_directory,
+    parse_segment_file,
 )
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
@@ -64,6 +65,27 @@ class Copy:
         """Of partition.metadata."""
         metadata = self.partition.metadata if self.partition is not None else None
         return None if metadata is None else metadata.topic_id
+
+    @property
+    def unread(self) -> tuple[Finding, ...]:
+        """Files that are no files, such as links: the rest is read without them."""
+        found = () if self.partition is None else self.partition.findings
+        return tuple(each for each in found if each.code is FindingCode.UNREADABLE)
+
+    @property
+    def unread_log(self) -> tuple[int, Finding] | None:
+        """The first of them in place of a segment's log, and that segment's base offset."""
+        logs = [(parse_segment_file(os.path.basename(each.file or "")), each) for each in self.unread]
+        found = [(name.base_offset, each) for name, each in logs if name is not None and name.is_live_log]
+        if not found:
+            return None
+        base, finding = min(found, key=lambda pair: pair[0])
+        return base, replace(finding, position=0, offset=base)
+
+    @property
+    def unread_places(self) -> list[tuple[str, str]]:
+        """Path and reason of all these."""
+        return [(each.file or self.path, each.detail) for each in self.unread]
 
 
 @dataclass(slots=True)
@@ -129,6 +151,8 @@ def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = 
     chosen.check(shelf.copies)
     shelf.copies = {key: copies for key, copies in sorted(shelf.copies.items()) if chosen.takes(*key)}
     _do_not_belong_together(shelf)
+    every = [copy for copies in shelf.copies.values() for copy in copies]
+    shelf.unreadable += [place for copy in every if copy.error is None for place in copy.unread_places]
     return shelf
 
 

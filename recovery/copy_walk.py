@@ -1,7 +1,8 @@
 """One copy of a partition from its first byte to its last: every sound batch, damage passed by and noted.
 
 What counts as sound, and where a log goes on after damage, is what `salvage` holds for it: a batch must continue the
-offsets before it, and after damage it must be proven (`resync`).
+offsets before it, and after damage it must be proven (`resync`).  Nor is a batch sound whose offset jumps ahead where
+something contradicts that (`jumps`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
 from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.segment import Segment
+from kafkalog.recovery.jumps import Displaced, Jumps, Wrong, first_wrong
 from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
 
@@ -51,8 +53,9 @@ class CopyWalk:
     `damage` is the first place that is not sound, `damaged_places` how many there are, `end_offset` is after the last
     sound batch so far, or the base of the last segment; `sound_end_offset` is what `end_offset` was at the first
     damage.  Without `check_crc` checksums are taken as right: for logs that were walked before and are undamaged.
-    `resumes` are filled, and spare a later walk over the same files the search after damage.  `on_bytes` is told how
-    many bytes of log were passed.  Raises `StorageError` only.
+    `resumes` are filled, and spare a later walk over the same files the search after damage.  `displaced` are batches
+    whose offsets other copies disprove: they are damage.  `jumps` are those that none has been asked about.  `on_bytes`
+    is told how many bytes of log were passed.  Raises `StorageError` only.
     """
 
     def __init__(
@@ -61,17 +64,20 @@ class CopyWalk:
         *,
         check_crc: bool = True,
         resumes: Resumes | None = None,
+        displaced: Displaced | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
         self._segments = tuple(segments)
         self._check_crc = check_crc
         self._resumes: Resumes = {} if resumes is None else resumes
+        self._displaced: Displaced = {} if displaced is None else displaced
         self._limits = limits
         self._on_bytes = on_bytes
         self._highest = -1
         self._epoch = -1
         self._behind_damage = False
+        self.jumps = Jumps()
         self.damage: Finding | None = None
         self.damaged_places = 0
         self.sound_end_offset: int | None = None
@@ -95,7 +101,7 @@ class CopyWalk:
     def _segment(self, segment: Segment, source: FileSource, following: int | None) -> Iterator[Stretch]:
         position: int | None = 0
         while position is not None:
-            stop = yield from self._sound(segment, source, position)
+            stop = yield from self._sound(segment, source, position, following)
             if stop is None:
                 return
             self._note(stop.finding, following is not None)
@@ -114,28 +120,41 @@ class CopyWalk:
             self._resumes[key] = found
         return found
 
-    def _sound(self, segment: Segment, source: Source, position: int) -> Generator[Stretch, None, _Stop | None]:
+    def _sound(
+        self, segment: Segment, source: FileSource, position: int, following: int | None
+    ) -> Generator[Stretch, None, _Stop | None]:
         """The sound batches from a position on, and what ends them; None where it is the file's end."""
+        base = segment.base_offset
         scanner = self._scanner(source, position)
         for found in scanner:
             whole = OneBatch(segment.path, found) if isinstance(found, RecordBatch) else Run(segment.path, found)
-            count = self._sound_rows(whole, segment.base_offset)
+            count = self._sound_rows(whole, base)
+            wrong = first_wrong(
+                whole, count, source, base=base, before=self._highest, following=following, known=self._displaced
+            )
+            count = count if wrong is None else wrong.number
             if count:
                 part = whole
                 if isinstance(whole, Run) and count < len(whole):
                     part = Run(segment.path, whole.run.part(0, count))
-                yield self._passed(part)
+                yield self._passed(part, base)
             if count < len(whole):
-                row = whole.row(count)
-                code, detail = offset_problem(row.magic, row.first, row.last, segment.base_offset, self._highest) or (
-                    FindingCode.OFFSET_NOT_INCREASING, f"offset {row.first} after {self._highest}"
-                )  # fmt: skip
-                place = whole.position(count)
-                return _Stop(Finding(code, Severity.ERROR, place, row.first, detail, segment.path), is_zero=False)
+                wrong = wrong or self._problem(whole, count, base)
+                place, offset = whole.position(count), whole.row(count).first
+                return _Stop(
+                    Finding(wrong.code, Severity.ERROR, place, offset, wrong.detail, segment.path), is_zero=False
+                )
         if scanner.stop is StopReason.END:
             return None
         finding = replace(scanner.findings[-1], file=segment.path, position=scanner.valid_bytes)
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
+
+    def _problem(self, stretch: OneBatch | Run, number: int, base: int) -> Wrong:
+        row = stretch.row(number)
+        code, detail = offset_problem(row.magic, row.first, row.last, base, self._highest) or (
+            FindingCode.OFFSET_NOT_INCREASING, f"offset {row.first} after {self._highest}"
+        )  # fmt: skip
+        return Wrong(number, code, detail)
 
     def _scanner(self, source: Source, position: int) -> Scanner | RunScanner:
         if not self._by_columns:
@@ -151,7 +170,8 @@ class CopyWalk:
             return int(offset_problem(row.magic, row.first, row.last, base, self._highest) is None)
         return _sound_prefix(stretch.run, base, self._highest)
 
-    def _passed(self, stretch: OneBatch | Run) -> Stretch:
+    def _passed(self, stretch: OneBatch | Run, base: int) -> Stretch:
+        self.jumps.note(stretch, max(self._highest + 1, base))
         stretch.behind_damage, self._behind_damage = self._behind_damage, False
         last = stretch.row(len(stretch) - 1)
         self._highest = last.last

@@ -17,6 +17,7 @@ from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMet
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.copies import Copy, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
+from kafkalog.recovery.jumps import MOST_ROUNDS, Displaced, Jumps, displaced
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.merge_result import CopyShare, MergedRange, MergeResult
 from kafkalog.recovery.merge_segments import Piece, Rolling
@@ -71,6 +72,8 @@ class _Read:
     cleaned_until: int = 0
     end_offset: int = 0
     resumes: Resumes = field(default_factory=dict)
+    jumps: Jumps = field(default_factory=Jumps)
+    displaced: Displaced = field(default_factory=dict)
 
     @property
     def deleted_until(self) -> int:
@@ -111,7 +114,8 @@ class MergeCopies:
         self._limits = limits
         self._is_compacted = is_compacted
         self.name = PartitionName(*copies[0].key)
-        everything = [self._read(copy, on_read) for copy in copies]
+        everything = [self._read(copy, on_read=on_read) for copy in copies]
+        everything = [self._disproved(each, everything) for each in everything]
         self._shares = [each.share for each in everything]
         self._reads = [each for each in everything if each.share.error is None]
         if not self._reads:
@@ -123,8 +127,24 @@ class MergeCopies:
         sources = {segment.path: segment for each in partitions for segment in each.segments}
         self._rolling = Rolling(self._start, segment_bytes, sources)
 
-    def _read(self, copy: Copy, on_read: Callable[[int], None] | None) -> _Read:
-        found = _Read(copy, CopyShare(copy.path, error=copy.error))
+    def _disproved(self, read: _Read, everything: Sequence[_Read]) -> _Read:
+        """What is found in a copy when offsets that others disprove are damage."""
+        for _ in range(MOST_ROUNDS):
+            others = {each.copy.path: each for each in everything if each.copy is not read.copy}
+            try:
+                found = displaced(
+                    read.jumps.from_offset(read.cleaned_until),
+                    {path: self._walk(each) for path, each in others.items() if each.share.error is None},
+                )
+            except StorageError:
+                return read  # what cannot be read any more is said when the merged log is made
+            if not found:
+                return read
+            read = self._read(read.copy, {**read.displaced, **found})
+        return read
+
+    def _read(self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None) -> _Read:
+        found = _Read(copy, CopyShare(copy.path, error=copy.error), displaced=wrong or {})
         if copy.partition is None:
             return found
         segments = copy.partition.segments
@@ -132,7 +152,9 @@ class MergeCopies:
             found.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
         if self._is_compacted and segments:
             found.cleaned_until = max(found.cleaned_until, segments[-1].base_offset)
-        walk = CopyWalk(segments, resumes=found.resumes, limits=self._limits, on_bytes=on_read)
+        walk = CopyWalk(
+            segments, resumes=found.resumes, displaced=found.displaced, limits=self._limits, on_bytes=on_read
+        )
         try:
             for stretch in walk:
                 for epoch, offset in stretch.epochs():
@@ -142,7 +164,13 @@ class MergeCopies:
         except StorageError as error:
             found.share.error = reason(error, copy.path)
         found.share.damage, found.share.damaged_places = walk.damage, walk.damaged_places
-        found.end_offset = walk.end_offset
+        unread = copy.unread_log
+        if unread is not None:
+            found.share.damaged_places += 1
+            if walk.sound_end_offset is None or unread[0] <= walk.sound_end_offset:
+                found.share.damage = unread[1]
+        found.share.unread = copy.unread_places
+        found.end_offset, found.jumps = walk.end_offset, walk.jumps
         return found
 
     def _all_lineages(self) -> Lineages:
@@ -167,7 +195,13 @@ class MergeCopies:
 
     def _walk(self, each: _Read) -> CopyWalk:
         is_damaged = each.share.damage is not None
-        return CopyWalk(each.partition.segments, check_crc=is_damaged, resumes=each.resumes, limits=self._limits)
+        return CopyWalk(
+            each.partition.segments,
+            check_crc=is_damaged,
+            resumes=each.resumes,
+            displaced=each.displaced,
+            limits=self._limits,
+        )
 
     def _choice(self) -> MergedStretches:
         walks = [self._walk(each) for each in self._reads]

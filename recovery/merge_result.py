@@ -46,6 +46,8 @@ class CopyShare:
     """that compaction has taken out of the best copy, or treated otherwise there"""
     error: str | None = None
     """why it could not be read"""
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """path and reason of what could not be read in it"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -79,7 +81,7 @@ class MergeResult:
     log_end_offset: int = 0
     batches_kept: int = 0
     records_kept: int = 0
-    """markers of transactions left out"""
+    """from the log start on, markers of transactions left out"""
     bytes_kept: int = 0
     """of logs"""
     ranges: list[MergedRange] = field(default_factory=list)

@@ -35,6 +35,7 @@ class Tally:
     batches: int = 0
     """that were taken from it"""
     records: int = 0
+    """of these, from the log start on"""
     lacks_records: int = 0
     """records of the merged log that it does not have"""
     lacks: int | None = None
@@ -111,6 +112,7 @@ class MergedStretches:
         begin: Sequence[int],
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
+        self._start = start
         self._cursors = [_Cursor(number, copy, start) for number, copy in enumerate(copies)]
         self._lineages = lineages
         self._best = self._cursors[best]
@@ -200,6 +202,8 @@ class MergedStretches:
         for first, last in stretch.gaps(start, start + count):
             self._gap(first, last, is_hole and lead is not self._best)
         records = stretch.records(start, start + count, self._limits)
+        if row.first < self._start:  # a consumer is given none of those below it
+            records -= stretch.records_below(self._start, self._limits) - stretch.records(0, start, self._limits)
         agreeing_copies = {lead.copy, *(other.copy for other in agreeing)}
         last = stretch.row(start + count - 1).last
         for copy, tally in enumerate(self.tallies):

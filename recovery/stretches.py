@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["OneBatch", "Row", "Run", "Stretch"]
 
 _COLUMNS = ("base_offset", "last_offset_delta", "batch_length", "crc", "partition_leader_epoch", "magic")
+_FEW = 16
+"""Checksums that are searched for one after the other, at most."""
 
 
 class Row(NamedTuple):
@@ -58,7 +60,10 @@ class Stretch(Protocol):
         """How many of them end below an offset; they come first."""
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Records of the batches from `start` to before `end`, markers of transactions included."""
+        """Records of the batches from `start` to before `end`, markers of transactions left out."""
+
+    def records_below(self, offset: int, limits: Limits) -> int:
+        """Those of all its batches that lie below an offset; the batch that reaches over it is opened for that."""
 
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
@@ -68,6 +73,9 @@ class Stretch(Protocol):
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """First and last offset of what is missing between the batches from `start` to before `end`."""
+
+    def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
+        """Which of them have one of these checksums."""
 
     def cleaned_until(self) -> int:
         """The offset after the last batch that compaction took records from; 0 if there is none."""
@@ -116,6 +124,13 @@ class OneBatch:
             return 0 if header.is_control else max(header.records_count, 0)
         return 1 if header.codec == Codec.NONE else len(decode_batch(self.batch, limits=limits).records)
 
+    def records_below(self, offset: int, limits: Limits) -> int:
+        """Those that lie below an offset."""
+        row = self.row(0)
+        if row.last < offset or row.first >= offset:
+            return self.records(0, self.ending_below(offset), limits)
+        return _records_below(self.batch, offset, limits)
+
     def epochs(self) -> Iterator[tuple[int, int]]:
         """Its leader epoch and first offset."""
         row = self.row(0)
@@ -129,6 +144,11 @@ class OneBatch:
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Nothing is missing inside."""
         return iter(())
+
+    def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
+        """0 if it has one of these checksums."""
+        if self.batch.header.crc in wanted:
+            yield 0
 
     def cleaned_until(self) -> int:
         """The offset after it if it has fewer records than offsets, else 0."""
@@ -183,6 +203,14 @@ class Run:
         data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
         return int(counts[data & (counts > 0)].sum())
 
+    def records_below(self, offset: int, limits: Limits) -> int:
+        """Those of all its batches that lie below an offset."""
+        whole = self.ending_below(offset)
+        count = self.records(0, whole, limits)
+        if whole < len(self) and self.row(whole).first < offset:
+            count += _records_below(self.run.batch(whole), offset, limits)
+        return count
+
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
         column = self.run["partition_leader_epoch"]
@@ -203,8 +231,26 @@ class Run:
         for number in (expected != first).nonzero()[0].tolist():
             yield int(expected[number]), int(first[number]) - 1
 
+    def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
+        """Which of them have one of these checksums."""
+        column, alike = self.run["crc"], None
+        if len(wanted) > _FEW:
+            yield from (number for number, crc in enumerate(column.tolist()) if crc in wanted)
+            return
+        for crc in wanted:
+            alike = column == crc if alike is None else alike | (column == crc)
+        if alike is not None:
+            yield from alike.nonzero()[0].tolist()
+
     def cleaned_until(self) -> int:
         """The offset after the last batch with fewer records than offsets; 0 if there is none."""
         counts = self.run["records_count"]
         numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
         return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0
+
+
+def _records_below(batch: RecordBatch, offset: int, limits: Limits) -> int:
+    header = batch.header
+    if isinstance(header, BatchHeader) and header.is_control:
+        return 0
+    return sum(record.offset < offset for record in decode_batch(batch, limits=limits).records)

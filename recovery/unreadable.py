@@ -2,8 +2,9 @@
 
 Neither can one in which a link, a FIFO, a socket or a device stands: nothing of recovery opens those.
 
-That a file cannot be read is known when it is tried.  Then every topic-partition is planned for alone, which tells all
-that cannot be read in one go, and what is left is planned for together.
+That a log cannot be read is known when it is tried.  Then every topic-partition is planned for alone, which tells all
+that cannot be read in one go, and what is left is planned for together.  The small files beside the logs are tried
+before that: a plan does not need them all, but a broker opens them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
+    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+    parse_segment_file,
 )
 from kafkalog.log.directory import OFFSET_CHECKPOINTS
-from kafkalog.log.files import NotRegularFileError, unreadable
+from kafkalog.log.files import FileSource, NotRegularFileError, unreadable
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.workers import Workers, groups_of
@@ -33,6 +38,8 @@ Made = TypeVar("Made")
 
 _OWN_FILES = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
 """Of the log directory itself: what is read to decide."""
+
+_BESIDE_LOGS = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 
 _WRITTEN = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 
@@ -94,7 +101,9 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
     something else cannot be read than these or a directory below the root.
     """
     own = _own_files(found)
-    found = found.without(_with_companions(found, {**_not_files(found), **found.unreadable}))
+    found = found.without(
+        _with_companions(found, {**_unreadable_beside_logs(found), **_not_files(found), **found.unreadable})
+    )
     found = found.without(own)
     while True:
         try:
@@ -129,6 +138,27 @@ def _not_files(found: Survey) -> dict[str, StorageError]:
             error = NotRegularFileError(errno.EINVAL, what, os.path.join(found.root, path))
             failed.setdefault(directory, error)
     return failed
+
+
+def _unreadable_beside_logs(found: Survey) -> dict[str, StorageError]:
+    """Directories in which a file that a broker opens beside the logs cannot be opened, or its first byte not read."""
+    failed: dict[str, StorageError] = {}
+    for path in found.files:
+        directory, _separator, name = path.partition("/")
+        if directory in found.directories and directory not in failed and _is_opened(name):
+            try:
+                with FileSource(os.path.join(found.root, path)) as source:
+                    source.read(0, min(source.size, 1))
+            except StorageError as error:
+                failed[directory] = error
+    return failed
+
+
+def _is_opened(name: str) -> bool:
+    if name in _BESIDE_LOGS:
+        return True
+    file = parse_segment_file(name)
+    return file is not None and file.kind is not FileKind.LOG
 
 
 def _unreadable_alone(

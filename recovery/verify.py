@@ -117,7 +117,7 @@ def verify(
         found += missing_partitions_of(log_dir) if select == ALL else []
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         for partition, report in zip(partitions, reports, strict=True):
-            if not any(each.code is FindingCode.UNREADABLE for each in report.findings):
+            if report.is_log_read:
                 report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))

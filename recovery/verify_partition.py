@@ -24,7 +24,7 @@ from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.end_of_walk import end_of_walk
-from kafkalog.log.files import FileSource, ListedSource, real
+from kafkalog.log.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["header_tables", "verify_partition"]
+
+_IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
 _LARGE_OFFSET = 2**62
 """Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
@@ -94,6 +96,7 @@ class _PartitionVerifier:
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
         self._deleted_batches = 0
+        self._deleted_records = 0
 
     def _found(
         self, code: FindingCode, detail: str, file: str, offset: int | None = None, severity: Severity = Severity.ERROR
@@ -108,6 +111,8 @@ class _PartitionVerifier:
             detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
             path, offset = self._deleted
             self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
+        if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
+            self.report.records -= self._deleted_records
         self._behind_damage()
         self.report.findings += missing_from(self.partition, self._missing.found)
         self._transaction_indexes()
@@ -147,8 +152,8 @@ class _PartitionVerifier:
             if scanner.stop is not StopReason.END and next_base is not None:
                 detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
                 self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
+            self._of_each(checks, lambda check: check.end(last_offset))
             for check in checks:
-                check.end(last_offset)
                 report.findings += check.findings
         report.log_bytes += segment.size
         report.log_end_offset = max(report.log_end_offset, last_offset + 1)
@@ -170,7 +175,7 @@ class _PartitionVerifier:
         batch: RecordBatch,
         file: str,
         continuity: Continuity,
-        checks: Sequence[OffsetIndexCheck | TimeIndexCheck],
+        checks: list[_IndexCheck],
         last_offset: int,
     ) -> int:
         """The walk has come to a batch; gives the largest offset up to there."""
@@ -179,8 +184,7 @@ class _PartitionVerifier:
             self.on_read(batch.size)
         self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
         self.report.findings += [finding.in_file(file) for finding in continuity.check(batch)]
-        for check in checks:
-            check.batch(batch, last_offset)
+        self._of_each(checks, lambda check: check.batch(batch, last_offset))
         self._batch(batch, file)
         return max(last_offset, batch.last_offset)
 
@@ -193,16 +197,13 @@ class _PartitionVerifier:
             for part in sound_parts(run, continuity, gaps=False):
                 yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
 
-    def _walked_run(
-        self, run: HeaderRun, file: str, checks: Sequence[OffsetIndexCheck | TimeIndexCheck], last_offset: int
-    ) -> int:
+    def _walked_run(self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""
         self.report.batches += len(run)
         if self.on_read is not None:
             self.on_read(run.end - int(run.positions[0]))
         self._missing.run(run)
-        for check in checks:
-            check.run(run, last_offset)
+        self._of_each(checks, lambda check: check.run(run, last_offset))
         last_offsets = run.last_offsets
         deleted = int((last_offsets < self.partition.log_start_offset).sum())
         if deleted:
@@ -213,21 +214,46 @@ class _PartitionVerifier:
             self._epoch(run.v2_header(number), int(run.positions[number]), file)
         return max(last_offset, int(last_offsets[-1]))
 
-    def _index_checks(self, segment: Segment, opened: ExitStack) -> Iterator[OffsetIndexCheck | TimeIndexCheck]:
+    def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
+        """Take a step in all indexes; one that cannot be read any further is a finding, and is left out from there."""
+        for check in [*checks]:
+            try:
+                step(check)
+            except StorageError as error:
+                self.report.findings += [*check.findings, unreadable(error, check.file)]
+                checks.remove(check)
+
+    def _index_checks(self, segment: Segment, opened: ExitStack) -> Iterator[_IndexCheck]:
         offset_index = segment.files.get(FileKind.OFFSET_INDEX)
         if offset_index is None:
             live = self.partition.state is DirectoryState.LIVE
             severity = Severity.WARNING if live else Severity.INFO
             self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
         else:
-            yield OffsetIndexCheck(offset_index, segment.base_offset, self._index(offset_index, opened))
+            yield from self._index_check(OffsetIndexCheck, offset_index, segment.base_offset, opened)
         time_index = segment.files.get(FileKind.TIME_INDEX)
         if time_index is not None:
-            yield TimeIndexCheck(time_index, segment.base_offset, self._index(time_index, opened))
+            yield from self._index_check(TimeIndexCheck, time_index, segment.base_offset, opened)
 
-    def _index(self, path: str, opened: ExitStack) -> Source:
-        """The file, opened; nothing where it is larger than any index."""
-        index = opened.enter_context(FileSource(path))
+    def _index_check(
+        self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack
+    ) -> Iterator[_IndexCheck]:
+        """The check of an index whose first entries can be read."""
+        index = self._index(path, opened)
+        try:
+            check = None if index is None else kind(path, base_offset, index)
+        except StorageError as error:
+            self.report.findings.append(unreadable(error, path))
+        else:
+            yield from () if check is None else (check,)
+
+    def _index(self, path: str, opened: ExitStack) -> Source | None:
+        """The file, opened; empty where it is larger than any index, None if it cannot be opened."""
+        try:
+            index = opened.enter_context(FileSource(path))
+        except StorageError as error:
+            self.report.findings.append(unreadable(error, path))
+            return None
         if index.size <= self.limits.snapshot_bytes:
             return index
         detail = f"{index.size} bytes, more than {self.limits.snapshot_bytes}"
@@ -246,6 +272,8 @@ class _PartitionVerifier:
             return
         decoded = decode_batch(batch, limits=self.limits)
         self.report.records += len(decoded.records)
+        if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
+            self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)
         if decoded.finding is not None:
             self.report.findings.append(decoded.finding.in_file(file))
         elif decoded.records and isinstance(header, BatchHeader):
@@ -287,8 +315,11 @@ class _PartitionVerifier:
         ]
         earlier = [beginning for _path, each in listed for beginning in each.earlier.values()]
         untrue = untrue_beginnings(self.partition, earlier, limits=self.limits)
+        unread = {finding.file for finding in self.report.findings if finding.code is FindingCode.UNREADABLE}
         has_gaps = any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
         for path, each in listed:
+            if path in unread:
+                continue
             missing, extra = each.differences(untrue)
             if has_gaps:  # compaction removes aborted data before it removes what is listed
                 extra = 0
@@ -300,8 +331,12 @@ class _PartitionVerifier:
         """What an index lists of the wanted transactions, and how many others from the log's start on."""
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:
-            for _slot, fields in each_slot(self._index(path, opened), ABORTED_TRANSACTION, pass_holes=True):
-                listed.entry(AbortedTransaction(*fields))
+            index = self._index(path, opened)
+            try:
+                for _slot, fields in () if index is None else each_slot(index, ABORTED_TRANSACTION, pass_holes=True):
+                    listed.entry(AbortedTransaction(*fields))
+            except StorageError as error:
+                self.report.findings.append(unreadable(error, path))
         return listed
 
     def _snapshot(self, path: str) -> None:
@@ -310,6 +345,8 @@ class _PartitionVerifier:
                 read_producer_snapshot(source, limits=self.limits)
         except FormatError as error:
             self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
+        except StorageError as error:
+            self.report.findings.append(unreadable(error, path))
 
 
 class _Epochs:

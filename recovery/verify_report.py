@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import FileKind, parse_segment_file
 
 __all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
@@ -20,6 +22,7 @@ class PartitionReport:
     segments: int = 0
     batches: int = 0
     records: int = 0
+    """from the log start on, markers of transactions included"""
     log_bytes: int = 0
     valid_bytes: int = 0
     """up to the first damage of each segment"""
@@ -28,6 +31,13 @@ class PartitionReport:
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_log_read(self) -> bool:
+        """Whether nothing could not be read but indexes and snapshots: then the log's end is known."""
+        unread = [each.file or "" for each in self.findings if each.code is FindingCode.UNREADABLE]
+        kinds = [parse_segment_file(os.path.basename(file)) for file in unread]
+        return all(each is not None and each.kind is not FileKind.LOG for each in kinds)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -386,9 +386,29 @@ def test_links_are_not_followed(volumes: dict[int, Path], tmp_path: Path) -> Non
     (volumes[NEW] / "cleaned-0").symlink_to(tmp_path / "cleaned-0")
     found = compare(*volumes.values())
     assert by_broker(found, "equal")[NEW].log_start_offset == 44
-    assert any(finding.code == FindingCode.UNREADABLE for finding in by_broker(found, "equal")[NEW].findings)
+    copy = by_broker(found, "equal")[NEW]
+    assert any(finding.code == FindingCode.UNREADABLE for finding in copy.findings)
+    assert copy.damage is not None
+    assert (copy.damage.code, copy.damage.file) == (FindingCode.UNREADABLE, str(log))
+    assert copy.sound_end_offset == 0
+    best = found["equal", 0].best
+    assert best is not None
+    assert best.node_id != NEW
+    assert found.unreadable == [(str(log), "a symbolic link, which is not followed")]
+    finished = run("compare", *volumes.values())
+    assert finished.code == 4
+    said = f"is damaged: unreadable in {log} at byte 0 (a symbolic link, which is not followed)"
+    assert said in " ".join(finished.out.split())
     assert NEW not in by_broker(found, "cleaned")
     assert any(finding.code == FindingCode.FOREIGN_DIRECTORY for finding in found.findings)
+
+
+def test_a_link_in_the_only_volume_is_no_second_one(volumes: dict[int, Path], tmp_path: Path) -> None:
+    log = log_of(volumes[NEW], "equal")
+    log.rename(tmp_path / "elsewhere.log")
+    log.symlink_to(tmp_path / "elsewhere.log")
+    with pytest.raises(UsageError, match="two or more"):
+        compare(volumes[NEW])
 
 
 def partition(root: Path, *logs: bytes) -> Path:

@@ -377,6 +377,22 @@ def test_the_command_says_what_is_wrong_with_which_copy(volumes: dict[int, Path]
     assert wrong.code == 64
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_link_in_place_of_a_segment_cannot_be_read(number: int, volumes: dict[int, Path], tmp_path: Path) -> None:
+    log = logs(volumes[NEW] / "equal-0")[number]
+    log.rename(tmp_path / "elsewhere.log")
+    log.symlink_to(tmp_path / "elsewhere.log")
+    words = f"damaged: {log} at byte 0: unreadable (a symbolic link, which is not followed)"
+    merged = kafkalog("merge", *volumes.values(), "--into", tmp_path / "merged")
+    assert merged.code == 4
+    assert words in merged.out
+    assert f"cannot be read: {log}: a symbolic link, which is not followed" in merged.out
+    one = kafkalog("merge", *(volume / "equal-0" for volume in volumes.values()), "--into", tmp_path / "one")
+    assert one.code == 4
+    assert words in one.out
+    assert logs(tmp_path / "one" / "equal-0")[number].read_bytes() == log.read_bytes()
+
+
 def test_what_an_earlier_run_left_is_no_obstacle(volumes: dict[int, Path], tmp_path: Path) -> None:
     (tmp_path / "merged" / ".tale-0.kafkalog-tmp").mkdir(parents=True)
     (tmp_path / "merged" / ".tale-0.kafkalog-tmp" / "file").touch()

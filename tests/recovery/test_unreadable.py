@@ -15,7 +15,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from command import kafkalog
-from kafkalog import RecoveryRefused
+from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.errors import StorageError
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.rules import Rules
@@ -31,6 +31,8 @@ WHATS = {
     "a log not to be opened": ("Permission denied", "give this user the right to read it"),
     "a disk error": ("Input/output error", "the disk may be failing"),
     "a disk error beside the log": ("Input/output error", "the disk may be failing"),
+    "an index not to be opened": ("Permission denied", "give this user the right to read it"),
+    "a disk error in an index": ("Input/output error", "the disk may be failing"),
     "vanished": ("No such file or directory", "see why it cannot be read"),
 }
 
@@ -106,6 +108,10 @@ def break_it(what: str, victim: Path, fail: Fail) -> None:
             fail(log, errno.EIO)
         case "a disk error beside the log":
             fail(victim / "leader-epoch-checkpoint", errno.EIO)
+        case "an index not to be opened":
+            fail(log.with_suffix(".index"), errno.EACCES)
+        case "a disk error in an index":
+            fail(max(victim.glob("*.timeindex")), errno.EIO)
         case _:
             fail(victim, errno.ENOENT)
 
@@ -178,6 +184,26 @@ def test_the_others_are_planned_for_and_recovered(mode: str, what: str, root: Pa
     assert f"{VICTIM} was left as it is: " in again.out
     assert kafkalog("undo", "--yes", root, "--run", line["run_id"]).code == 2
     assert fail.look(stamps, root) == before
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_all_but_a_file_beside_the_log_is_verified(suffix: str, number: int, fail: Fail, tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/crash")[0], tmp_path / "broker")
+    partition = root / "parcels-40-4"
+    sound = verify(root)
+    (file,) = sorted(partition.glob(f"*{suffix}"))[:1]
+    fail(file, number)
+    (before, after) = (
+        next(report for each in found.directories for report in each.partitions if report.path == str(partition))
+        for found in (sound, verify(root))
+    )
+    facts = ("batches", "records", "log_end_offset", "valid_bytes", "log_bytes", "segments")
+    assert [getattr(after, fact) for fact in facts] == [getattr(before, fact) for fact in facts]
+    assert after.batches > 0
+    named = [(each.code, each.file) for each in after.findings if each not in before.findings]
+    assert named == [(FindingCode.UNREADABLE, str(file))]
+    assert kafkalog("verify", root).code == 4
 
 
 def test_a_person_is_told(root: Path, fail: Fail) -> None:

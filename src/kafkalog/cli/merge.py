@@ -55,7 +55,8 @@ def command(
             print_json(result.as_dict())
         else:
             print_partition(result)
-        return Outcome.IO_ERROR if any(copy.error is not None for copy in result.copies) else Outcome.CHANGED
+        is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
+        return Outcome.IO_ERROR if is_unread else Outcome.CHANGED
     with ByteProgress("merging", sum(total_bytes(path) for path in copies if os.path.isdir(path))) as progress:
         merged = merge_directories(
             *copies,

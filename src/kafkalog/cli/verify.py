@@ -48,7 +48,7 @@ def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[objec
         partition.log_bytes,
         partition.valid_bytes,
         behind_text(partition.sound_batches_behind_damage, partition.sound_records_behind_damage),
-        "unknown" if "unreadable" in _hurt(partition) else partition.log_end_offset,
+        partition.log_end_offset if partition.is_log_read else "unknown",
         ", ".join(_hurt(partition)) or "ok",
     ]
 
