@@ -199,7 +199,7 @@ def make_plan(
     unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
     workers.begin("what Kafka would do", sizes)
-    result = with_identity(load_directory(found.tree(), rules, workers), found.tree())
+    result = with_identity(load_directory(found.tree(), rules, workers), found.tree(), found.root)
     forecast = BrokerForecast(
         result.outcome,
         result.exception,
@@ -240,7 +240,7 @@ def make_plan(
         plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
         plan.deleted = note_of_deleted(found)
         plan.findings = [
-            *_of_own_files(found.tree()), *plan.findings, *_lost_logs(found), *plan.choice.missing,
+            *_of_own_files(found), *plan.findings, *_lost_logs(found), *plan.choice.missing,
             *_missing_partitions(found, topics),
         ]  # fmt: skip
     if result.outcome == Outcome.LOADED:
@@ -263,9 +263,10 @@ def make_plan(
     return plan
 
 
-def _of_own_files(tree: Tree) -> list[Finding]:
+def _of_own_files(survey: Survey) -> list[Finding]:
     """What cannot be understood of the files that a broker reads before the logs, in the words of `verify`."""
-    identity = meta_properties_finding(tree)
+    tree = survey.tree()
+    identity = meta_properties_finding(tree, survey.root)
     found = [] if identity is None else [identity]
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name not in tree.files:
