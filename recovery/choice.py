@@ -16,6 +16,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.census import Census, census
+from kafkalog.recovery.losses import sentence_of_lost
 from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks
@@ -93,8 +94,7 @@ def sentence_of_loss(comparison: Choice) -> str:
     best = comparison.recommended
     if best is not None and _lost(best.measured) < _lost(own):
         options = " ".join(best.needs) or "nothing more"
-        about = "" if best.measured.is_exact else "about "
-        text += f"; {best.way} loses least, {about}{best.measured.records_lost} records, and needs {options}"
+        text += f"; {best.way} loses least, {sentence_of_lost(best.measured)}, and needs {options}"
     return f"{text}; to drop them anyway, add {ACCEPT_LOSS}"
 
 

@@ -1,0 +1,78 @@
+"""What is lost and what is skipped, in sentences: the numbers are those of the table, and no unknown is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from kafkalog.recovery.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.ways import LostRange, Measured, total
+
+
+@pytest.fixture
+def torn(tmp_path: Path) -> Path:
+    return own_copy(brokers("2.8.2/torn")[0], tmp_path / "broker")
+
+
+@pytest.fixture
+def skipping(tmp_path: Path) -> Path:
+    """A base offset that is far too high: no checksum covers it, and a consumer passes over all that follows."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    log = root / "orders-23-0" / "00000000000000000135.log"
+    data = bytearray(log.read_bytes())
+    data[5000] = 0x55
+    log.write_bytes(data)
+    return root
+
+
+def test_a_sum_with_an_unknown_in_it_is_a_lower_bound(torn: Path) -> None:
+    (line,) = kafkalog("plan", "--json", torn).objects
+    unknown = [each for way in line["ways"] for each in way["offsets_lost"] or () if each["last"] is None]
+    assert unknown
+    out = kafkalog("plan", torn).out
+    (best,) = [each for each in out.splitlines() if each.startswith("recommended: ")]
+    assert re.search(r"it loses (at least \d+ records|about \d+ records and an unknown number more)", best), best
+    done = kafkalog("recover", "--yes", "--accept-loss", torn).out
+    (kept,) = [each for each in done.splitlines() if re.match(r"\d+ records are kept", each)]
+    assert re.search(r"; \d+ or more are lost", kept), kept
+
+
+def test_a_total_is_as_sure_as_its_parts() -> None:
+    whole = Measured(records_lost=12)
+    guessed = Measured(records_lost=6, is_exact=False, is_estimate=True)
+    unknown = Measured(records_lost=0, is_exact=False, uncounted=1, lost=[LostRange("a-0", 3, None)])
+    assert lost_text(total([whole, whole])) == "24"
+    assert lost_text(total([whole, guessed])) == "about 18"
+    assert lost_text(total([whole, unknown])) == "12 or more"
+    assert lost_text(total([guessed, unknown])) == "6 or more"
+    assert lost_text(unknown) == "unknown"
+    assert sentence_of_lost(unknown) == "an unknown number of records"
+    assert sentence_of_lost(total([whole, unknown])) == "at least 12 records"
+    assert sentence_of_lost(Measured(records_lost=0)) == "nothing"
+    assert sentence_of_lost(Measured(records_lost=125, records_hidden=105)) == "125 records and skips 105"
+    assert sentence_of_lost(Measured(records_lost=0, records_hidden=1)) == "no record and skips 1"
+
+
+def test_what_is_skipped_is_told_apart_from_what_is_lost(skipping: Path) -> None:
+    (line,) = kafkalog("plan", "--json", skipping).objects
+    known = [each for each in line["ways"] if each["records_lost"] is not None and each["way"] != line["recommended"]]
+    best = min(known, key=lambda each: each["records_lost"] + each["records_hidden"])
+    out = kafkalog("plan", skipping).out
+    (sentence,) = [each for each in out.splitlines() if each.startswith("recommended: ")]
+    lost, hidden = best["records_lost"], best["records_hidden"]
+    numbers = [int(each) for each in re.findall(r"\d+", sentence.partition("next best")[2])]
+    assert numbers == [each for each in (lost, hidden) if each]
+    assert any(each["records_hidden"] for each in line["ways"])
+
+
+def test_what_stays_and_is_skipped_is_in_the_last_line(skipping: Path) -> None:
+    (line,) = kafkalog("plan", "--json", skipping).objects
+    (way,) = [each for each in line["ways"] if each["way"] == "safe"]
+    assert way["records_hidden"] > 0
+    out = kafkalog("recover", "--yes", skipping).out
+    (kept,) = [each for each in out.splitlines() if re.match(r"\d+ records are kept", each)]
+    assert f"{way['records_kept']} records are kept, {way['records_hidden']} of them skipped" in kept
