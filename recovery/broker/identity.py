@@ -37,7 +37,8 @@ def with_identity(result: BrokerResult, tree: Tree, root: str) -> BrokerResult:
         message = f"Error while reading meta.properties file: {unread}"
         if CLUSTER_METADATA_DIRECTORY not in tree.directories:
             outcome = Outcome.DIR_OFFLINE
-    return BrokerResult(outcome, result.tree, result.clean, "java.lang.RuntimeException", message)
+    exception = "java.lang.RuntimeException"
+    return BrokerResult(outcome, result.tree, result.clean, exception, message, is_before_logs=True)
 
 
 def meta_properties_finding(tree: Tree, root: str) -> Finding | None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from command import kafkalog
+from fixture_data import recovery_cases
 from kafkalog.recovery.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.ways import LostRange, Measured, total
 
@@ -76,3 +77,28 @@ def test_what_stays_and_is_skipped_is_in_the_last_line(skipping: Path) -> None:
     out = kafkalog("recover", "--yes", skipping).out
     (kept,) = [each for each in out.splitlines() if re.match(r"\d+ records are kept", each)]
     assert f"{way['records_kept']} records are kept, {way['records_hidden']} of them skipped" in kept
+
+
+@pytest.mark.parametrize("mode", ["safe", "salvage", "kafka"])
+@pytest.mark.parametrize("number", ["003", "042"])
+def test_damage_because_of_which_records_are_lost_is_named(number: str, mode: str, tmp_path: Path) -> None:
+    """Also where the plan does not touch it, since it lies below the recovery point."""
+    (case,) = [each for each in recovery_cases(["random_mix"]) if each.id.endswith(f"/{number}")]
+    root = case.unpack_before(tmp_path / "logs")
+    (line,) = kafkalog("plan", "--json", "--mode", mode, root).objects
+    (verified,) = kafkalog("verify", "--json", root).objects
+    (expected,) = [
+        (each["file"].removeprefix(f"{root}/"), each["position"])
+        for each in verified["partitions"][0]["findings"]
+        if each["code"] == "crc_mismatch"
+    ]
+    places = [(each["file"], each["position"]) for each in line["findings"] if each["severity"] == "error"]
+    assert places.count(expected) == 1
+    assert "a recovery is not needed" not in kafkalog("plan", "--mode", mode, root).out
+
+
+def test_where_a_way_is_better_than_none_a_recovery_is_not_called_needless(skipping: Path) -> None:
+    out = kafkalog("plan", skipping).out
+    assert "trusting the clean-shutdown marker" in out
+    assert "recommended: salvage" in out
+    assert "a recovery is not needed" not in out

@@ -8,10 +8,15 @@ from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
+from kafkalog.recovery.put_away import PutAway, put_away
 
 __all__ = ["print_plan"]
+
+_SHOWN = 20
+"""Directories and files that move as a whole and are named."""
 
 
 def _forecast(forecast: BrokerForecast) -> str:
@@ -84,11 +89,35 @@ def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
             writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt")
 
 
+def _content(away: PutAway) -> str:
+    """Of a directory how much is in it, at any depth."""
+    if away.files is None:
+        return size_text(away.size)
+    if not away.is_whole:
+        return f"{counted(away.files, 'file')} and what cannot be listed, {size_text(away.size)} or more"
+    return f"{counted(away.files, 'file')}, {size_text(away.size)}" if away.files else "no file in it"
+
+
 def _is_not_needed(plan: Plan) -> bool:
     """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
     starts = plan.broker.outcome == "loaded" and plan.broker.clean_shutdown
-    harmless = not plan.findings and not any(each.cut_bytes for each in plan.partitions)
+    harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
     return bool(plan.changes and starts and harmless)
+
+
+def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
+    """What moves to quarantine as a whole, and a sum."""
+    away = put_away(plan)
+    for each in away[:_SHOWN]:
+        writer.write(escape_controls(f"moves to quarantine: {each.path} ({_content(each)})"))
+    if len(away) > _SHOWN:
+        writer.write(f"moves to quarantine: {len(away) - _SHOWN} more")
+    files = sum(action.kind is not ActionKind.REMOVE_DIRECTORY for action in plan.actions)
+    cut = sum(partition.cut_bytes for partition in changing)
+    writer.write(
+        f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
+        f"{size_text(cut)} of log go to quarantine"
+    )
 
 
 def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
@@ -131,9 +160,5 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             hurt = plan.is_worth_a_look
             writer.write("this mode changes nothing" if hurt else "nothing to do")
         else:
-            cut = sum(partition.cut_bytes for partition in changing)
-            writer.write(
-                f"{len(plan.actions)} files change in {len(changing)} of {len(plan.partitions)} partitions; "
-                f"{size_text(cut)} of log go to quarantine"
-            )
+            _write_changes(writer, plan, changing)
     print_ways(plan, given)
