@@ -10,6 +10,7 @@ import pytest
 from broker_dirs import brokers, own_copy
 from command import kafkalog
 from fixture_data import recovery_cases
+from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.ways import LostRange, Measured, total
 
@@ -102,3 +103,20 @@ def test_where_a_way_is_better_than_none_a_recovery_is_not_called_needless(skipp
     assert "trusting the clean-shutdown marker" in out
     assert "recommended: salvage" in out
     assert "a recovery is not needed" not in out
+
+
+def test_the_tables_of_a_plan_agree_on_what_is_lost(torn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    (line,) = kafkalog("plan", "--json", torn).objects
+    first, *ways = kafkalog("plan", torn).out.split("\nways for ")
+    compared = 0
+    for partition in line["partitions"]:
+        row = [each for each in first.splitlines() if each.startswith(f"{partition['name']} ")]
+        table = [each for each in ways if each.startswith(f"{partition['name']}\n")]
+        if row and table:
+            (safe,) = [each for each in partition["ways"] if each["way"] == "safe"]
+            lost = ranges_text([LostRange(**each) for each in safe["offsets_lost"]]) or "none"
+            assert f"  {lost}  " in row[0]
+            assert any(each.startswith("safe ") and f"  {lost}  " in each for each in table[0].splitlines())
+            compared += 1
+    assert compared > 3

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.actions import ActionKind
+from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
 from kafkalog.recovery.put_away import PutAway, put_away
+from kafkalog.recovery.ways import Measured
 
 __all__ = ["print_plan"]
 
@@ -34,7 +36,11 @@ def _forecast(forecast: BrokerForecast) -> str:
             return f"Kafka would take it OFFLINE: {forecast.exception}: {forecast.message}"
 
 
-def _lost(partition: PartitionPlan) -> str:
+def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
+    """As in the tables of the ways, where they were counted; else what the bytes that go tell."""
+    found = counted_lost.get(partition.name)
+    if found is not None and found.records_lost is not None:
+        return ranges_text(found.lost) or ("none" if found.is_exact else "unknown")
     lost = [*partition.gaps, *([partition.offsets_lost] if partition.offsets_lost is not None else [])]
     return " ".join(f"{first}-{last}" for first, last in lost) or ("unknown" if partition.cut_bytes else "none")
 
@@ -46,7 +52,7 @@ def _below(partition: PartitionPlan) -> str:
     )
 
 
-def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
+def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Mapping[str, Measured]) -> None:
     print_table(
         title,
         [
@@ -65,7 +71,7 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
                 partition.log_end_offset,
                 partition.kept_bytes,
                 partition.cut_bytes,
-                _lost(partition),
+                _lost(partition, lost),
                 len(partition.quarantined),
                 len(partition.rebuilt),
                 partition.renamed_to,
@@ -75,11 +81,11 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
     )
 
 
-def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
+def _print_changing(title: str, changing: Sequence[PartitionPlan], lost: Mapping[str, Measured]) -> None:
     """A table; of many partitions only those of which something is removed, and a sum of the others."""
     listed = changing if len(changing) <= MANY else [each for each in changing if each.cut_bytes or each.quarantined]
     if listed:
-        _print_partitions(title, listed)
+        _print_partitions(title, listed, lost)
     with LineWriter() as writer:
         if not listed:
             writer.write(f"{title}: no log is cut" if changing else f"{title}: no partition changes")
@@ -127,7 +133,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
     """
     full = "--full" in given or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
-    _print_changing(f"plan for {escape_controls(plan.root)} in mode {plan.mode}", changing)
+    title = f"plan for {escape_controls(plan.root)} in mode {plan.mode}"
+    _print_changing(title, changing, plan.choice.own_by_partition)
     with LineWriter() as writer:
         for partition in changing:
             if partition.is_cut_below_high_watermark:
