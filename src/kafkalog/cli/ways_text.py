@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
@@ -69,8 +70,10 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
             own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
             words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
-            writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
-            writer.write(escape_controls(f"  kafkalog recover {shell_word(_path(plan, given))} {words}"))
+            proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
+            if command is None or sorted(shlex.split(proceed)) != sorted(shlex.split(command)):
+                writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
+                writer.write(escape_controls(f"  {proceed}"))
         for name in plan.choice.by_partition:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
