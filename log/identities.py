@@ -19,10 +19,11 @@ from kafkalog.codec.text import MetaProperties
 from kafkalog.log.directory import LogDir
 from kafkalog.log.files import absolute
 
-__all__ = ["MissingId", "identity_findings", "missing_id"]
+__all__ = ["RefusedId", "identity_findings", "refused_id"]
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
 _UUID_BYTES, _LONGEST_UUID, _RESERVED_IDS = 16, 24, 100
+_RESERVED = "which is reserved"
 
 _Known = tuple[LogDir, MetaProperties]
 
@@ -38,24 +39,35 @@ def identity_findings(log_dirs: Iterable[LogDir]) -> list[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingId:
-    """An id without which Kafka 4.1 does not start: its message, and a sentence for people."""
+class RefusedId:
+    """An id without which, or with which, Kafka 4.1 does not start: its message, and a sentence for people."""
 
     message: str
     detail: str
+    is_unread: bool = False
+    """the file counts as one that cannot be read, which takes its log directory offline"""
 
 
-def missing_id(meta: MetaProperties, *, has_topic_ids: bool) -> MissingId | None:
-    """The id that a `meta.properties` of version 0 lacks (`KafkaRaftServer.initializeLogDirs`); None if it has both.
+def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
+    """The id of a `meta.properties` because of which Kafka 4.1 does not start; None if it starts.
 
-    Every broker that wrote the file wrote its own id.  Of the cluster those before 0.10.1 knew none, so its absence
-    counts only where partitions have topic ids, as they do since 2.8.
+    A directory id is judged as the file is read (`MetaProperties.Builder`), and then as one of all that are there
+    (`MetaPropertiesEnsemble.verify`); `directory` is the log directory, which the message names.  What version 0 may
+    lack comes last (`KafkaRaftServer.initializeLogDirs`).  Every broker that wrote the file wrote its own id.  Of the
+    cluster those before 0.10.1 knew none, so its absence counts only where partitions have topic ids, as they do
+    since 2.8.
     """
+    if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
+        detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
+        if wrong is not _RESERVED:
+            return RefusedId("Unable to read directory.id as a base64 UUID", detail, is_unread=True)
+        as_printed = base64.urlsafe_b64encode(_decoded(meta.directory_id)).decode().rstrip("=")
+        return RefusedId(f"Invalid reserved directory ID {as_printed} found in {directory}", detail)
     if meta.node_id is None:
         why = "a broker of ZooKeeper's time would write its own again"
-        return MissingId("Error: node ID not found", f"it names no broker: Kafka 4.1 does not start with it, {why}")
+        return RefusedId("Error: node ID not found", f"it names no broker: Kafka 4.1 does not start with it, {why}")
     if meta.cluster_id is None and has_topic_ids:
-        return MissingId("Error: cluster ID not found", "it names no cluster: Kafka 4.1 does not start with it")
+        return RefusedId("Error: cluster ID not found", "it names no cluster: Kafka 4.1 does not start with it")
     return None
 
 
@@ -65,14 +77,10 @@ def _finding(log_dir: LogDir, detail: str, severity: Severity, code: FindingCode
 
 def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
     code = FindingCode.META_PROPERTIES_INVALID
-    missing = missing_id(meta, has_topic_ids=any(each.metadata is not None for each in log_dir.partitions))
-    if missing is not None:
-        yield _finding(log_dir, missing.detail, Severity.ERROR, code)
-    if meta.directory_id is not None:
-        wrong = _wrong_uuid(meta.directory_id)
-        if wrong is not None:
-            detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
-            yield _finding(log_dir, detail, Severity.ERROR, code)
+    has_topic_ids = any(each.metadata is not None for each in log_dir.partitions)
+    refused = refused_id(meta, log_dir.path, has_topic_ids=has_topic_ids)
+    if refused is not None:
+        yield _finding(log_dir, refused.detail, Severity.ERROR, code)
     if meta.cluster_id is not None and _CLUSTER_ID.fullmatch(meta.cluster_id) is None:
         detail = (
             f"cluster.id is {meta.cluster_id[:40]!r}; Kafka's have up to 22 letters, digits, hyphens and underscores"
@@ -85,14 +93,18 @@ def _wrong_uuid(text: str) -> str | None:
     if len(text) > _LONGEST_UUID:
         return f"longer than {_LONGEST_UUID} characters"
     try:
-        unpadded = text.rstrip("=")
-        value = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
+        value = _decoded(text)
     except (binascii.Error, ValueError):
         return "which is not base64 for URLs"
     if len(value) != _UUID_BYTES:
         return f"{len(value)} bytes instead of {_UUID_BYTES}"
     high, low = int.from_bytes(value[:8]), int.from_bytes(value[8:], signed=True)
-    return "which is reserved" if not high and low < _RESERVED_IDS else None
+    return _RESERVED if not high and low < _RESERVED_IDS else None
+
+
+def _decoded(text: str) -> bytes:
+    unpadded = text.rstrip("=")
+    return base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
 
 
 def _clusters(known: Sequence[_Known]) -> Iterator[Finding]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.census import Census, census
+from kafkalog.recovery.losses import sentence_of_lost
 from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks
@@ -65,6 +66,8 @@ class Choice:
     kafka_by_partition: dict[str, Measured] = field(default_factory=dict)
     missing: list[Finding] = field(default_factory=list)
     """where segments are gone that no way brings back"""
+    damaged: list[Finding] = field(default_factory=list)
+    """places in the logs that cannot be read, whether a way touches them or not"""
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Partition directory -> sound records that the broker's own start would take, where it would any."""
@@ -93,8 +96,7 @@ def sentence_of_loss(comparison: Choice) -> str:
     best = comparison.recommended
     if best is not None and _lost(best.measured) < _lost(own):
         options = " ".join(best.needs) or "nothing more"
-        about = "" if best.measured.is_exact else "about "
-        text += f"; {best.way} loses least, {about}{best.measured.records_lost} records, and needs {options}"
+        text += f"; {best.way} loses least, {sentence_of_lost(best.measured)}, and needs {options}"
     return f"{text}; to drop them anyway, add {ACCEPT_LOSS}"
 
 
@@ -208,6 +210,16 @@ class _Comparer:
             for finding in missing_segments(
                 unit.name, found.missing, unit.log_start, (base for base, _ in log_segments(self.before, unit.name))
             )
+        ]
+
+    def damaged(self, units: Sequence[Unit]) -> list[Finding]:
+        """What cannot be read, but for what an append leaves that was cut short."""
+        return [
+            Finding(each.code, Severity.ERROR, each.position, each.first_offset, each.detail, each.path)
+            for unit in units
+            if (found := self.originals[unit.name]) is not None
+            for each in found.damages
+            if not each.is_tail and each.reaches(unit.log_start)
         ]
 
     def measured(self, unit: Unit, result: _Result) -> Measured:
@@ -364,7 +376,7 @@ def _compared(
     outcomes: Sequence[_Outcome],
     with_copies: Mapping[str, Measured | None],
 ) -> Choice:
-    comparison = Choice(missing=comparer.missing(units))
+    comparison = Choice(missing=comparer.missing(units), damaged=comparer.damaged(units))
     names = {unit.name for unit in hurt}
     own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
     comparison.own, comparison.own_by_partition = total(own.values()), own

@@ -37,6 +37,7 @@ def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured 
             records_kept=found.records_kept,
             records_lost=found.offsets_missing,
             is_exact=not lost,
+            is_estimate=bool(lost),
             bytes_cut=0,
             lost=lost,
             below_high_watermark=None if unit.high_watermark is None else found.log_end_offset < unit.high_watermark,

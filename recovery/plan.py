@@ -140,10 +140,15 @@ class Plan:
     @property
     def is_worth_a_look(self) -> bool:
         """Whether something was found, would be changed, is refused or cannot be read."""
+        return self.changes or self.is_hurt
+
+    @property
+    def is_hurt(self) -> bool:
+        """Whether something is wrong: found, lost, out of a consumer's reach, refused or not readable."""
         own = self.choice.own
         found = any(finding.severity is not Severity.INFO for finding in self.findings)
         lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
-        return bool(self.changes or self.refusal is not None or self.declined or lost or found)
+        return bool(self.refusal is not None or self.declined or lost or found)
 
     @property
     def changes(self) -> bool:
@@ -199,7 +204,7 @@ def make_plan(
     unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
     workers.begin("what Kafka would do", sizes)
-    result = with_identity(load_directory(found.tree(), rules, workers), found.tree())
+    result = with_identity(load_directory(found.tree(), rules, workers), found.tree(), found.root)
     forecast = BrokerForecast(
         result.outcome,
         result.exception,
@@ -240,7 +245,8 @@ def make_plan(
         plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
         plan.deleted = note_of_deleted(found)
         plan.findings = [
-            *_of_own_files(found.tree()), *plan.findings, *_lost_logs(found), *plan.choice.missing,
+            *_of_own_files(found), *plan.findings, *_unnamed(plan.choice.damaged, plan.findings),
+            *_lost_logs(found), *plan.choice.missing,
             *_missing_partitions(found, topics),
         ]  # fmt: skip
     if result.outcome == Outcome.LOADED:
@@ -251,21 +257,22 @@ def make_plan(
             refusal_of_unreadable(found, mode)
             or f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
         )
-        _tell_unreadable(plan)
+        _tell_unreadable(plan, result)
         return plan
     plan.refusal = plan.refusal or refusal_of_unreadable(found, mode) or _unsafe(found, plan.actions)
     _tell_refusal(
         plan, refusal_of_unreadable(found, Mode.SAFE) or _link_in_the_way(found) or _unsafe(found, plan.actions)
     )
-    _tell_unreadable(plan)
+    _tell_unreadable(plan, result)
     if mark_clean:
         _mark_clean(plan)
     return plan
 
 
-def _of_own_files(tree: Tree) -> list[Finding]:
+def _of_own_files(survey: Survey) -> list[Finding]:
     """What cannot be understood of the files that a broker reads before the logs, in the words of `verify`."""
-    identity = meta_properties_finding(tree)
+    tree = survey.tree()
+    identity = meta_properties_finding(tree, survey.root)
     found = [] if identity is None else [identity]
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name not in tree.files:
@@ -276,6 +283,12 @@ def _of_own_files(tree: Tree) -> list[Finding]:
             detail = error.message if isinstance(error, FormatError) else str(error)
             found.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, detail, name))
     return found
+
+
+def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Finding]:
+    """Of damaged places those that no action is there for: what is cut or corrected has its finding already."""
+    places = {(each.file, each.position) for each in named}
+    return [each for each in damaged if (each.file, each.position) not in places]
 
 
 def _lost_logs(found: Survey) -> list[Finding]:
@@ -336,13 +349,15 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
         plan.refusal = _beyond_strict(plan.findings)
 
 
-def _tell_unreadable(plan: Plan) -> None:
-    """Say what could not be read; a broker may read it, or fail at it."""
+def _tell_unreadable(plan: Plan, kafka: BrokerResult) -> None:
+    """Say what could not be read; a broker that comes to it may read it, or fail at it."""
     found = plan.survey
     if not found.unreadable:
         return
     plan.declined |= sentences_of_unreadable(found)
     plan.findings = [*plan.findings, *findings_of_unreadable(found)]
+    if kafka.is_before_logs and META_PROPERTIES not in found.unreadable:
+        return  # the broker comes to nothing of that
     first = findings_of_unreadable(found)[0]
     message = f"the broker's start cannot be predicted: {os.path.join(found.root, first.file or '')}: {first.detail}"
     plan.broker = replace(plan.broker, outcome=None, exception=None, message=message)

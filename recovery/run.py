@@ -12,13 +12,14 @@ from typing import Any
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.names import LOCK_FILE, DirectoryState, parse_partition_directory
+from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
-from kafkalog.log.files import exists, scan_directory
+from kafkalog.log.files import exists
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.copied import copy_for
+from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import BrokerLock
 from kafkalog.recovery.modes import Mode
@@ -48,7 +49,6 @@ __all__ = [
     "recover_into",
     "refuse_any_declined",
     "refuse_declined",
-    "refuse_duplicates",
     "tool_version",
     "undo",
 ]
@@ -484,23 +484,6 @@ def rebuild_indexes(
     rules = Rules(config=config or {}, at=at, cluster_metadata=cluster_metadata, rebuild_indexes=True)
     options = RecoveryOptions(rules=rules)
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
-
-
-def refuse_duplicates(roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` where a topic-partition lives in two of several log directories of one broker."""
-    seen: dict[tuple[str, int], str] = {}
-    for root in dict.fromkeys(roots):
-        for entry in scan_directory(root):
-            name = parse_partition_directory(entry.name) if entry.is_dir(follow_symlinks=False) else None
-            if name is None or name.state is not DirectoryState.LIVE:
-                continue
-            key = (name.topic, name.partition)
-            other = seen.setdefault(key, root)
-            if other != root:
-                raise RecoveryRefused(
-                    f"{name} is in {other} and in {root}: a broker does not start on that; move one of them away",
-                    reason="duplicate",
-                )
 
 
 def recover_into(

@@ -57,7 +57,8 @@ def broker_start(
     try:
         with survey(log_dir.path, tables=tables) as found:
             workers.begin("", {path: facts.size for path, facts in found.files.items()})
-            result = with_identity(load_directory(found.tree(), rules, workers, keeps_files=False), found.tree())
+            loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
+            result = with_identity(loaded, found.tree(), found.root)
     except StorageError as error:
         if error.errno is None:
             raise

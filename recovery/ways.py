@@ -128,6 +128,10 @@ class Measured:
     """places where the leader epoch falls: the checkpoint of epochs is rebuilt with a wrong one"""
     is_exact: bool = True
     """False: more may be lost, because damage hides how many there were"""
+    is_estimate: bool = False
+    """the count of lost records rests on offsets, or on counts that no checksum covers"""
+    uncounted: int = 0
+    """places whose records are in no count, because nothing tells how many there were"""
     bytes_cut: int | None = None
     damage_left: int = 0
     """places in the log that stay unreadable: a consumer stops there"""
@@ -217,6 +221,8 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.records_hidden += part.records_hidden
         result.damage_left += part.damage_left
         result.is_exact = result.is_exact and part.is_exact
+        result.is_estimate = result.is_estimate or part.is_estimate
+        result.uncounted += part.uncounted
         result.lost += part.lost
         if part.below_high_watermark is not None:
             result.below_high_watermark = bool(result.below_high_watermark) or part.below_high_watermark
@@ -268,10 +274,11 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     unknown_from = _count_damaged(unit, original, left, kept, result, gone)
     for start, end in list(_never_there(unit, original, left, gone)):
         result.records_lost = (result.records_lost or 0) + end - start + 1
-        result.is_exact = False
+        result.is_exact, result.is_estimate = False, True
         gone.add(start, end)
         if unknown_from is not None and unknown_from <= end:
             unknown_from = None
+    result.uncounted += unknown_from is not None
     result.lost = _ranges(unit.name, gone, unknown_from)
     if unit.high_watermark is not None:
         result.below_high_watermark = any(each.first < unit.high_watermark for each in result.lost)
@@ -332,7 +339,8 @@ def _count_damaged(
         result.markers_damaged += damage.markers
         records = damage.records
         if end is not None and records is not None and start < unit.log_start:
-            result.is_exact = result.is_exact and records == end - start + 1
+            if records != end - start + 1:
+                result.is_exact, result.is_estimate = False, True
             start, records = unit.log_start, min(records, end - unit.log_start + 1)
         if end is None:
             result.is_exact = False
@@ -343,9 +351,11 @@ def _count_damaged(
                 gone.add(start, unknown_from - 1)
         elif records is None:
             result.is_exact = False
+            result.uncounted += 1
         elif end >= start and not gone.covers(start, end):
             lost += records
-            result.is_exact = result.is_exact and damage.is_exact
+            if not damage.is_exact:
+                result.is_exact, result.is_estimate = False, True
             gone.add(start, end)
             if damage.is_readable and not _stays(damage, kept):
                 result.sound_lost += records

@@ -6,7 +6,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
-from kafkalog.log.identities import missing_id
+from kafkalog.log.identities import refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
@@ -14,32 +14,39 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 __all__ = ["meta_properties_finding", "with_identity"]
 
 
-def with_identity(result: BrokerResult, tree: Tree) -> BrokerResult:
-    """The result of loading the logs, or the one that comes before it; `tree` is the directory as it is.
+def with_identity(result: BrokerResult, tree: Tree, root: str) -> BrokerResult:
+    """The result of loading the logs, or the one that comes before it; `tree` is the directory as it is, at `root`.
 
     A file that cannot be understood takes its log directory offline, and ends the start where the metadata log is in
-    it.  One of version 0 that lacks an id ends the start; in a directory without topic ids, as a broker of ZooKeeper's
-    time leaves it, that is not judged here.
+    it.  A wrong directory id ends the start.  So does a missing id of version 0; in a directory without topic ids, as a
+    broker of ZooKeeper's time leaves it, that is not judged here.
     """
     meta = _read(tree)
-    outcome = Outcome.START_FAILS
+    if meta is None:
+        return result
     if isinstance(meta, str):
-        message = f"Error while reading meta.properties file: {meta}"
+        unread: str | None = meta
+    else:
+        refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
+        if refused is None or (meta.directory_id is None and not _has_topic_ids(tree)):
+            return result
+        unread = refused.message if refused.is_unread else None
+        message = refused.message
+    outcome = Outcome.START_FAILS
+    if unread is not None:
+        message = f"Error while reading meta.properties file: {unread}"
         if CLUSTER_METADATA_DIRECTORY not in tree.directories:
             outcome = Outcome.DIR_OFFLINE
-    elif meta is None or not _has_topic_ids(tree) or (missing := missing_id(meta, has_topic_ids=True)) is None:
-        return result
-    else:
-        message = missing.message
-    return BrokerResult(outcome, result.tree, result.clean, "java.lang.RuntimeException", message)
+    exception = "java.lang.RuntimeException"
+    return BrokerResult(outcome, result.tree, result.clean, exception, message, is_before_logs=True)
 
 
-def meta_properties_finding(tree: Tree) -> Finding | None:
-    """What is wrong with the file, in the words and with the severity of `verify`; its path is relative."""
+def meta_properties_finding(tree: Tree, root: str) -> Finding | None:
+    """What is wrong with the file, in the words and with the severity of `verify`; its path is relative to `root`."""
     meta = _read(tree)
     if isinstance(meta, MetaProperties):
-        missing = missing_id(meta, has_topic_ids=_has_topic_ids(tree))
-        meta = None if missing is None else missing.detail
+        refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
+        meta = None if refused is None else refused.detail
     if meta is None:
         return None
     return Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, meta, META_PROPERTIES)

@@ -99,6 +99,8 @@ class BrokerResult:
     partitions: list[PartitionResult] = field(default_factory=list)
     error: JavaError | None = None
     """the exception itself, which may say what batch caused it"""
+    is_before_logs: bool = False
+    """it ended before a log was opened, so it ends like this whatever is in the logs"""
 
 
 def read_topic_id(tree: Tree, directory: str) -> str | None:
@@ -302,7 +304,10 @@ def load_log_directory(
                 directory.checkpoint(LOG_START_OFFSET_CHECKPOINT),
             )
         points, starts = checkpoints
-        for name, parsed in _partitions(tree, cluster_metadata):
+        result.is_before_logs = True  # `LogManager.loadLogs` takes in all names first
+        partitions = _partitions(tree, cluster_metadata)
+        result.is_before_logs = False
+        for name, parsed in partitions:
             try:
                 directory.load(name, parsed, points, starts)
             except (JavaIOError, KafkaStorageError) as error:

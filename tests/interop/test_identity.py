@@ -38,6 +38,10 @@ TEXTS = {
     "a version that is empty": f"version=\nnode.id={NODE}\n{_CLUSTER}",
     "half an escape": "\\u12",
     "a directory id that is none": f"{_SOUND}directory.id=abc\n",
+    "a directory id of 17 bytes": f"{_SOUND}directory.id={'A' * 23}\n",
+    "a directory id that is reserved": f"{_SOUND}directory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
+    "a reserved directory id with idle bits": f"{_SOUND}directory.id=AAAAAAAAAAAAAAAAAAAAA1\n",
+    "a directory id": f"{_SOUND}directory.id=ZKtOFFzXTrKXvgQZgSUgFA\n",
 }
 
 
@@ -56,7 +60,12 @@ def test_verify_says_what_kafka_does(name: str, root: Path, tmp_path: Path, kafk
     (line,) = kafkalog("verify", "--json", root).objects
     found = [each for each in line["findings"] if each["code"] == FindingCode.META_PROPERTIES_INVALID]
     assert [each["severity"] for each in found] == ([] if answer["outcome"] == "loaded" else [Severity.ERROR])
-    if found and "directory" not in name:
+    if found:
         metadata_is_beside = answer["outcome"] == "dir_offline"  # there is one directory here, and it holds both
         assert line["broker"]["outcome"] == ("start_fails" if metadata_is_beside else answer["outcome"])
-        assert plan(root).broker.outcome == line["broker"]["outcome"]
+        planned = plan(root)
+        assert planned.broker.outcome == line["broker"]["outcome"]
+        said = [each.detail for each in planned.findings if each.code is FindingCode.META_PROPERTIES_INVALID]
+        assert said == [each["detail"] for each in found]
+        if not metadata_is_beside and "reserved" in name:
+            assert line["broker"]["message"] == answer["message"].replace("DIR", str(root))

@@ -183,3 +183,43 @@ def test_a_hard_link_that_keeps_recovery_from_acting_keeps_every_way(root: Path,
     assert "hard links" in line["refusal"]
     assert line["recommended"] is None
     assert {each["refusal"] for each in line["ways"] if each["way"] in ("safe", "salvage")} == {line["refusal"]}
+
+
+# -- what stops a broker and is moved ----------------------------------------------------------------------------------
+
+
+def test_what_moves_as_a_whole_is_named_with_its_size(root: Path) -> None:
+    (root / "backup" / "deep").mkdir(parents=True)
+    (root / "backup" / "deep" / "old").write_bytes(bytes(5000))
+    (root / "backup" / "notes").write_bytes(bytes(24))
+    (root / "lost+found").mkdir()
+    (root / "replication-offset-checkpoint").write_text("x\n")
+    out = kafkalog("plan", root).out.splitlines()
+    assert [each for each in out if each.startswith("moves to quarantine")] == [
+        "moves to quarantine: backup (2 files, 5024 B)",
+        "moves to quarantine: lost+found (no file in it)",
+        "moves to quarantine: replication-offset-checkpoint (2 B)",
+    ]
+    assert kafkalog("recover", "--yes", root).code == 2
+    assert not (root / "backup").exists()
+    assert not any(each.startswith("moves to quarantine") for each in kafkalog("plan", root).out.splitlines())
+
+
+@pytest.mark.parametrize("stop", ["a directory", "meta.properties", "neither"])
+def test_how_a_start_ends_before_the_logs_is_known_whatever_is_in_them(stop: str, root: Path, tmp_path: Path) -> None:
+    """`LogManager.loadLogs` takes in all names before it opens a log, and `meta.properties` comes before that."""
+    if stop == "a directory":
+        (root / "backup").mkdir()
+    elif stop == "meta.properties":
+        (root / "meta.properties").write_text("version=1\n")
+    log = min((root / "orders-23-0").glob("*.log"))
+    log.rename(tmp_path / "elsewhere.log")
+    log.symlink_to(tmp_path / "elsewhere.log")
+    line = planned(root)
+    (verified,) = kafkalog("verify", "--json", root).objects
+    assert line["broker"]["outcome"] == (None if stop == "neither" else "start_fails")
+    if stop != "neither":
+        assert (line["broker"]["exception"], line["broker"]["message"]) == (
+            verified["broker"]["exception"], verified["broker"]["message"],
+        )  # fmt: skip
+        assert "Kafka would NOT START on it" in kafkalog("plan", root).out

@@ -19,8 +19,9 @@ from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
+from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.places import holding
-from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one, refuse_duplicates
+from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
 from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command", "make_all", "show"]
@@ -49,18 +50,8 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(os.path.realpath(path), error))
-    _refuse_duplicates([made for made in plans if isinstance(made, Plan)])
+    tell_duplicates([made for made in plans if isinstance(made, Plan)])
     return plans
-
-
-def _refuse_duplicates(plans: Sequence[Plan]) -> None:
-    """Each of two plans that claim the same partition says so: `recover` would decline both."""
-    try:
-        refuse_duplicates([made.root for made in plans])
-    except RecoveryRefused as refused:
-        for made in plans:
-            if made.root in str(refused):
-                made.refusal = made.refusal or str(refused)
 
 
 def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:

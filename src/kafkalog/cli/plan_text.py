@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.actions import ActionKind
+from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
+from kafkalog.recovery.put_away import PutAway, put_away
+from kafkalog.recovery.ways import Measured
 
 __all__ = ["print_plan"]
+
+_SHOWN = 20
+"""Directories and files that move as a whole and are named."""
 
 
 def _forecast(forecast: BrokerForecast) -> str:
@@ -29,7 +36,11 @@ def _forecast(forecast: BrokerForecast) -> str:
             return f"Kafka would take it OFFLINE: {forecast.exception}: {forecast.message}"
 
 
-def _lost(partition: PartitionPlan) -> str:
+def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
+    """As in the tables of the ways, where they were counted; else what the bytes that go tell."""
+    found = counted_lost.get(partition.name)
+    if found is not None and found.records_lost is not None:
+        return ranges_text(found.lost) or ("none" if found.is_exact else "unknown")
     lost = [*partition.gaps, *([partition.offsets_lost] if partition.offsets_lost is not None else [])]
     return " ".join(f"{first}-{last}" for first, last in lost) or ("unknown" if partition.cut_bytes else "none")
 
@@ -41,7 +52,7 @@ def _below(partition: PartitionPlan) -> str:
     )
 
 
-def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
+def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Mapping[str, Measured]) -> None:
     print_table(
         title,
         [
@@ -60,7 +71,7 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
                 partition.log_end_offset,
                 partition.kept_bytes,
                 partition.cut_bytes,
-                _lost(partition),
+                _lost(partition, lost),
                 len(partition.quarantined),
                 len(partition.rebuilt),
                 partition.renamed_to,
@@ -70,11 +81,11 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan]) -> None:
     )
 
 
-def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
+def _print_changing(title: str, changing: Sequence[PartitionPlan], lost: Mapping[str, Measured]) -> None:
     """A table; of many partitions only those of which something is removed, and a sum of the others."""
     listed = changing if len(changing) <= MANY else [each for each in changing if each.cut_bytes or each.quarantined]
     if listed:
-        _print_partitions(title, listed)
+        _print_partitions(title, listed, lost)
     with LineWriter() as writer:
         if not listed:
             writer.write(f"{title}: no log is cut" if changing else f"{title}: no partition changes")
@@ -84,11 +95,35 @@ def _print_changing(title: str, changing: Sequence[PartitionPlan]) -> None:
             writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt")
 
 
+def _content(away: PutAway) -> str:
+    """Of a directory how much is in it, at any depth."""
+    if away.files is None:
+        return size_text(away.size)
+    if not away.is_whole:
+        return f"{counted(away.files, 'file')} and what cannot be listed, {size_text(away.size)} or more"
+    return f"{counted(away.files, 'file')}, {size_text(away.size)}" if away.files else "no file in it"
+
+
 def _is_not_needed(plan: Plan) -> bool:
     """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
     starts = plan.broker.outcome == "loaded" and plan.broker.clean_shutdown
-    harmless = not plan.findings and not any(each.cut_bytes for each in plan.partitions)
+    harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
     return bool(plan.changes and starts and harmless)
+
+
+def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
+    """What moves to quarantine as a whole, and a sum."""
+    away = put_away(plan)
+    for each in away[:_SHOWN]:
+        writer.write(escape_controls(f"moves to quarantine: {each.path} ({_content(each)})"))
+    if len(away) > _SHOWN:
+        writer.write(f"moves to quarantine: {len(away) - _SHOWN} more")
+    files = sum(action.kind is not ActionKind.REMOVE_DIRECTORY for action in plan.actions)
+    cut = sum(partition.cut_bytes for partition in changing)
+    writer.write(
+        f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
+        f"{size_text(cut)} of log go to quarantine"
+    )
 
 
 def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
@@ -98,7 +133,8 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
     """
     full = "--full" in given or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
-    _print_changing(f"plan for {escape_controls(plan.root)} in mode {plan.mode}", changing)
+    title = f"plan for {escape_controls(plan.root)} in mode {plan.mode}"
+    _print_changing(title, changing, plan.choice.own_by_partition)
     with LineWriter() as writer:
         for partition in changing:
             if partition.is_cut_below_high_watermark:
@@ -131,9 +167,5 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
             hurt = plan.is_worth_a_look
             writer.write("this mode changes nothing" if hurt else "nothing to do")
         else:
-            cut = sum(partition.cut_bytes for partition in changing)
-            writer.write(
-                f"{len(plan.actions)} files change in {len(changing)} of {len(plan.partitions)} partitions; "
-                f"{size_text(cut)} of log go to quarantine"
-            )
+            _write_changes(writer, plan, changing)
     print_ways(plan, given)

@@ -8,6 +8,7 @@ from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.choice import ranges_text
+from kafkalog.recovery.losses import lost_text
 from kafkalog.recovery.modes import Mode
 
 __all__ = ["print_result"]
@@ -45,13 +46,15 @@ def _kept(result: RecoveryResult) -> str:
         kept = "every record that could be read is kept"
     else:
         kept = f"{counted(found.records_kept, 'record')} {'is' if found.records_kept == 1 else 'are'} kept"
+    if found.records_hidden:
+        after = "records with higher offsets come before them, and no consumer reaches them"
+        kept += f", {found.records_hidden} of them skipped: {after}"
     if not found.records_lost:
         if found.markers_damaged:
             return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
         return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid is unknown"
-    about = "" if found.is_exact else "about "
-    verb = "is" if found.records_lost == 1 else "are"
-    return f"{kept}; {about}{found.records_lost} {verb} lost ({escape_controls(ranges_text(found.lost))})"
+    verb = "is" if found.records_lost == 1 and found.is_exact else "are"
+    return f"{kept}; {lost_text(found)} {verb} lost ({escape_controls(ranges_text(found.lost))})"
 
 
 def _broker(result: RecoveryResult) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
@@ -10,6 +11,7 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
+from kafkalog.recovery.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recommended
@@ -68,8 +70,10 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
             own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
             words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
-            writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
-            writer.write(escape_controls(f"  kafkalog recover {shell_word(_path(plan, given))} {words}"))
+            proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
+            if command is None or sorted(shlex.split(proceed)) != sorted(shlex.split(command)):
+                writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
+                writer.write(escape_controls(f"  {proceed}"))
         for name in plan.choice.by_partition:
             for partition in plan.partitions:
                 if partition.name == name and partition.high_watermark is None:
@@ -165,10 +169,9 @@ def _kept(way: Way) -> object:
 
 
 def _lost(way: Way) -> object:
-    lost = way.measured.records_lost
-    if lost is None or (lost == 0 and not way.measured.is_exact):
-        return "unknown"
-    return lost if way.measured.is_exact else f"about {lost}"
+    """A number where it is one, which the table aligns."""
+    found = way.measured
+    return found.records_lost if found.is_exact and found.records_lost is not None else lost_text(found)
 
 
 def _offsets(way: Way) -> str:
@@ -182,17 +185,18 @@ def _damage_left(way: Way) -> object:
 
 
 def _reason(best: Way, ways: Sequence[Way]) -> str:
-    lost = best.measured.out_of_reach or 0
-    others = [out for way in ways if way is not best and (out := way.measured.out_of_reach) is not None]
-    least = min(others, default=None)
-    about = "" if best.measured.is_exact else "about "
-    what = "it loses nothing" if lost == 0 else f"it loses {about}{counted(lost, 'record')}"
-    if best.measured.records_hidden:
-        what = f"{about}{counted(lost, 'record')} are lost or skipped with it"
-    if lost == 0 and about:
-        what = "it is unknown how many records were in the damage; all others are kept"
-    if least is None:
+    found = best.measured
+    others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
+    next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)
+    what = f"it loses {sentence_of_lost(found)}"
+    if not found.records_lost and not found.is_exact:
+        what = f"it is unknown how many records were in the damage; all others are kept{_but_skipped(found)}"
+    if next_best is None:
         return f"{what}, and no other way is known"
-    if least > lost:
-        return f"{what}; the next best loses {least}"
+    if (next_best.measured.out_of_reach or 0) > (found.out_of_reach or 0):
+        return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     return f"{what}, and no other way loses less"
+
+
+def _but_skipped(found: Measured) -> str:
+    return f", and {found.records_hidden} of them skipped" if found.records_hidden else ""

@@ -9,6 +9,7 @@ from kafkalog.cli.report.markup import Content, Markup, code, element, prose, ta
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import shortened
 from kafkalog.codec.wording import counted
+from kafkalog.recovery import losses
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.plan import BrokerForecast
 from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName
@@ -128,9 +129,7 @@ def kept_text(found: Measured) -> str:
 
 def lost_text(found: Measured) -> str:
     """Records that a way loses, as far as that is known."""
-    if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
-        return "unknown"
-    return f"{found.records_lost:,}" if found.is_exact else f"about {found.records_lost:,}"
+    return losses.lost_text(found, "{:,}".format)
 
 
 def forecast_text(forecast: BrokerForecast) -> str:

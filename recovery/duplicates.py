@@ -1,0 +1,82 @@
+"""Topic-partitions that are live in two log directories of one broker, which does not start on that (`LogManager`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.codec.wording import counted
+from kafkalog.log.files import scan_directory
+from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.ways import WayName
+
+__all__ = ["refuse_duplicates", "tell_duplicates"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Duplicate:
+    name: PartitionName
+    roots: tuple[str, str]
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.name} is in {self.roots[0]} and in {self.roots[1]}: a broker does not start on that"
+
+
+def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
+    seen: dict[tuple[str, int], str] = {}
+    for root in dict.fromkeys(roots):
+        for entry in scan_directory(root):
+            name = parse_partition_directory(entry.name) if entry.is_dir(follow_symlinks=False) else None
+            if name is None or name.state is not DirectoryState.LIVE:
+                continue
+            other = seen.setdefault((name.topic, name.partition), root)
+            if other != root:
+                yield _Duplicate(name, (other, root))
+
+
+def refuse_duplicates(roots: Sequence[str]) -> None:
+    """Raise `RecoveryRefused` where a topic-partition lives in two of several log directories of one broker."""
+    for found in _duplicates(roots):
+        raise RecoveryRefused(f"{found.sentence}; move one of them away", reason="duplicate")
+
+
+def tell_duplicates(plans: Sequence[Plan]) -> None:
+    """Each of two plans that claim the same partition says so and how it is there: `recover` would decline both."""
+    by_root = {made.root: made for made in plans}
+    for found in _duplicates(list(by_root)):
+        both = [by_root[root] for root in found.roots]
+        states = "; ".join(f"the one in {made.root} {_state(made, str(found.name))}" for made in both)
+        why = f"{found.sentence}; {states}; move one of them away"
+        for made in both:
+            if made.refusal is None:
+                made.refusal = why
+            made.choice.ways = [
+                way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why)
+                for way in made.choice.ways
+            ]
+            if made.broker.outcome == Outcome.LOADED:
+                places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
+                made.broker = replace(
+                    made.broker,
+                    outcome=Outcome.START_FAILS,
+                    exception="java.lang.IllegalStateException",
+                    message=f"Duplicate log directories for {found.name} are found in both {places}",
+                    valid_records_lost=None,
+                )
+
+
+def _state(made: Plan, name: str) -> str:
+    """Whether it is damaged, and what could be kept of it."""
+    kept = made.choice.own_by_partition.get(name)
+    if kept is None or name in made.declined:
+        return "could not be examined"
+    end = next((f" and ends at {each.log_end_offset}" for each in made.partitions if each.name == name), "")
+    held = "" if kept.records_kept is None else f": {counted(kept.records_kept, 'record')} of it can be kept"
+    if name in made.choice.by_partition:
+        return f"is damaged, or lacks records{held}"
+    return f"is sound{end}"

@@ -1,0 +1,122 @@
+"""What is lost and what is skipped, in sentences: the numbers are those of the table, and no unknown is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from fixture_data import recovery_cases
+from kafkalog.recovery.choice import ranges_text
+from kafkalog.recovery.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.ways import LostRange, Measured, total
+
+
+@pytest.fixture
+def torn(tmp_path: Path) -> Path:
+    return own_copy(brokers("2.8.2/torn")[0], tmp_path / "broker")
+
+
+@pytest.fixture
+def skipping(tmp_path: Path) -> Path:
+    """A base offset that is far too high: no checksum covers it, and a consumer passes over all that follows."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    log = root / "orders-23-0" / "00000000000000000135.log"
+    data = bytearray(log.read_bytes())
+    data[5000] = 0x55
+    log.write_bytes(data)
+    return root
+
+
+def test_a_sum_with_an_unknown_in_it_is_a_lower_bound(torn: Path) -> None:
+    (line,) = kafkalog("plan", "--json", torn).objects
+    unknown = [each for way in line["ways"] for each in way["offsets_lost"] or () if each["last"] is None]
+    assert unknown
+    out = kafkalog("plan", torn).out
+    (best,) = [each for each in out.splitlines() if each.startswith("recommended: ")]
+    assert re.search(r"it loses (at least \d+ records|about \d+ records and an unknown number more)", best), best
+    done = kafkalog("recover", "--yes", "--accept-loss", torn).out
+    (kept,) = [each for each in done.splitlines() if re.match(r"\d+ records are kept", each)]
+    assert re.search(r"; \d+ or more are lost", kept), kept
+
+
+def test_a_total_is_as_sure_as_its_parts() -> None:
+    whole = Measured(records_lost=12)
+    guessed = Measured(records_lost=6, is_exact=False, is_estimate=True)
+    unknown = Measured(records_lost=0, is_exact=False, uncounted=1, lost=[LostRange("a-0", 3, None)])
+    assert lost_text(total([whole, whole])) == "24"
+    assert lost_text(total([whole, guessed])) == "about 18"
+    assert lost_text(total([whole, unknown])) == "12 or more"
+    assert lost_text(total([guessed, unknown])) == "6 or more"
+    assert lost_text(unknown) == "unknown"
+    assert sentence_of_lost(unknown) == "an unknown number of records"
+    assert sentence_of_lost(total([whole, unknown])) == "at least 12 records"
+    assert sentence_of_lost(Measured(records_lost=0)) == "nothing"
+    assert sentence_of_lost(Measured(records_lost=125, records_hidden=105)) == "125 records and skips 105"
+    assert sentence_of_lost(Measured(records_lost=0, records_hidden=1)) == "no record and skips 1"
+
+
+def test_what_is_skipped_is_told_apart_from_what_is_lost(skipping: Path) -> None:
+    (line,) = kafkalog("plan", "--json", skipping).objects
+    known = [each for each in line["ways"] if each["records_lost"] is not None and each["way"] != line["recommended"]]
+    best = min(known, key=lambda each: each["records_lost"] + each["records_hidden"])
+    out = kafkalog("plan", skipping).out
+    (sentence,) = [each for each in out.splitlines() if each.startswith("recommended: ")]
+    lost, hidden = best["records_lost"], best["records_hidden"]
+    numbers = [int(each) for each in re.findall(r"\d+", sentence.partition("next best")[2])]
+    assert numbers == [each for each in (lost, hidden) if each]
+    assert any(each["records_hidden"] for each in line["ways"])
+
+
+def test_what_stays_and_is_skipped_is_in_the_last_line(skipping: Path) -> None:
+    (line,) = kafkalog("plan", "--json", skipping).objects
+    (way,) = [each for each in line["ways"] if each["way"] == "safe"]
+    assert way["records_hidden"] > 0
+    out = kafkalog("recover", "--yes", skipping).out
+    (kept,) = [each for each in out.splitlines() if re.match(r"\d+ records are kept", each)]
+    assert f"{way['records_kept']} records are kept, {way['records_hidden']} of them skipped" in kept
+
+
+@pytest.mark.parametrize("mode", ["safe", "salvage", "kafka"])
+@pytest.mark.parametrize("number", ["003", "042"])
+def test_damage_because_of_which_records_are_lost_is_named(number: str, mode: str, tmp_path: Path) -> None:
+    """Also where the plan does not touch it, since it lies below the recovery point."""
+    (case,) = [each for each in recovery_cases(["random_mix"]) if each.id.endswith(f"/{number}")]
+    root = case.unpack_before(tmp_path / "logs")
+    (line,) = kafkalog("plan", "--json", "--mode", mode, root).objects
+    (verified,) = kafkalog("verify", "--json", root).objects
+    (expected,) = [
+        (each["file"].removeprefix(f"{root}/"), each["position"])
+        for each in verified["partitions"][0]["findings"]
+        if each["code"] == "crc_mismatch"
+    ]
+    places = [(each["file"], each["position"]) for each in line["findings"] if each["severity"] == "error"]
+    assert places.count(expected) == 1
+    assert "a recovery is not needed" not in kafkalog("plan", "--mode", mode, root).out
+
+
+def test_where_a_way_is_better_than_none_a_recovery_is_not_called_needless(skipping: Path) -> None:
+    out = kafkalog("plan", skipping).out
+    assert "trusting the clean-shutdown marker" in out
+    assert "recommended: salvage" in out
+    assert "a recovery is not needed" not in out
+
+
+def test_the_tables_of_a_plan_agree_on_what_is_lost(torn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    (line,) = kafkalog("plan", "--json", torn).objects
+    first, *ways = kafkalog("plan", torn).out.split("\nways for ")
+    compared = 0
+    for partition in line["partitions"]:
+        row = [each for each in first.splitlines() if each.startswith(f"{partition['name']} ")]
+        table = [each for each in ways if each.startswith(f"{partition['name']}\n")]
+        if row and table:
+            (safe,) = [each for each in partition["ways"] if each["way"] == "safe"]
+            lost = ranges_text([LostRange(**each) for each in safe["offsets_lost"]]) or "none"
+            assert f"  {lost}  " in row[0]
+            assert any(each.startswith("safe ") and f"  {lost}  " in each for each in table[0].splitlines())
+            compared += 1
+    assert compared > 3
