@@ -335,7 +335,7 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """What stands in place of a segment is damage, and the first if it comes before all other."""
+    """A link or a special file in place of a segment is damage, the first one if it comes before all other damage."""
     found, report = facts.copy.unread_log, facts.report
     if found is None:
         return

@@ -350,7 +350,7 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
 
 
 def _tell_unreadable(plan: Plan, kafka: BrokerResult) -> None:
-    """Say what could not be read; a broker that comes to it may read it, or fail at it."""
+    """Say what could not be read; a broker that reaches it may read it, or fail."""
     found = plan.survey
     if not found.unreadable:
         return
