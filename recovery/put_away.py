@@ -26,7 +26,7 @@ class PutAway:
 
 
 def put_away(plan: Changes) -> list[PutAway]:
-    """In the order in which it is done; directories are listed again, because no survey looks below their first level."""
+    """In order; directories are listed again, as a survey sees only their first level."""
     found = []
     for action in plan.actions:
         if action.kind is ActionKind.REMOVE_DIRECTORY:
