@@ -12,6 +12,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.topic_facts import node_id_of
 from kafkalog.recovery.ways import WayName
 
 __all__ = ["refuse_duplicates", "tell_duplicates"]
@@ -28,15 +29,24 @@ class _Duplicate:
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
-    seen: dict[tuple[str, int], str] = {}
+    seen: dict[tuple[str, int], list[str]] = {}
     for root in dict.fromkeys(roots):
         for entry in scan_directory(root):
             name = parse_partition_directory(entry.name) if entry.is_dir(follow_symlinks=False) else None
             if name is None or name.state is not DirectoryState.LIVE:
                 continue
-            other = seen.setdefault((name.topic, name.partition), root)
-            if other != root:
-                yield _Duplicate(name, (other, root))
+            others = seen.setdefault((name.topic, name.partition), [])
+            for other in others:
+                if _may_be_of_one_broker(other, root):
+                    yield _Duplicate(name, (other, root))
+                    break
+            others.append(root)
+
+
+def _may_be_of_one_broker(one: str, other: str) -> bool:
+    """Whether nothing says that two log directories are of different brokers, whose copies are replicas."""
+    nodes = {node_id_of(one), node_id_of(other)}
+    return None in nodes or len(nodes) == 1
 
 
 def refuse_duplicates(roots: Sequence[str]) -> None:

@@ -12,16 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heapreplace
-from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.source import Source
 from kafkalog.recovery.stretches import Row, Stretch
-
-if TYPE_CHECKING:
-    from kafkalog.recovery.copy_walk import CopyWalk
 
 __all__ = ["MOST_ROUNDS", "Displaced", "Jump", "Jumps", "Wrong", "displaced", "first_wrong"]
 
@@ -168,7 +164,7 @@ def _header(source: Source, position: int) -> BatchHeader | None:
     return header if fits else None
 
 
-def displaced(jumps: Iterable[Jump], others: Mapping[str, CopyWalk]) -> Displaced:
+def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
     """Those of a copy's jumps that other copies disprove: one has the same batch, and once, where nothing is missing.
 
     `others` are walks by the path of their copy.  A batch that another copy has at the same offset too is not wrong;
@@ -191,7 +187,7 @@ def displaced(jumps: Iterable[Jump], others: Mapping[str, CopyWalk]) -> Displace
     return {(jump.path, jump.position): said for jump, said in found.items() if (jump.key, jump.row.first) not in right}
 
 
-def _seen(walk: CopyWalk, wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
+def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
     """Where a copy has the batches that jump elsewhere: offsets of jumps, and the first two others."""
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}

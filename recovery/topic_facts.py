@@ -30,7 +30,15 @@ from kafkalog.recovery.cleaner_settings import CleanerConfig, known_settings
 if TYPE_CHECKING:
     from kafkalog.cluster.metadata_log import MetadataState
 
-__all__ = ["COMPACT", "COMPACTED_BY_KAFKA", "NO_FACTS", "TopicFacts", "directory_id_of", "read_topic_facts"]
+__all__ = [
+    "COMPACT",
+    "COMPACTED_BY_KAFKA",
+    "NO_FACTS",
+    "TopicFacts",
+    "directory_id_of",
+    "node_id_of",
+    "read_topic_facts",
+]
 
 COMPACT = "compact"
 """in a topic's `cleanup.policy`"""
@@ -125,7 +133,7 @@ def _read(root: str, path: str) -> TopicFacts:
 
     state = MetadataLog(open_partition(path)).state()
     image = state.image
-    node_id = _node_id(root)
+    node_id = node_id_of(root)
     broker = dynamic_of_broker(image.configs, node_id)
     return TopicFacts(
         configs={
@@ -176,7 +184,8 @@ def _problem(path: str, state: MetadataState) -> str | None:
     return None
 
 
-def _node_id(root: str) -> int | None:
+def node_id_of(root: str) -> int | None:
+    """The broker of a log directory, as its own `meta.properties` says; None if it does not."""
     meta = _meta_properties(root)
     return None if meta is None else meta.node_id
 
