@@ -37,7 +37,7 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
                 continue
             others = seen.setdefault((name.topic, name.partition), [])
             for other in others:
-                if _may_be_of_one_broker(other, root):
+                if other != root and _may_be_of_one_broker(other, root):
                     yield _Duplicate(name, (other, root))
                     break
             others.append(root)
