@@ -212,9 +212,7 @@ def large_log_scanner(source: FileSource) -> RunScanner | None:
     """A walk over a log in runs, if it has enough batches for that."""
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return None
-    from kafkalog.codec.headers.run_scanner import RunScanner
-
-    return RunScanner(source)
+    return _run_scanner(source, 0, DEFAULT_LIMITS)
 
 
 class LateRuns:

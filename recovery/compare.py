@@ -23,7 +23,7 @@ from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionCompar
 from kafkalog.recovery.copies import Copy, Shelf, gather, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.difference import compare_contents
-from kafkalog.recovery.jumps import MOST_ROUNDS, Displaced, Jumps, displaced
+from kafkalog.recovery.jumps import Displaced, Jumps, without_disproved
 from kafkalog.recovery.lineage import Lineage, common_past
 from kafkalog.recovery.stretches import Stretch
 from kafkalog.recovery.workers import in_order
@@ -98,10 +98,8 @@ class _Facts:
 
     @property
     def deleted_until(self) -> int:
-        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
-        partition = self.copy.partition
-        offset = 0 if partition is None else partition.checkpointed_log_start_offset or 0
-        return offset if offset <= self.report.log_end_offset else 0
+        """See `Copy.deleted_until`."""
+        return self.copy.deleted_until(self.report.log_end_offset)
 
 
 class _Partition:
@@ -147,20 +145,8 @@ class _Partition:
     # -- one copy ----------------------------------------------------------------------------------------------------
 
     def _disproved(self, facts: _Facts, everything: Sequence[_Facts]) -> _Facts:
-        """What is found in a copy when offsets that others disprove are damage: raising one makes no log longer."""
-        for _ in range(MOST_ROUNDS):
-            others = {each.report.path: each for each in everything if each.copy is not facts.copy}
-            try:
-                found = displaced(
-                    facts.jumps.from_offset(facts.cleaned_until),
-                    {path: self._stretches(each) for path, each in others.items() if each.report.error is None},
-                )
-            except StorageError:
-                return facts  # what cannot be read any more is said where contents are compared
-            if not found:
-                return facts
-            facts = self._facts(facts.copy, {**facts.displaced, **found}, on_read=None)
-        return facts
+        others = [each for each in everything if each.copy is not facts.copy and each.report.error is None]
+        return without_disproved(facts, lambda: {each.copy.path: self._stretches(each) for each in others}, self._facts)
 
     def _facts(
         self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None

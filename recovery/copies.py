@@ -37,7 +37,7 @@ class Copy:
     name: PartitionName
     path: str
     log_dir: LogDir | None
-    """None if it does not be in one"""
+    """None if it is not in one"""
     partition: Partition | None
     """None if it cannot be read"""
     error: str | None = None
@@ -47,6 +47,11 @@ class Copy:
     def key(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.name.topic, self.name.partition
+
+    def deleted_until(self, end_offset: int) -> int:
+        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
+        offset = 0 if self.partition is None else self.partition.checkpointed_log_start_offset or 0
+        return offset if offset <= end_offset else 0
 
     @property
     def node_id(self) -> int | None:

@@ -29,24 +29,20 @@ class _Duplicate:
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
+    """Those that nothing says to be on different brokers, where they are replicas."""
+    nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
-    for root in dict.fromkeys(roots):
+    for root in nodes:
         for entry in scan_directory(root):
             name = parse_partition_directory(entry.name) if entry.is_dir(follow_symlinks=False) else None
             if name is None or name.state is not DirectoryState.LIVE:
                 continue
             others = seen.setdefault((name.topic, name.partition), [])
             for other in others:
-                if other != root and _may_be_of_one_broker(other, root):
+                if other != root and (None in (nodes[other], nodes[root]) or nodes[other] == nodes[root]):
                     yield _Duplicate(name, (other, root))
                     break
             others.append(root)
-
-
-def _may_be_of_one_broker(one: str, other: str) -> bool:
-    """Whether nothing says that two log directories are of different brokers, whose copies are replicas."""
-    nodes = {node_id_of(one), node_id_of(other)}
-    return None in nodes or len(nodes) == 1
 
 
 def refuse_duplicates(roots: Sequence[str]) -> None:
@@ -58,7 +54,11 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 def tell_duplicates(plans: Sequence[Plan]) -> None:
     """Each of two plans that claim the same partition says so and how it is there: `recover` would decline both."""
     by_root = {made.root: made for made in plans}
+    told: set[str] = set()
     for found in _duplicates(list(by_root)):
+        if told.issuperset(found.roots):
+            continue  # a further partition changes nothing
+        told.update(found.roots)
         both = [by_root[root] for root in found.roots]
         states = "; ".join(f"the one in {made.root} {_state(made, str(found.name))}" for made in both)
         why = f"{found.sentence}; {states}; move one of them away"

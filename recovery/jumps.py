@@ -9,19 +9,22 @@ the next segment leave, the batches after it, or another copy that has the same 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heapreplace
+from typing import Protocol, TypeVar
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.source import Source
+from kafkalog.recovery.copies import Copy
 from kafkalog.recovery.stretches import Row, Stretch
 
-__all__ = ["MOST_ROUNDS", "Displaced", "Jump", "Jumps", "Wrong", "displaced", "first_wrong"]
+__all__ = ["Displaced", "Jump", "Jumps", "Wrong", "displaced", "first_wrong", "without_disproved"]
 
-MOST_ROUNDS = 8
+_MOST_ROUNDS = 8
 """How often a copy is read again because another one disproves one more of its offsets."""
 _MOST_JUMPS = 1000
 """Jumps that are noted of one copy, the widest of them."""
@@ -185,6 +188,36 @@ def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) ->
                 if jump.expected <= firsts[0] < jump.row.first - key[2]:
                     found.setdefault(jump, f"but {path} has the same batch at {firsts[0]}")
     return {(jump.path, jump.position): said for jump, said in found.items() if (jump.key, jump.row.first) not in right}
+
+
+class _Read(Protocol):
+    """What was found in a copy."""
+
+    copy: Copy
+    cleaned_until: int
+    jumps: Jumps
+    displaced: Displaced
+
+
+Read = TypeVar("Read", bound=_Read)
+
+
+def without_disproved(
+    read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
+) -> Read:
+    """What is found in a copy when offsets that others disprove are damage: raising one makes no log longer.
+
+    `others` walks over them, by the path of each, and `again` reads the copy once more with such offsets.
+    """
+    for _ in range(_MOST_ROUNDS):
+        try:
+            found = displaced(read.jumps.from_offset(read.cleaned_until), others())
+        except StorageError:
+            return read  # what can no longer be read is said where contents are compared
+        if not found:
+            return read
+        read = again(read.copy, {**read.displaced, **found})
+    return read
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:

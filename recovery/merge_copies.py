@@ -17,7 +17,7 @@ from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMet
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.copies import Copy, reason
 from kafkalog.recovery.copy_walk import CopyWalk, Resumes
-from kafkalog.recovery.jumps import MOST_ROUNDS, Displaced, Jumps, displaced
+from kafkalog.recovery.jumps import Displaced, Jumps, without_disproved
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.merge_result import CopyShare, MergedRange, MergeResult
 from kafkalog.recovery.merge_segments import Piece, Rolling
@@ -77,9 +77,8 @@ class _Read:
 
     @property
     def deleted_until(self) -> int:
-        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
-        offset = self.partition.checkpointed_log_start_offset or 0
-        return offset if offset <= self.end_offset else 0
+        """See `Copy.deleted_until`."""
+        return self.copy.deleted_until(self.end_offset)
 
     @property
     def start(self) -> int:
@@ -128,20 +127,8 @@ class MergeCopies:
         self._rolling = Rolling(self._start, segment_bytes, sources)
 
     def _disproved(self, read: _Read, everything: Sequence[_Read]) -> _Read:
-        """What is found in a copy when offsets that others disprove are damage."""
-        for _ in range(MOST_ROUNDS):
-            others = {each.copy.path: each for each in everything if each.copy is not read.copy}
-            try:
-                found = displaced(
-                    read.jumps.from_offset(read.cleaned_until),
-                    {path: self._walk(each) for path, each in others.items() if each.share.error is None},
-                )
-            except StorageError:
-                return read  # what cannot be read any more is said when the merged log is made
-            if not found:
-                return read
-            read = self._read(read.copy, {**read.displaced, **found})
-        return read
+        others = [each for each in everything if each.copy is not read.copy and each.share.error is None]
+        return without_disproved(read, lambda: {each.copy.path: self._walk(each) for each in others}, self._read)
 
     def _read(self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None) -> _Read:
         found = _Read(copy, CopyShare(copy.path, error=copy.error), displaced=wrong or {})

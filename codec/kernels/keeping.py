@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from kafkalog.codec.kernels import probe
 from kafkalog.codec.kernels.jit import with_signature
 from kafkalog.machine_code.native import ALLOCATIONS, native
 from kafkalog.machine_code.stored import StoredKernel, keep, stored, where_stored
@@ -31,6 +30,8 @@ def machine_code(module: str, name: str) -> StoredKernel | None:
 @lru_cache(maxsize=1)
 def convention_holds() -> bool:
     """Whether machine code of this numba can be called as `native` calls it."""
+    from kafkalog.codec.kernels import probe  # compiled only where something is to be kept
+
     made = machine_code(*_PROBE)
     if made is None:
         return False

@@ -26,12 +26,12 @@ from kafkalog.log.files import (
 )
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.table import HeaderTable
+    from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 
 __all__ = ["DirectoryDisk"]
 
 _COLUMN_BYTES = 32 * MIB
-"""Of the header columns of one log that are kept."""
+"""Of header columns that are kept, over all logs of a disk."""
 _NS_IN_MS = 1_000_000
 
 
@@ -101,14 +101,30 @@ def _size_of(path: str) -> int:
     return status.st_size
 
 
+class _Columns:
+    """Tables of the headers of logs, which share the memory that they may keep."""
+
+    def __init__(self) -> None:
+        self._budget: MemoryBudget | None = None
+
+    def table(self, size: int) -> HeaderTable:
+        """That of the first `size` bytes of a log."""
+        from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
+
+        if self._budget is None:
+            self._budget = MemoryBudget(_COLUMN_BYTES)
+        return HeaderTable(size, self._budget)
+
+
 class _LogStore:
     """A log file: opened for reading or for writing when that is asked for, and again after it was closed.
 
     Its reader ends where the content ends, whatever room is reserved.
     """
 
-    def __init__(self, path: str, *, create: bool) -> None:
+    def __init__(self, path: str, columns: _Columns, *, create: bool) -> None:
         self._path = path
+        self._columns = columns
         self._file = fs.AppendFile(path, create=True) if create else None
         self._reader: FileSource | None = None
         self._size = 0 if create else _size_of(path)
@@ -141,9 +157,7 @@ class _LogStore:
         """A table of its sound batches, where it has enough of them."""
         if not headers_are_worth_it(self.size, lambda: first_batch_bytes(lambda: self)):
             return None
-        from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
-
-        return HeaderTable(self.size, MemoryBudget(_COLUMN_BYTES))
+        return self._columns.table(self.size)
 
     def append(self, data: bytes) -> None:
         """Write after the end."""
@@ -237,6 +251,7 @@ class DirectoryDisk:
 
     def __init__(self) -> None:
         self._changes: Counter[tuple[str, str]] = Counter()
+        self._columns = _Columns()
 
     def _changed(self, *paths: str) -> None:
         for path in paths:
@@ -317,7 +332,7 @@ class DirectoryDisk:
 
     def open_log(self, path: str, *, create: bool | None) -> _LogStore:
         """Open a log file: a new one, one that is there, or with None whichever it is."""
-        return _LogStore(path, create=not os.path.lexists(path) if create is None else create)
+        return _LogStore(path, self._columns, create=not os.path.lexists(path) if create is None else create)
 
     def slots(self, path: str, entry_size: int, max_size: int) -> _Slots:
         """Open an index file, or make it."""

@@ -27,8 +27,9 @@ def with_identity(result: BrokerResult, tree: Tree, root: str) -> BrokerResult:
     if isinstance(meta, str):
         unread: str | None = meta
     else:
-        refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
-        if refused is None or (meta.directory_id is None and not _has_topic_ids(tree)):
+        has_topic_ids = _has_topic_ids(tree)
+        refused = refused_id(meta, root, has_topic_ids=has_topic_ids)
+        if refused is None or (meta.directory_id is None and not has_topic_ids):
             return result
         unread = refused.message if refused.is_unread else None
         message = refused.message

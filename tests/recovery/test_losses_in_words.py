@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
+from broker_dirs import brokers, own_copy, with_raised_offset
 from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.recovery.choice import ranges_text
@@ -23,12 +23,7 @@ def torn(tmp_path: Path) -> Path:
 @pytest.fixture
 def skipping(tmp_path: Path) -> Path:
     """A base offset that is far too high: no checksum covers it, and a consumer passes over all that follows."""
-    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
-    log = root / "orders-23-0" / "00000000000000000135.log"
-    data = bytearray(log.read_bytes())
-    data[5000] = 0x55
-    log.write_bytes(data)
-    return root
+    return with_raised_offset(tmp_path / "broker")
 
 
 def test_a_sum_with_an_unknown_in_it_is_a_lower_bound(torn: Path) -> None:

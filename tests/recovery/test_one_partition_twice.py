@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from broker_dirs import brokers, own_copy
+from broker_dirs import brokers, own_copy, with_raised_offset
 from command import kafkalog
 
 
@@ -37,11 +37,7 @@ def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
 
 
 def test_one_command_is_not_given_twice(tmp_path: Path) -> None:
-    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
-    log = root / "orders-23-0" / "00000000000000000135.log"
-    data = bytearray(log.read_bytes())
-    data[5000] = 0x55
-    log.write_bytes(data)
+    root = with_raised_offset(tmp_path / "broker")
     out = kafkalog("plan", "--mode", "salvage", root).out
     commands = [each.strip() for each in out.splitlines() if each.startswith("  kafkalog recover ")]
     assert len(commands) == 1

@@ -70,3 +70,13 @@ def join_cluster(directory: Path, of: Path, *, same_broker: bool = False) -> Pat
     lines = [line for line in file.read_text().splitlines() if line.split("=")[0] not in names]
     file.write_text("\n".join([*lines, *(f"{name}={known[name]}" for name in names if name in known)]) + "\n")
     return directory
+
+
+def with_raised_offset(target: Path) -> Path:
+    """``4.1.1/segments`` copied; in it a batch of orders-23-0 claims an offset in the millions; its CRC is right."""
+    root = own_copy(brokers("4.1.1/segments")[0], target)
+    log = root / "orders-23-0" / "00000000000000000135.log"
+    data = bytearray(log.read_bytes())
+    data[5000] = 0x55
+    log.write_bytes(data)
+    return root

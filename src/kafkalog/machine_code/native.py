@@ -28,7 +28,8 @@ _NEVER_CALLED = (
 )  # fmt: skip
 """Of numba's: asked for by the wrappers for Python that stand beside a kernel, and by memory that arrays do not own."""
 _ARGUMENT = re.compile(r"(int64|boolean)|(int64|uint8)\[(:|::1|:,:|:,::1)\]")
-_RESULT = re.compile(r"int64|void|UniTuple\(int64, (\d)\)")
+_SIGNATURE = re.compile(r"(int64|void|UniTuple\(int64, (\d)\))\((.*)\)")
+"""What it gives, how many numbers if several, and its arguments."""
 _Words = Callable[[Any], tuple[int, ...]]
 
 
@@ -55,24 +56,21 @@ def _array(kind: str, shape: str) -> _Words:
     return words
 
 
-def _arguments(signature: str) -> tuple[str, list[_Words], list[int]]:
-    """The result, and of each argument how it becomes words and how many."""
-    result, _, rest = signature.partition("(") if not signature.startswith("Uni") else (
-        signature[: signature.index(")") + 1], "", signature[signature.index(")") + 2 :]
-    )  # fmt: skip
+def _arguments(words: str) -> tuple[list[_Words], int]:
+    """Of each argument how it becomes words, and how many all have."""
     ways: list[_Words] = []
-    counts: list[int] = []
-    for word in re.split(r",\s+", rest.removesuffix(")")):
+    count = 0
+    for word in re.split(r",\s+", words):
         found = _ARGUMENT.fullmatch(word)
         if found is None:
             raise UnknownSignatureError(word)
         if found[1]:
             ways.append(_number)
-            counts.append(1)
+            count += 1
         else:
             ways.append(_array(found[2], found[3]))
-            counts.append(5 + 2 * (found[3].count(",") + 1))
-    return result, ways, counts
+            count += 5 + 2 * (found[3].count(",") + 1)
+    return ways, count
 
 
 @lru_cache(maxsize=1)
@@ -110,16 +108,14 @@ def native(kernel: StoredKernel) -> Callable[..., Any]:
 
     Raises `UnknownSignatureError`, and ValueError if the function is not in the code.
     """
-    result, ways, counts = _arguments(kernel.signature)
-    matched = _RESULT.fullmatch(result)
+    matched = _SIGNATURE.fullmatch(kernel.signature)
     if matched is None:
-        raise UnknownSignatureError(result)
-    many = int(matched[1] or 1)
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * sum(counts), use_errno=False
-    )
+        raise UnknownSignatureError(kernel.signature)
+    result, several = matched[1], matched[2]
+    ways, count = _arguments(matched[3])
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * count)
     function = kind(_address(kernel.symbol, kernel.code))
-    place, nothing, expected = ctypes.c_int64 * many, ctypes.c_int64, len(ways)
+    place, nothing, expected = ctypes.c_int64 * int(several or 1), ctypes.c_int64, len(ways)
 
     def call(*given: Any) -> Any:
         if len(given) != expected:
@@ -130,7 +126,7 @@ def native(kernel: StoredKernel) -> Callable[..., Any]:
         results, failed = place(), nothing()
         if function(ctypes.addressof(results), ctypes.addressof(failed), *words) != 0:
             raise RuntimeError(f"{kernel.symbol} failed")
-        if matched[1]:
+        if several:
             return tuple(results)
         return None if result == "void" else results[0]
 
