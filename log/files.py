@@ -135,6 +135,11 @@ class FileSource:
         return self._size
 
     @property
+    def descriptor(self) -> int | None:
+        """That of the open file; None for what is in an object store."""
+        return None if self._remote is not None else self._descriptor
+
+    @property
     def identity(self) -> tuple[int, int] | None:
         """Device and inode; None for what is in an object store."""
         if self._remote is not None:

@@ -6,55 +6,80 @@ they add to what is waiting already, and before they begin with something large.
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from kafkalog.log.process import OwnProcess
 
-__all__ = ["InOrder"]
+__all__ = ["InOrder", "Work"]
 
+K = TypeVar("K")
 T = TypeVar("T")
+Work = Callable[[Callable[[], None]], Iterable[T]]
+"""Gives its items; called with what waits until it has its turn."""
 
 
 class _OverError(Exception):
     """Nobody reads any more."""
 
 
-class InOrder(Generic[T]):
-    """`items(k)` are those of the k-th of `works`; ask for each k in turn.  A context manager: leaving it ends all.
+_Ready = tuple[str, object, int]
+"""What it is, the thing itself, its size."""
 
-    A work is begun when all before it have been, by one of `threads` threads; no more than that many are under way.  It
-    is given a function that waits until the work has its turn.  Items wait for whoever reads as long as they take no
-    more than `room` by `size_of` together, and one item of the work that has its turn always may.  What a work raises
-    is raised where its items are read.  A forked child has none of the threads: reading there is `UsageError`.
+
+@dataclass(frozen=True, slots=True)
+class _Begun(Generic[K]):
+    key: K
+    ready: SimpleQueue[list[_Ready]]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: BaseException | None
+
+
+class InOrder(Generic[K, T]):
+    """Iterates over the keys of `works`, each with its items, to be read to their end before the next.
+
+    A context manager: leaving it ends all.  A work is taken from `works` and begun when all before it have been, by one
+    of `threads` threads; no more than that many are under way.  It is given a function that waits until the work has
+    its turn.  Items wait for whoever reads as long as they take no more than `room` by `size_of` together, and one item
+    of the work that has its turn always may.  What a work raises is raised where its items are read, and what `works`
+    raises where the next key is.  A forked child has none of the threads: reading there is `UsageError`.
     """
 
     def __init__(
         self,
-        works: Sequence[Callable[[Callable[[], None]], Iterable[T]]],
+        works: Iterable[tuple[K, Work[T]]],
         threads: int,
         *,
         size_of: Callable[[T], int],
         room: int,
     ) -> None:
-        self._works = works
+        self._works = iter(works)
+        self._taking = threading.Lock()
         self._process = OwnProcess("a reader with threads")
         self._size_of = size_of
         self._room = room
-        self._ready: list[deque[tuple[str, object, int]]] = [deque() for _ in works]
-        self._begun = 0
+        self._begun: list[_Begun[K]] = []
+        self._ended: _End | None = None
+        """there are no more works, or taking the next one failed"""
         self._turn = 0
         self._waiting = 0
+        """bytes"""
+        self._sleepers = 0
+        """who has to be told of a change; as a rule nobody"""
         self._changed = threading.Condition()
         self._is_over = False
         self._threads = [
-            threading.Thread(target=self._run, name=f"kafkalog-{number}", daemon=True)
-            for number in range(min(threads, len(works)))
+            threading.Thread(target=self._run, name=f"kafkalog-{number}", daemon=True) for number in range(threads)
         ]
 
-    def __enter__(self) -> InOrder[T]:
+    def __enter__(self) -> InOrder[K, T]:
         for thread in self._threads:
             thread.start()
         return self
@@ -64,71 +89,127 @@ class InOrder(Generic[T]):
             return
         with self._changed:
             self._is_over = True
-            self._changed.notify_all()
+            self._tell()
         for thread in self._threads:
             thread.join()
+        close = getattr(self._works, "close", None)
+        if close is not None:
+            close()
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                number = self._begun
-                if self._is_over or number == len(self._works):
-                    return
-                self._begun += 1
+            taken = self._take()
+            if taken is None:
+                return
             try:
-                self._work(number)
+                self._work(*taken)
             except _OverError:
                 return
 
-    def _work(self, number: int) -> None:
+    def _take(self) -> tuple[int, Work[T]] | None:
+        """The next work and its number."""
+        with self._taking:
+            if self._ended is not None or self._is_over:
+                return None
+            try:
+                key, work = next(self._works)
+            except StopIteration:
+                self._end(_End(None))
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+                self._end(_End(error))
+            else:
+                with self._changed:
+                    self._begun.append(_Begun(key, SimpleQueue()))
+                    self._tell()
+                    return len(self._begun) - 1, work
+        return None
+
+    def _end(self, end: _End) -> None:
+        with self._changed:
+            self._ended = end
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._sleepers:
+            self._changed.notify_all()
+
+    def _await(self, happened: Callable[[], bool]) -> None:
+        """With the lock taken."""
+        if not happened():
+            self._sleepers += 1
+            self._changed.wait_for(happened)
+            self._sleepers -= 1
+
+    def _work(self, number: int, work: Work[T]) -> None:
+        light: list[_Ready] = []  # these go with what follows them: waking whoever reads takes time
         try:
-            for item in self._works[number](lambda: self._await_turn(number)):
-                self._put(number, "item", item, self._size_of(item))
+            for item in work(lambda: self._await_turn(number)):
+                size = self._size_of(item)
+                light.append(("item", item, size))
                 del item  # the next one may be large
-            self._put(number, "end", None, 0)
+                if size:
+                    self._put(number, light, size)
+                    light = []
+            light.append(("end", None, 0))
         except _OverError:
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
-            self._put(number, "error", error, 0)
+            light.append(("error", error, 0))
+        self._put(number, light, 0)
 
     def _await_turn(self, number: int) -> None:
         """Wait until all works before this one were read to their ends."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_over or number <= self._turn)
+            self._await(lambda: self._is_over or number <= self._turn)
             if self._is_over:
                 raise _OverError
 
-    def _put(self, number: int, kind: str, item: object, size: int) -> None:
-        ready = self._ready[number]
+    def _put(self, number: int, some: list[_Ready], size: int) -> None:
+        ready = self._begun[number].ready
 
         def may() -> bool:
-            has_turn = number <= self._turn and not ready
+            has_turn = number <= self._turn and ready.empty()
             return self._is_over or has_turn or size == 0 or self._waiting + size <= self._room
 
         with self._changed:
-            self._changed.wait_for(may)
+            self._await(may)
             if self._is_over:
                 raise _OverError
-            ready.append((kind, item, size))
             self._waiting += size
-            self._changed.notify_all()
+        ready.put(some)
 
-    def items(self, number: int) -> Iterator[T]:
-        """Those of one work; to be read to the end before the next one's."""
-        ready = self._ready[number]
+    def __iter__(self) -> Iterator[tuple[K, Iterator[T]]]:
+        for number in itertools.count():
+            self._process.require()
+            if not self._has_turn(number):
+                break
+            begun = self._begun[number]
+            yield begun.key, self._items(begun.ready)
+        if self._ended is not None and self._ended.error is not None:
+            raise self._ended.error
+
+    def _has_turn(self, number: int) -> bool:
+        """Give it its turn; False if there is no such work."""
         with self._changed:
             self._turn = number
-            self._changed.notify_all()
+            self._tell()
+            self._await(lambda: number < len(self._begun) or self._ended is not None)
+            return number < len(self._begun)
+
+    def _items(self, ready: SimpleQueue[list[_Ready]]) -> Iterator[T]:
         while True:
             self._process.require()
-            with self._changed:
-                self._changed.wait_for(lambda: bool(ready))
-                kind, item, size = ready.popleft()
-                self._waiting -= size
-                self._changed.notify_all()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise item  # type: ignore[misc]
-            yield item  # type: ignore[misc]
-            del item  # what comes next may be large: this one is not held any longer
+            some = ready.get()
+            some.reverse()
+            while some:
+                kind, item, size = some.pop()
+                if size:
+                    with self._changed:
+                        self._waiting -= size
+                        self._tell()
+                if kind == "end":
+                    return
+                if kind == "error":
+                    raise item  # type: ignore[misc]
+                yield item  # type: ignore[misc]
+                del item  # what comes next may be large: this one is not held any longer

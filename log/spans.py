@@ -1,28 +1,28 @@
 """Where a segment can be cut: positions at which batches begin, and the offsets that lie between them.
 
 The offset index names positions, and each is proved by a valid batch there; without a usable index the headers of all
-batches are walked over.  Nothing is guessed, and bytes that are not a batch stay in the span that they are in.
+batches are walked over (`header_walk`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import overload
 
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, SMALLEST_MESSAGE
+from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.header_walk import Span, joined_spans, walk_headers
 from kafkalog.log.segment import Segment
 
-__all__ = ["Span", "batch_spans", "spans", "spans_from"]
+__all__ = ["spans"]
 
 _PROBE_BYTES = 64 * KIB
 _TRIES = 4
@@ -32,37 +32,6 @@ _INDEX_BYTES = MIB
 _PAGE_BYTES = 4096
 """Read before it is known how many entries there are: most of what a live broker reserves holds none."""
 _NOTHING = OffsetEntry(0, 0)
-_SIZE = LOG_OVERHEAD.reader("size")
-_OFFSET = LOG_OVERHEAD.reader("offset")
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Bytes of a segment from the beginning of a batch on, and the offsets that headers claim for them."""
-
-    start: int
-    end: int
-    first_offset: int
-    next_offset: int
-    """after the last one"""
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.end - self.start
-
-
-def batch_spans(segment: Segment) -> list[Span]:
-    """A span for each batch of the segment; after the last sound header one for all the rest."""
-    with segment.open() as source:
-        return list(_walk(source, segment.base_offset, 0, min(source.size, segment.size)))
-
-
-def spans_from(segment: Segment, offset: int) -> Iterator[Span]:
-    """A span for each batch, from one at or before the batch with `offset` on; the last as in `batch_spans`."""
-    with segment.open() as source:
-        position = segment.position_of(offset, source)
-        yield from _walk(source, segment.base_offset, position, min(source.size, segment.size))
 
 
 def spans(segment: Segment, every: int, *, limits: Limits = DEFAULT_LIMITS) -> list[Span]:
@@ -75,46 +44,11 @@ def spans(segment: Segment, every: int, *, limits: Limits = DEFAULT_LIMITS) -> l
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
         found = _indexed(source, segment, range(step, size - step // 2, step), size, proving)
         if found is None:
-            return _joined(_walk(source, segment.base_offset, 0, size), step)
+            return list(joined_spans(source, segment.base_offset, size, step))
         cuts, next_offset = found
     starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
     return [Span(at, end, low, high) for (at, low), (end, high) in zip(starts, ends, strict=True)]
-
-
-def _joined(found: Iterable[Span], step: int) -> list[Span]:
-    """Neighbors together until each has `step` bytes."""
-    joined: list[Span] = []
-    first: Span | None = None
-    end = next_offset = 0
-    for span in found:
-        if first is not None and end - first.start >= step:
-            joined.append(Span(first.start, end, first.first_offset, next_offset))
-            first = None
-        if first is None:
-            first, next_offset = span, span.next_offset
-        end, next_offset = span.end, max(next_offset, span.next_offset)
-    if first is not None:
-        joined.append(Span(first.start, end, first.first_offset, next_offset))
-    return joined
-
-
-def _walk(source: Source, offset: int, position: int, end: int) -> Iterator[Span]:
-    """A span for each batch, from its header alone; `offset` is where the first one should begin."""
-    while position < end:
-        head = source.read(position, BATCH.size)
-        length = _SIZE(head, 0) if len(head) > MAGIC_POSITION else -1
-        behind = position + LOG_OVERHEAD.size + length
-        if length < SMALLEST_MESSAGE or behind > end or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
-            yield Span(position, end, offset, offset)
-            return
-        first, next_offset = offset, _OFFSET(head, 0) + 1
-        if head[MAGIC_POSITION] > 1:
-            header = PLAIN.batch_header(head, 0)
-            first, next_offset = header.base_offset, header.next_offset
-        yield Span(position, behind, first, next_offset)
-        offset = next_offset
-        position = behind
 
 
 class _Slots(Sequence[OffsetEntry]):
@@ -168,7 +102,7 @@ def _indexed(
     if cuts is None or tail is None:
         return None
     begin = max(tail, cuts[-1]) if cuts else tail
-    return cuts, max([begin[1], *(span.next_offset for span in _walk(source, begin[1], begin[0], size))])
+    return cuts, max([begin[1], *(span.next_offset for span in walk_headers(source, begin[1], begin[0], size))])
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:

@@ -14,17 +14,18 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import NO_END
+from kafkalog.codec.model import BATCH, NO_END, Codec
 from kafkalog.codec.names import without_surrogates
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
+from kafkalog.log.header_walk import Span, joined_spans
 from kafkalog.log.held_files import HeldFiles
 from kafkalog.log.in_order import InOrder
 from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.slices import Damage, Slice, SliceReader
-from kafkalog.log.spans import Span, spans
 
 __all__ = ["partition_to_arrow"]
 
@@ -36,6 +37,8 @@ _LEAST_BYTES = MIB
 """What a thread reads at a time, at least: below, beginning takes longer than reading."""
 _WAITING_BYTES = 8 * MIB
 """Of Arrow batches that wait for whoever reads them."""
+_UNPACKED = 2
+"""Compressed records take so many times as much afterwards, at least: what is read of them at a time is less."""
 _LARGE_PART = 2
 """A part so many times as large as it should be holds a large batch."""
 
@@ -86,7 +89,8 @@ def partition_to_arrow(
     reading = _Reading(assembler, view, files, limits)
     if in_threads:
         every = min(_PART_BYTES, share)
-        pieces = reading.in_threads(_parts(_slices(wanted, view, files, limits), every, limits), threads, every)
+        parts = _parts(_slices(wanted, view, files, limits), every, files)
+        pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
     return pa.RecordBatchReader.from_batches(schema, _undamaged(pieces, findings))
@@ -118,30 +122,33 @@ def _slices(
         yield segment, Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last)
 
 
-def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, limits: Limits) -> list[Slice]:
-    """In pieces that threads can share."""
-    return [
-        replace(
-            whole,
-            start=max(span.start, whole.start),
-            end=span.end,
-            start_offset=max(span.first_offset, whole.start_offset),
-            is_last=whole.is_last and span.end == whole.end,
-        )
-        for segment, whole in slices
-        if segment.base_offset < whole.end_offset
-        for span in _spans(segment, every, limits)
-        if span.end > whole.start and span.first_offset < whole.end_offset
-    ]
+def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, files: HeldFiles) -> Iterator[Slice]:
+    """In pieces that threads can share, each cut off when it is its turn."""
+    for segment, whole in slices:
+        if segment.base_offset >= whole.end_offset:
+            continue
+        for span in _spans(segment, every, files):
+            if span.end > whole.start and span.first_offset < whole.end_offset:
+                yield replace(
+                    whole,
+                    start=max(span.start, whole.start),
+                    end=span.end,
+                    start_offset=max(span.first_offset, whole.start_offset),
+                    is_last=whole.is_last and span.end == whole.end,
+                )
 
 
-def _spans(segment: Segment, every: int, limits: Limits) -> list[Span]:
-    with segment.open() as source:
-        head = source.read(0, MAGIC_POSITION + 1)
-    if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
-        # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading them
-        return [Span(0, segment.size, segment.base_offset, segment.base_offset)]
-    return spans(segment, every, limits=limits)
+def _spans(segment: Segment, every: int, files: HeldFiles) -> Iterator[Span]:
+    with files.open(segment.path) as source:
+        size = min(source.size, segment.size)
+        head = source.read(0, BATCH.size)
+        if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
+            # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading
+            yield Span(0, segment.size, segment.base_offset, segment.base_offset)
+        elif size:
+            if len(head) == BATCH.size and PLAIN.batch_header(head, 0).codec != Codec.NONE:
+                every //= _UNPACKED
+            yield from joined_spans(source, segment.base_offset, size, size // -(-size // every))
 
 
 class _Reading:
@@ -199,20 +206,20 @@ class _Reading:
             next_offset = reader.next_offset
             self._files.passed(part.path)
 
-    def in_threads(self, slices: Sequence[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
+    def in_threads(self, slices: Iterable[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
         """The same rows; a slice that repeats offsets of those before it is read again without them.
 
         `every` is how large a slice is that holds no large batch, about.
         """
-        works: list[Callable[[Callable[[], None]], Iterator[pa.RecordBatch | Damage | int]]] = [
-            partial(self._in_thread, part, part.size > _LARGE_PART * every) for part in slices
-        ]
-        next_offset = -1
+        works = ((part, partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part in slices)
+        next_offset, path = -1, None
         with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
-            for number, part in enumerate(slices):
+            for part, pieces in under_way:
                 if max(next_offset, part.start_offset) >= part.end_offset:
                     return
-                pieces = under_way.items(number)
+                if path is not None and path != part.path:
+                    self._files.passed(path)
+                path = part.path
                 if next_offset > part.start_offset:
                     for _ in pieces:
                         pass
@@ -223,8 +230,6 @@ class _Reading:
                     else:
                         yield piece
                     del piece
-                if number + 1 < len(slices) and slices[number + 1].path != part.path:
-                    self._files.passed(part.path)
 
     def _in_thread(
         self, part: Slice, is_large: bool, await_turn: Callable[[], None]

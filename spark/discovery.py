@@ -16,10 +16,11 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END
 from kafkalog.log.consumer_view import READ_COMMITTED, ConsumerView
 from kafkalog.log.follow import Follower
+from kafkalog.log.header_walk import Span, batch_spans, spans_from
 from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.segment import Segment, index_of
-from kafkalog.log.spans import Span, batch_spans, spans, spans_from
+from kafkalog.log.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions

@@ -16,9 +16,9 @@ from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import MissingFileError
 from kafkalog.log.follow import Follower, settled
+from kafkalog.log.header_walk import spans_from
 from kafkalog.log.partition import Partition
 from kafkalog.log.segment import index_of
-from kafkalog.log.spans import spans_from
 from kafkalog.spark.bounds import LATEST, TopicPartition
 from kafkalog.spark.discovery import (
     Range,

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.model import NO_END, AbortedTransaction
+from kafkalog.log.header_walk import Span
 from kafkalog.log.slices import Slice
-from kafkalog.log.spans import Span
 
 __all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]
 

@@ -16,13 +16,15 @@ from numba.extending import intrinsic
 from kafkalog.codec.compression import lz4, zstd
 from kafkalog.codec.kernels.jit import compiled, copy, load
 
-__all__ = ["call_inflate", "decompress_lz4", "decompress_lz4_batches", "decompress_zstd", "decompress_zstd_batches"]
+__all__ = [
+    "call_inflate", "caller", "decompress_lz4", "decompress_lz4_batches", "decompress_zstd", "decompress_zstd_batches",
+]  # fmt: skip
 
 _load8, _load32 = load[8], load[32]
 _I64 = ir.IntType(64)
 
 
-def _caller(result: ir.IntType, arguments: tuple[ir.IntType, ...]) -> Any:
+def caller(result: ir.IntType, arguments: tuple[ir.IntType, ...]) -> Any:
     """(address of a C function, numbers and addresses as 64-bit integers) -> its result as one."""
 
     def call_it(_context: Any, function: Any, first: Any, second: Any, third: Any, fourth: Any, fifth: Any) -> Any:
@@ -42,9 +44,9 @@ def _caller(result: ir.IntType, arguments: tuple[ir.IntType, ...]) -> Any:
 
 
 _int = ir.IntType(32)
-_call_lz4 = _caller(_int, (_I64, _I64, _int, _int))
-_call_zstd = _caller(_I64, (_I64, _I64, _I64, _I64, _I64))
-call_inflate = _caller(_int, (_I64,))
+_call_lz4 = caller(_int, (_I64, _I64, _int, _int))
+_call_zstd = caller(_I64, (_I64, _I64, _I64, _I64, _I64))
+call_inflate = caller(_int, (_I64,))
 """(address of `isal_inflate_stateless`, that of its state, and four numbers that do not matter) -> 0 if it is done"""
 
 _LZ4_FRAME = int.from_bytes(lz4.WRITTEN_HEADER[:4], "little"), int.from_bytes(lz4.WRITTEN_HEADER[3:7], "little")

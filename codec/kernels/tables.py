@@ -17,7 +17,7 @@ from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 __all__ = [
     "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "UNDECODED", "Appended", "ArrowBuffer",
     "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "MessageColumn", "MessageSet", "Recovered",
-    "Rows", "Table", "Viewed", "check_table", "empty_table", "names",
+    "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table", "names",
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1
@@ -212,6 +212,25 @@ class Viewed(Rows):
     MEMORY = auto()
     MEMORY_NUMBER = auto()
     OF_MEMORY = auto()
+
+
+class Walk(Rows):
+    """Where a walk over the headers of a file is: its place, where it must end, and how far it goes at a time.
+
+    Of the batches passed at a time the offset of the first, and the one after the last; what is held of the file from
+    where to where; and whether batches are so small that blocks are read.
+    """
+
+    POSITION = auto()
+    END = auto()
+    FILE_END = auto()
+    STEP = auto()
+    EXPECTED = auto()
+    FIRST_OFFSET = auto()
+    NEXT_OFFSET = auto()
+    HELD = auto()
+    HELD_END = auto()
+    IS_DENSE = auto()
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:

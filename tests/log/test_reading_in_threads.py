@@ -110,6 +110,11 @@ def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path
     assert threading.active_count() == before
 
 
+def read_all(under_way: InOrder[int, int], found: list[int]) -> None:
+    for _, items in under_way:
+        found += items
+
+
 def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
     def work(number: int) -> Iterator[int]:
         yield from range(number, number + 5)
@@ -117,13 +122,25 @@ def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
             raise ValueError(number)
 
     found: list[int] = []
-    works = [lambda _, number=number: work(number) for number in range(0, 50, 10)]
-    with InOrder(works, 3, size_of=lambda _: 1, room=3) as under_way:
-        for number in range(2):
-            found += under_way.items(number)
-        with pytest.raises(ValueError, match="20"):
-            found += under_way.items(2)
+    works = [(number, lambda _, number=number: work(number)) for number in range(0, 50, 10)]
+    with InOrder(works, 3, size_of=lambda _: 1, room=3) as under_way, pytest.raises(ValueError, match="20"):
+        read_all(under_way, found)
     assert found[:10] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+def test_what_giving_the_works_raises_comes_after_those_that_were_given() -> None:
+    def works() -> Iterator[tuple[int, Callable[[object], Iterator[int]]]]:
+        for number in range(5):
+            yield number, lambda _, number=number: iter([number])
+        raise OSError("the next one cannot be opened")
+
+    found: list[int] = []
+    with (
+        InOrder(works(), 3, size_of=lambda _: 1, room=1) as under_way,
+        pytest.raises(OSError, match="cannot be opened"),
+    ):
+        read_all(under_way, found)
+    assert found == list(range(5))
 
 
 def test_what_waits_is_bounded_and_the_work_that_is_read_never_waits() -> None:
@@ -139,11 +156,11 @@ def test_what_waits_is_bounded_and_the_work_that_is_read_never_waits() -> None:
                 waiting += 1
                 most = max(most, waiting)
 
-    works = [lambda _, number=number: map(Item, range(number, number + 3)) for number in range(0, 120, 3)]
+    works = [(number, lambda _, number=number: map(Item, range(number, number + 3))) for number in range(0, 120, 3)]
     seen = []
     with InOrder(works, 8, size_of=lambda _: 1, room=2) as under_way:
-        for number in range(len(works)):
-            for item in under_way.items(number):
+        for _, items in under_way:
+            for item in items:
                 seen.append(item.number)
                 with lock:
                     waiting -= 1
@@ -166,17 +183,18 @@ def test_what_is_large_waits_for_its_turn(threads: int) -> None:
         under_way_now.remove(number)
         yield number
 
-    works = [lambda await_turn, number=number: work(await_turn, number) for number in range(30)]
+    works = [(number, lambda await_turn, number=number: work(await_turn, number)) for number in range(30)]
     with InOrder(works, threads, size_of=lambda _: 1, room=0) as under_way:
-        assert [list(under_way.items(number)) for number in range(30)] == [[number, number] for number in range(30)]
+        assert [(number, list(items)) for number, items in under_way] == [(each, [each, each]) for each in range(30)]
     assert most == 1
 
 
 def test_leaving_in_the_middle_ends_those_who_wait() -> None:
     before = threading.active_count()
-    works = [lambda await_turn: (await_turn() for _ in range(5)) for _ in range(20)]
+    works = [(number, lambda await_turn: (await_turn() for _ in range(5))) for number in range(20)]
     with InOrder(works, 4, size_of=lambda _: 1, room=0) as under_way:
-        next(under_way.items(0))
+        _, items = next(iter(under_way))
+        next(items)
     assert threading.active_count() == before
 
 

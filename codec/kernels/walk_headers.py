@@ -1,0 +1,78 @@
+"""From header to header through a log file, without the bytes between: one positional read for each large batch.
+
+Where batches are small, a block of the file is read at a time.  The C library's `pread` is called by its address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite import ir
+
+from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
+from kafkalog.codec.kernels.decompress import caller
+from kafkalog.codec.kernels.jit import compiled, load, load_big
+from kafkalog.codec.kernels.tables import Walk
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+
+__all__ = ["walk_headers"]
+
+_I64 = ir.IntType(64)
+_call_read = caller(_I64, (ir.IntType(32), _I64, _I64, _I64))
+_OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
+_SIZE_AT = LOG_OVERHEAD.position("size")
+_MAGIC_AT, _SMALLEST = MAGIC_POSITION, SMALLEST_MESSAGE
+_DELTA_AT = BATCH.position("last_offset_delta")
+_DENSE = 4096
+"""Batches below this size are read together with those behind them."""
+_LARGEST_OFFSET = 2**62
+_load8, _load32, _load64 = load[8], load_big[32], load_big[64]
+
+
+@compiled("int64(int64, int64, int64, int64, int64[::1])", declared=(BATCH.fields, LOG_OVERHEAD.fields, _SMALLEST))
+def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) -> int:
+    """Go on over the headers of an open file until `STEP` bytes of batches were passed, or all; 1 if that was possible.
+
+    `read` is the address of `pread`, `memory` that of `room` bytes.  `walk` has an element for each of `Walk`.  0 where
+    reading fails or an offset is too large to count on: everything is then as if it had not been called.
+    """
+    position, end, file_end = walk[Walk.POSITION], walk[Walk.END], walk[Walk.FILE_END]
+    held, held_end, dense = walk[Walk.HELD], walk[Walk.HELD_END], walk[Walk.IS_DENSE]
+    start, expected = position, walk[Walk.EXPECTED]
+    first_offset = next_offset = expected
+    while position < end and (position == start or position - start < walk[Walk.STEP]):
+        wanted = min(_HEADER, file_end - position)
+        if position < held or position + wanted > held_end:
+            ahead = min(room if dense != 0 else _HEADER, file_end - position)
+            done = _call_read(read, descriptor, memory, ahead, position, 0)
+            if done < wanted:
+                walk[Walk.HELD] = walk[Walk.HELD_END] = 0
+                return 0
+            held, held_end = position, position + done
+        here = memory + position - held
+        length, magic = numba.int64(-1), numba.int64(0)
+        if wanted > _MAGIC_AT:
+            length, magic = _load32(here + _SIZE_AT), numba.int64(_load8(here + _MAGIC_AT))
+        behind = position + _OVERHEAD + length
+        if length < _SMALLEST or behind > end or (magic > 1 and wanted < _HEADER):
+            next_offset = max(next_offset, expected)
+            position = end
+            break
+        offset = _load64(here)
+        if offset > _LARGEST_OFFSET or offset < -_LARGEST_OFFSET:
+            walk[Walk.HELD] = walk[Walk.HELD_END] = 0
+            return 0
+        first, after = expected, offset + 1
+        if magic > 1:
+            first, after = offset, offset + _load32(here + _DELTA_AT) + 1
+        if position == start:
+            first_offset, next_offset = first, after
+        next_offset = max(next_offset, after)
+        expected = after
+        dense = 1 if behind - position < _DENSE else 0
+        position = behind
+    walk[Walk.POSITION], walk[Walk.EXPECTED] = position, expected
+    walk[Walk.FIRST_OFFSET], walk[Walk.NEXT_OFFSET] = first_offset, next_offset
+    walk[Walk.HELD], walk[Walk.HELD_END], walk[Walk.IS_DENSE] = held, held_end, dense
+    return 1

@@ -1,0 +1,72 @@
+"""The compiled walk from header to header gives the spans of the readable one, whatever the bytes are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog.codec import Codec
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.model import Record, TimestampType
+from kafkalog.log import header_walk
+from kafkalog.log.files import FileSource
+from kafkalog.log.header_walk import Span, joined_spans
+
+CREATE = TimestampType.CREATE_TIME
+
+
+def batch(first: int, values: list[bytes], codec: Codec = Codec.NONE) -> bytes:
+    records = [Record(first + number, 1, CREATE, None, value, ()) for number, value in enumerate(values)]
+    return build_batch(records, codec=codec, partition_leader_epoch=0)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Batches of all sizes, then changed bytes, a cut, or something else in between."""
+    sizes = draw(st.lists(st.sampled_from([0, 10, 90, 4_000, 5_000, 70_000]), min_size=1, max_size=12))
+    content, offset = b"", draw(st.sampled_from([0, 7, 2**62 - 3, 2**63 - 20]))
+    for size in sizes:
+        content += batch(offset, [bytes(size)] * draw(st.integers(1, 3)))
+        offset = min(offset + 3, 2**63 - 4)
+    changed = bytearray(content)
+    for position in draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
+        changed[position] = draw(st.integers(0, 255))
+    for _ in range(draw(st.integers(0, 1))):
+        at = draw(st.integers(0, len(changed)))
+        changed[at:at] = draw(st.binary(max_size=80))
+    return bytes(changed[: draw(st.integers(0, len(changed)))]) if draw(st.booleans()) else bytes(changed)
+
+
+@given(files(), st.sampled_from([1, 100, 6_000, 100_000, 1 << 30]), st.sampled_from([0, 1, 40, 61, 5_000]))
+def test_the_kernel_gives_what_the_readable_walk_gives(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, step: int, left_out: int
+) -> None:
+    path = tmp_path_factory.mktemp("walk") / "00000000000000000005.log"
+    path.write_bytes(content)
+    end = max(len(content) - left_out, 0)  # the file may have grown since it was listed
+    with pytest.MonkeyPatch.context() as patch, FileSource(path) as source:
+        patch.setattr(header_walk, "kernel_is_worth_it", lambda _: False)
+        expected = list(joined_spans(source, 5, end, step))
+        patch.setattr(header_walk, "kernel_is_worth_it", lambda _: True)
+        called = []
+        by_kernel = header_walk._by_kernel
+        patch.setattr(header_walk, "_by_kernel", lambda *given: called.append(given) or by_kernel(*given))
+        assert list(joined_spans(source, 5, end, step)) == expected
+        assert called
+    assert [span.start for span in expected] == [0, *(span.end for span in expected[:-1])][: len(expected)]
+
+
+def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
+    """So it is not the readable walk that was compared with itself."""
+    path = tmp_path / "00000000000000000000.log"
+    some = [batch(number, [bytes(3_000)]) for number in range(50)]
+    path.write_bytes(b"".join(some))
+    with FileSource(path) as source:
+        assert source.descriptor is not None
+        size = source.size
+        found = list(header_walk._by_kernel(header_walk._pread(), source.descriptor, size, 0, size, 1))
+    ends = [len(some[0]) * number for number in range(1, 51)]
+    assert found == [(Span(end - len(some[0]), end, number, number + 1), number + 1) for number, end in enumerate(ends)]
