@@ -11,6 +11,7 @@ from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.record_lines import metadata_words
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.options.common import job_count
 from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS, TYPES, record_schema
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
@@ -94,6 +95,7 @@ class ColumnsSink:
             end_offset=bounds.end_offset,
             isolation_level=walk.isolation_level,
             findings=walk.findings,
+            threads=job_count(None),
             **walk.of_batches._asdict(),
         )
         for batch in reader:
