@@ -135,6 +135,11 @@ class FileSource:
         return self._size
 
     @property
+    def descriptor(self) -> int:
+        """Of the open file; -1 for what is in an object store, and when it is closed."""
+        return self._descriptor
+
+    @property
     def identity(self) -> tuple[int, int] | None:
         """Device and inode; None for what is in an object store."""
         if self._remote is not None:
