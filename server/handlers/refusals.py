@@ -43,7 +43,8 @@ _NAMES_OF_ONE_THING = (
      "filters", "filter_results", "dirs", "topic_partitions", "replica_election_results", "entries", "markers",
      "transactions",
      "results_by_topic_v3_and_below", "v3_and_below_topics", "results_by_transaction", "groups", "groups_names",
-     "member_identities", "deletions", "upsertions", "group_ids", "described_groups", "feature_updates"},
+     "member_identities", "group_ids", "feature_updates",
+     "transactional_ids", "transaction_states"},
     {"partitions", "partition_responses", "partition_data", "partition_results", "partition_result",
      "partition_indexes", "results_by_partition"},
     {"index", "partition_index", "partition_id", "partition"},
@@ -59,7 +60,17 @@ def refusal(request: Request, code: Code | None = None) -> Fields:
         code = _CODES.get(request.api.name, Code.CLUSTER_AUTHORIZATION_FAILED)
         if request.api.name == "InitProducerId" and request.body["transactional_id"] is not None:
             code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return _struct(request.api.response.fields, request.version, request.body, code)
+    return _struct(request.api.response.fields, request.version, _rearranged(request), code)
+
+
+def _rearranged(request: Request) -> Fields:
+    """What the request names, in the shape of its response where that has another one."""
+    body = request.body
+    if request.api.name == "AlterReplicaLogDirs":
+        return {"results": [topic for each in body["dirs"] for topic in each["topics"]]}
+    if request.api.name == "AlterUserScramCredentials":
+        return {"results": [{"user": each["name"]} for each in [*body["deletions"], *body["upsertions"]]]}
+    return body
 
 
 def _struct(fields: Iterable[Field], version: int, asked: Mapping[str, Any], code: Code) -> Fields:
@@ -67,7 +78,7 @@ def _struct(fields: Iterable[Field], version: int, asked: Mapping[str, Any], cod
     for field in fields:
         if not field.in_version(version):
             continue
-        if field.name in ("error_code", "results_error_code"):
+        if field.name.endswith("error_code"):
             found[field.name] = code
         elif field.name in ("error_message", "status_text"):
             found[field.name] = READ_ONLY if version in field.nullable or field.type == "string" else None
