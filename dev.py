@@ -28,14 +28,15 @@ REQUIREMENTS = ROOT / "requirements"
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ROOMS = ("codec", "log", "recovery", "cluster", "spark")
+ROOMS = ("codec", "log", "recovery", "cluster", "spark", "server")
 
 # Beside the package itself, what mypy reads: the tests, and the programs that are not part of the package.  Of several
 # files of one name it takes but one: tests/spark/test_records.py and the other conftest.py are left out.
 TYPED_PROGRAMS = (
     "dev.py", "fixtures/check.py", "examples/*.py", "tests/conftest.py", "tests/test_*.py", "tests/support/*.py",
     "tests/[!s]*/test_*.py", "tests/sweep/*.py", "tests/spark/test_s*.py", "tests/spark/test_[!rs]*.py",
-    "tests/spark_without_java/test_*.py", "tests/interop/differences.py", "tests/interop/spark_kafka/*.py",
+    "tests/spark_without_java/test_*.py", "tests/server/test_*.py",
+    "tests/interop/differences.py", "tests/interop/spark_kafka/*.py",
 )  # fmt: skip
 
 _REFRESH_SECONDS = 1.0

@@ -135,9 +135,9 @@ class FileSource:
         return self._size
 
     @property
-    def descriptor(self) -> int | None:
-        """That of the open file; None for what is in an object store."""
-        return None if self._remote is not None else self._descriptor
+    def descriptor(self) -> int:
+        """Of the open file; -1 for what is in an object store, and when it is closed."""
+        return self._descriptor
 
     @property
     def identity(self) -> tuple[int, int] | None:

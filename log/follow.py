@@ -35,17 +35,18 @@ _PAUSE_S = 0.02
 _BEYOND = 1 << 62
 
 
-def settled(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> Inventory:
+def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
     """What `open_all` finds, once two listings agree and no segment is being replaced.
 
     A listing that runs beside a roll may miss a segment and have the one after it; the next listing has both.
+    With `tolerant` what cannot be read is left out, with a finding.
     """
     before: object = None
     error: OSError | None = None
     found: Inventory | None = None
     for _ in range(_LISTINGS):
         try:
-            found, error = open_all(*paths, limits=limits), None
+            found, error = open_all(*paths, tolerant=tolerant, limits=limits), None
         except OSError as gone:
             if gone.errno != errno.ENOENT:
                 raise

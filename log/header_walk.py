@@ -63,7 +63,7 @@ def joined_spans(source: FileSource, offset: int, end: int, step: int) -> Iterat
     """Neighbors together until each span has `step` bytes; `offset` is where the first batch should begin."""
     position = 0
     read = _pread() if kernel_is_worth_it(end) else 0
-    if read and source.descriptor is not None:
+    if read and source.descriptor >= 0:
         for span, expected in _by_kernel(read, source.descriptor, source.size, offset, end, step):
             yield span
             position, offset = span.end, expected

@@ -11,12 +11,12 @@ NO_VERSION = range(0)
 ALL_VERSIONS = range(1 << 15)
 NO_DEFAULT = object()
 """In place of a default that a schema does not give."""
-_ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": "A" * 22}
+_ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "records": b"", "uuid": "A" * 22}
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field; `type` is a scalar's name, `string`, `bytes` or `struct`, and with `array` that of an element."""
+    """A field; `type` is a scalar's name, `string`, `bytes`, `records` or `struct`; with `array` it is an element's."""
 
     name: str
     type: str

@@ -13,7 +13,7 @@ import binascii
 import enum
 from io import BytesIO
 from struct import Struct, error
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from construct import Construct, Container
 
@@ -28,7 +28,10 @@ from kafkalog.codec.layout.primitives import (
     bytes_left,
 )
 
-__all__ = ["ELEMENTS", "SCALARS", "Array", "Bytes", "Encoding", "Input", "Optional", "Scalar", "Text"]
+__all__ = [
+    "ELEMENTS", "SCALARS", "Array", "Bytes", "Encoding", "Input", "Optional", "Output", "Placeholder", "Records",
+    "Scalar", "Text",
+]  # fmt: skip
 
 ELEMENTS = 1 << 20
 """Array elements that one message may hold, all arrays together."""
@@ -48,6 +51,22 @@ class Input(BytesIO):
     """Bytes to parse, and how many array elements may still be made of them."""
 
     elements_left = ELEMENTS
+
+
+class Placeholder(Protocol):
+    """In place of records that are not in memory."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes belong there."""
+
+
+class Output(BytesIO):
+    """Bytes that were built; `gaps` are the positions at which the bytes of a placeholder belong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gaps: list[tuple[int, Placeholder]] = []
 
 
 def read_exactly(stream: BinaryIO, size: int, path: str) -> bytes:
@@ -171,6 +190,17 @@ class Bytes(_Sized):
 
     def _data(self, obj: Any, start: int, path: str) -> bytes:
         return bytes(obj)
+
+
+class Records(Bytes):
+    """Batches; what is written may be a placeholder (`Placeholder`), whose bytes somebody else sends in its place."""
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
+        if obj is None or not isinstance(stream, Output) or isinstance(obj, bytes):
+            return super()._build(obj, stream, context, path)
+        self._write_length(obj.size, stream, context, path)
+        stream.gaps.append((stream.tell(), obj))
+        return obj
 
 
 class Text(Bytes):

@@ -15,7 +15,7 @@ from construct import Construct, Container
 
 from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, LayoutError, UnsignedVarint
 from kafkalog.codec.messages.field import NO_VERSION, Field
-from kafkalog.codec.messages.leaves import SCALARS, Array, Bytes, Encoding, Input, Optional, Text, read_exactly
+from kafkalog.codec.messages.leaves import SCALARS, Array, Bytes, Encoding, Input, Optional, Records, Text, read_exactly
 
 __all__ = ["UNKNOWN_TAGS", "Message", "MessageStruct", "jute"]
 
@@ -37,6 +37,8 @@ class Message:
     flexible: range = NO_VERSION
     written_by: str = ""
     is_jute: bool = False
+    latest_is_unstable: bool = False
+    """whether a broker offers the last of `versions` only when it is told to"""
 
     def encoding(self, version: int) -> Encoding:
         """How lengths are written in that version."""
@@ -166,4 +168,6 @@ def _element(field: Field, version: int, encoding: Encoding, *, nullable: bool) 
         return Text(encoding, nullable)
     if field.type == "bytes":
         return Bytes(encoding, nullable)
+    if field.type == "records":
+        return Records(encoding, nullable)
     return SCALARS[field.type]

@@ -12,7 +12,7 @@ from typing import Any
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.schema import message_of, parse_schema
 
-__all__ = ["layouts", "newest", "record_types", "schema_file"]
+__all__ = ["apis", "layouts", "newest", "record_types", "schema_file"]
 
 
 def _read(file: str) -> dict[str, Any]:
@@ -48,6 +48,12 @@ def record_types(topic: str) -> dict[int, str]:
 
 
 @cache
+def apis() -> dict[int, str]:
+    """API key -> what the names of the schemas of its request and its response begin with."""
+    return {int(key): name for key, name in _index()["apis"].items()}
+
+
+@cache
 def layouts(name: str) -> tuple[Message, ...]:
     """A message's layouts from the newest to the oldest; more than one where releases differ under one version."""
     return tuple(_layout(name, written_by) for written_by in _additions()["written_by"].get(name, [""]))
@@ -61,6 +67,6 @@ def newest(name: str) -> Message:
 def _layout(name: str, written_by: str) -> Message:
     additions = _additions()
     schema = additions["unreleased"].get(name) or _read(schema_file(name, written_by))
-    fields = [*schema["fields"], *additions["unreleased_fields"].get(name, ())]
+    fields = [*schema.get("fields", ()), *additions["unreleased_fields"].get(name, ())]
     versions = additions["valid_versions"].get(name, schema["validVersions"])
     return message_of({**schema, "fields": fields, "validVersions": versions}, written_by=written_by)

@@ -16,7 +16,7 @@ __all__ = ["message_of", "parse_schema", "snake_case", "versions_of"]
 _LAST_VERSION = 0x7FFF
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_PLAIN = {"string": "string", "bytes": "bytes", "records": "bytes", **{name: name for name in SCALARS}}
+_PLAIN = {"string": "string", "bytes": "bytes", "records": "records", **{name: name for name in SCALARS}}
 
 Json = Mapping[str, Any]
 
@@ -50,10 +50,11 @@ def message_of(schema: Json, *, written_by: str = "") -> Message:
     common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
     return Message(
         schema["name"],
-        _fields(schema["fields"], common),
+        _fields(schema.get("fields", ()), common),
         versions_of(schema["validVersions"]),
         versions_of(schema.get("flexibleVersions")),
         written_by,
+        latest_is_unstable=bool(schema.get("latestVersionUnstable", False)),
     )
 
 

@@ -37,6 +37,8 @@ TOPICS = {
     "kafka-storage": "__remote_log_metadata",
 }
 RECORDS = ("metadata", "coordinator-key", "coordinator-value")
+# Messages of the wire: those of the brokers' protocol, which `server` speaks.
+REQUESTS = ("request", "response", "header")
 # Messages without a record type that are read all the same.
 OTHERS = {
     "LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord",
@@ -146,7 +148,7 @@ def _differences(where: str, ours: _Fields, theirs: _Fields) -> list[str]:
 
 def is_read(schema: Published) -> bool:
     """Whether the package reads messages of that schema; before 4.1 those of coordinators had no type of their own."""
-    if schema.name in OTHERS or schema.json["type"] in RECORDS:
+    if schema.name in OTHERS or schema.json["type"] in (*RECORDS, *REQUESTS):
         return True
     holds_records = schema.artifact in TOPICS or schema.artifact.startswith("kafka_")
     return holds_records and re.search("(Group|Offset|Transaction|Share).*(Key|Value)$", schema.name) is not None
@@ -161,6 +163,13 @@ def record_types(schemas: tuple[Published, ...]) -> dict[str, dict[str, str]]:
             types = found.setdefault(TOPICS[each.artifact], {})
             types[str(schema["apiKey"])] = str(schema["name"]).removesuffix("Key")
     return {topic: {kind: types[kind] for kind in sorted(types, key=int)} for topic, types in sorted(found.items())}
+
+
+def apis(schemas: tuple[Published, ...]) -> dict[str, str]:
+    """API key -> what the names of its request and its response begin with."""
+    found = {int(each.json["apiKey"]): each.name.removesuffix("Request") for each in schemas
+             if each.json["type"] == "request"}  # fmt: skip
+    return {str(key): found[key] for key in sorted(found)}
 
 
 def wanted(schemas: tuple[Published, ...]) -> dict[str, Published]:
@@ -196,6 +205,7 @@ def update(version: str) -> list[str]:
         (SCHEMAS / schema_file(name, "")).write_text(each.text)
     index = {
         "kafka": version,
+        "apis": index.get("apis", {}) | apis(in_release(version)),
         "record_types": {
             topic: dict(sorted(each.items(), key=lambda pair: int(pair[0]))) for topic, each in sorted(merged.items())
         },

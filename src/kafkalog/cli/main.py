@@ -33,6 +33,7 @@ COMMANDS = {
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
     "report": ("kafkalog.cli.report.command", "Write a one-page report on log directories, to share."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
+    "serve": ("kafkalog.cli.serve", "Let Kafka's clients read log directories: a read-only broker."),
     "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
     "transactions": (
         "kafkalog.cli.transactions",

@@ -1,0 +1,73 @@
+"""Which requests there are, and in which versions they are answered (`ApiKeys`, `ApiMessageType`).
+
+What is served is served in every version that Kafka's newest release has for it.  Requests that would write are
+answered too, each with a refusal; they are offered to clients, or these would report that the broker is too old.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.messages.published import apis, newest
+
+__all__ = ["API_VERSIONS", "PRODUCE", "Api", "api", "offered"]
+
+PRODUCE, FETCH, API_VERSIONS, SASL_HANDSHAKE = 0, 1, 18, 17
+_SERVED = (
+    "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat",
+    "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions", "OffsetForLeaderEpoch",
+    "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions",
+)  # fmt: skip
+_REFUSED_AND_OFFERED = (
+    "Produce", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId", "AddPartitionsToTxn",
+    "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "DescribeAcls", "CreateAcls", "DeleteAcls", "AlterConfigs",
+    "AlterReplicaLogDirs", "CreatePartitions", "DeleteGroups", "ElectLeaders", "IncrementalAlterConfigs",
+    "AlterPartitionReassignments", "OffsetDelete", "AlterClientQuotas", "AlterUserScramCredentials", "UpdateFeatures",
+    "CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken", "UnregisterBroker",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A kind of request."""
+
+    key: int
+    name: str
+    request: Message
+    response: Message
+    versions: range
+    """that are understood"""
+    is_served: bool
+    is_offered: bool
+    """whether clients are told of it"""
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether lengths of that version are varints, and structs have tags."""
+        return version in self.request.flexible
+
+
+@cache
+def _all() -> dict[int, Api]:
+    found = {}
+    for key, name in apis().items():
+        request, response = newest(f"{name}Request"), newest(f"{name}Response")
+        versions = request.versions
+        if request.latest_is_unstable:
+            versions = range(versions.start, versions.stop - 1)
+        if versions:
+            served, offered_too = name in _SERVED, name in _REFUSED_AND_OFFERED
+            found[key] = Api(key, name, request, response, versions, served, served or offered_too)
+    return found
+
+
+def api(key: int) -> Api | None:
+    """The kind of request of a key; None for one that no release of this protocol has any more."""
+    return _all().get(key)
+
+
+@cache
+def offered() -> tuple[Api, ...]:
+    """What clients are told of, by key."""
+    return tuple(each for _, each in sorted(_all().items()) if each.is_offered)

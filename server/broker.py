@@ -1,0 +1,237 @@
+"""The server itself: what answers which request, and the threads behind it.
+
+Processors answer at once what needs no walk over a log; the rest is done by a few workers, and the processor keeps a
+promise meanwhile.  One more thread lists the directories again and lets time pass for groups.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.server.answers import Answer, Later
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.connection import Connection
+from kafkalog.server.error_codes import Code
+from kafkalog.server.groups.commits import Commits, CommitsFile
+from kafkalog.server.groups.coordinator import Coordinator
+from kafkalog.server.handlers.configs import ConfigsHandler
+from kafkalog.server.handlers.fetch import FetchHandler
+from kafkalog.server.handlers.group_requests import GroupHandler
+from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
+from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
+from kafkalog.server.handlers.metadata import MetadataHandler
+from kafkalog.server.handlers.refusals import refusal
+from kafkalog.server.handlers.sasl import SaslHandler
+from kafkalog.server.handlers.versions import api_versions
+from kafkalog.server.network import Network, NetworkLimits
+from kafkalog.server.served_log import ServedLog
+from kafkalog.server.wire import Fields, Request, RequestError
+
+__all__ = ["Server", "ServerOptions"]
+
+_WORKERS = 2
+_TICK_S = 0.1
+_LISTING_SHARE = 10
+"""Directories are listed so seldom that it takes no more than this part of the time."""
+_SLOW_MS = 120_000
+"""A client hears of an error after so long; its own patience ends before."""
+_COMPLAINTS_PER_SECOND = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How to serve; where is said apart."""
+
+    processors: int = 2
+    limits: NetworkLimits = field(default_factory=NetworkLimits)
+    tls: ssl.SSLContext | None = None
+    users: Mapping[str, str] = field(default_factory=dict)
+    """passwords of SASL/PLAIN by name; none is needed where there are none"""
+    advertised: tuple[str, int] | None = None
+    """where clients find this server, if it is not where it listens; port 0 is that of listening"""
+    refresh_seconds: float = 1.0
+    commits_file: CommitsFile | None = None
+
+
+class _Complaints:
+    """Passes on what went wrong, but not faster than somebody can read."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._second = 0
+        self._told = self._left_out = 0
+
+    def __call__(self, text: str) -> None:
+        with self._lock:
+            now = int(time.monotonic())
+            if now != self._second:
+                if self._left_out:
+                    self._tell(f"and {self._left_out} more of the kind")
+                self._second, self._told, self._left_out = now, 0, 0
+            self._told += 1
+            if self._told > _COMPLAINTS_PER_SECOND:
+                self._left_out += 1
+                return
+            self._tell(text)
+
+
+class Server:
+    """Serves a catalog at an address until it is stopped; a context manager.  Raises `OSError` if it cannot listen."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        address: tuple[str, int],
+        options: ServerOptions | None = None,
+        *,
+        complain: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        options = options or ServerOptions()
+        self._catalog = catalog
+        self._refresh_seconds = options.refresh_seconds
+        self._complain = _Complaints(complain)
+        self._network = Network(
+            address, processors=options.processors, limits=options.limits, complain=self._complain, tls=options.tls
+        )
+        self.address = self._network.address
+        host, port = options.advertised or self.address
+        self.advertised = host, port or self.address[1]
+        self._workers = ThreadPoolExecutor(_WORKERS, "kafkalog-server-worker")
+        self._stopping = threading.Event()
+        self._finding: set[int] = set()
+        self._coordinator = Coordinator(self._network.changed)
+        commits = Commits(lambda: catalog.partitions, as_of=catalog.as_of, file=options.commits_file)
+        self._commits = commits
+        self._fetch = FetchHandler(catalog, self._find_committed)
+        self._offsets = ListOffsetsHandler(catalog)
+        self._sasl = SaslHandler(options.users)
+        self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
+                                            GroupHandler(catalog, self._coordinator, commits))  # fmt: skip
+        self._keeper = threading.Thread(target=self._keep, name="kafkalog-server-keeper", daemon=True)
+
+    def _all_handlers(
+        self, metadata: MetadataHandler, groups: GroupHandler
+    ) -> dict[str, Callable[[Request, Connection], Answer]]:
+        epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
+        return {
+            "ApiVersions": lambda request, _: api_versions(request),
+            "SaslHandshake": self._sasl.handshake,
+            "SaslAuthenticate": self._sasl.authenticate,
+            "Metadata": lambda request, _: metadata.metadata(request),
+            "DescribeTopicPartitions": lambda request, _: metadata.describe_topic_partitions(request),
+            "DescribeCluster": lambda request, _: metadata.describe_cluster(request),
+            "FindCoordinator": lambda request, _: metadata.find_coordinator(request),
+            "Fetch": lambda request, _: self._fetch.fetch(request),
+            "ListOffsets": lambda request, _: self._list_offsets(request),
+            "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
+            "DescribeConfigs": lambda request, _: configs.describe_configs(request),
+            "JoinGroup": lambda request, connection: self._coordinator.join(request, connection.peer),
+            "SyncGroup": lambda request, _: self._coordinator.sync(request),
+            "Heartbeat": lambda request, _: self._coordinator.heartbeat(request),
+            "LeaveGroup": lambda request, _: self._coordinator.leave(request),
+            "OffsetCommit": lambda request, _: groups.offset_commit(request),
+            "OffsetFetch": lambda request, _: self._of_groups(request, groups.offset_fetch),
+            "ListGroups": lambda request, _: self._of_groups(request, groups.list_groups),
+            "DescribeGroups": lambda request, _: self._of_groups(request, groups.describe_groups),
+        }
+
+    def handle(self, request: Request, connection: Connection) -> Answer:
+        """The answer to a request; raises `RequestError` where the connection is to be closed."""
+        self._sasl.admit(request, connection)
+        handler = self._handlers.get(request.api.name)
+        if handler is not None:
+            return handler(request, connection)
+        if request.api.name == "Produce" and request.body["acks"] == 0:
+            # nobody would hear of an error: Kafka closes the connection too
+            raise RequestError("a request to write that wants no answer")
+        return refusal(request)
+
+    def _list_offsets(self, request: Request) -> Answer:
+        if self._offsets.is_quick(request):
+            return self._offsets.list_offsets(request)
+        return self._slowly(request, self._offsets.list_offsets)
+
+    def _of_groups(self, request: Request, answer: Callable[[Request], Fields]) -> Answer:
+        return answer(request) if self._commits.is_ready else self._slowly(request, answer)
+
+    def _slowly(self, request: Request, answer: Callable[[Request], Fields]) -> Later:
+        """Have a worker do it."""
+        future: Future[Fields] = self._workers.submit(answer, request)
+        future.add_done_callback(lambda _: self._network.changed())
+
+        def poll(is_over: bool) -> Fields | None:
+            if future.done():
+                try:
+                    return future.result()
+                except (KafkaLogError, OSError) as error:
+                    self._complain(f"{request.api.name}: {error}")
+                    return refusal(request, Code.KAFKA_STORAGE_ERROR)
+            return refusal(request, Code.UNKNOWN_SERVER_ERROR) if is_over else None
+
+        return Later(poll, _SLOW_MS, lambda: _give_up(future))
+
+    def _find_committed(self, log: ServedLog) -> None:
+        """Have a worker look for transactions in a log, once at a time."""
+        if id(log) in self._finding:
+            return
+        self._finding.add(id(log))
+
+        def find() -> None:
+            try:
+                log.find_committed()
+            except (KafkaLogError, OSError) as error:
+                self._complain(str(error))
+                self._stopping.wait(1)
+            finally:
+                self._finding.discard(id(log))
+                self._network.changed()
+
+        self._workers.submit(find)
+
+    def _keep(self) -> None:
+        """List the directories again from time to time, and let time pass for groups."""
+        next_listing = time.monotonic() + self._refresh_seconds
+        while not self._stopping.wait(_TICK_S):
+            self._coordinator.tick()
+            began = time.monotonic()
+            if self._refresh_seconds <= 0 or began < next_listing:
+                continue
+            if self._catalog.refresh():
+                self._network.changed()
+            ended = time.monotonic()
+            next_listing = ended + max(self._refresh_seconds, (ended - began) * _LISTING_SHARE)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._network.start(self.handle)
+        self._keeper.start()
+
+    def stop(self) -> None:
+        """Close every connection and end every thread."""
+        self._stopping.set()
+        self._network.stop()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _give_up(future: Future[Fields]) -> None:
+    future.cancel()

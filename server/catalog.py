@@ -1,0 +1,185 @@
+"""What is served: topics and their partitions, as the directories have them now, and what the cluster knew of them.
+
+Listed again and again; a catalog's `topics` are replaced as a whole, so that whoever answers a request sees one moment.
+Kafka's counterpart is `KRaftMetadataCache`, with one broker in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.codec.errors import KafkaLogError, StorageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.files import PathLike
+from kafkalog.log.follow import settled
+from kafkalog.log.inventory import Inventory
+from kafkalog.log.partition import Partition
+from kafkalog.server.files import OpenLogs
+from kafkalog.server.served_log import ServedLog
+
+__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Topic"]
+
+NO_TOPIC_ID = "A" * 22
+"""16 zeros: the topic has none."""
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_DEFAULT_NODE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic; `partitions` are those whose logs are here, `partition_count` all there ever were."""
+
+    name: str
+    id: str
+    partitions: Mapping[int, ServedLog]
+    partition_count: int
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one of a broker's own."""
+        return self.name in _INTERNAL
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Who the directories belong to."""
+
+    id: str | None
+    node_id: int
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """of topics, by `topic:NAME`"""
+
+
+class Catalog:
+    """The directories at `paths`; `replica` and `chosen` as in other commands, `as_of` (ms) a moment of the past.
+
+    `on_damage` is told of damage that is left out; without it damage is served as it is.  `complain` is told of what
+    goes wrong while a directory is listed again.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[PathLike],
+        *,
+        replica: PathLike | None = None,
+        chosen: Chosen = ALL,
+        as_of: int | None = None,
+        on_damage: Callable[[str], None] | None = None,
+        complain: Callable[[str], None] = lambda _: None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._paths = tuple(paths)
+        self._replica = replica
+        self._chosen = chosen
+        self.as_of = as_of
+        self._on_damage = on_damage
+        self._complain = complain
+        self._limits = limits
+        self.files = OpenLogs()
+        self.topics: Mapping[str, Topic] = {}
+        self.names: Mapping[str, str] = {}
+        """topic id -> name"""
+        self._logs: dict[tuple[str, int], ServedLog] = {}
+        self._complaint = ""
+        inventory = settled(*self._paths, tolerant=True, limits=limits)
+        self.findings = list(inventory.all_unreadable)
+        self.partitions: tuple[Partition, ...] = ()
+        self._image_topics: Mapping[str, tuple[str, int]] = {}
+        self.cluster = self._cluster(inventory)
+        self._take(inventory)
+
+    def _cluster(self, inventory: Inventory) -> Cluster:
+        metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
+        cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
+        nodes = {meta.node_id for meta in metas if meta.node_id is not None}
+        node = min(nodes) if nodes else _DEFAULT_NODE
+        logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
+                and each.state is DirectoryState.LIVE]  # fmt: skip
+        if len(logs) != 1:
+            return Cluster(cluster_id, node)
+        try:
+            log = MetadataLog(logs[0], self._limits)
+            until = None if self.as_of is None else log.offset_at(self.as_of)
+            image = log.state(until).image
+        except KafkaLogError as error:
+            self._complain(f"the cluster's metadata cannot be read and is left out: {error}")
+            return Cluster(cluster_id, node)
+        self._image_topics = {
+            name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()
+        }
+        return Cluster(cluster_id, node, configs=image.configs)
+
+    def _take(self, inventory: Inventory) -> bool:
+        live = [
+            each
+            for each in inventory.readable(self._replica, self._chosen)
+            if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
+        ]
+        self.partitions = tuple(live)
+        found: dict[tuple[str, int], ServedLog] = {}
+        changed = False
+        for each in live:
+            key = each.topic or "", each.partition or 0
+            if not self._chosen.takes(*key):
+                continue
+            log = self._logs.get(key)
+            if log is None or log.listed.path != each.path:
+                log = ServedLog(
+                    each, self.files, as_of=self.as_of, on_damage=self._on_damage, limits=self._limits
+                )
+                changed = True
+            else:
+                changed |= self._updated(log, each)
+            found[key] = log
+        if changed or found.keys() != self._logs.keys():
+            self._logs = found
+            self.topics = self._by_topic(found)
+            self.names = {topic.id: name for name, topic in self.topics.items() if topic.id != NO_TOPIC_ID}
+            changed = True
+        return changed
+
+    def _updated(self, log: ServedLog, listed: Partition) -> bool:
+        try:
+            return log.update(listed)
+        except StorageError as error:  # a request meets it again, and is told
+            self._once(str(error))
+            return True
+
+    def _by_topic(self, logs: Mapping[tuple[str, int], ServedLog]) -> dict[str, Topic]:
+        numbers: dict[str, dict[int, ServedLog]] = {}
+        for (name, number), log in sorted(logs.items(), key=lambda pair: pair[0]):
+            numbers.setdefault(name, {})[number] = log
+        topics = {}
+        for name, partitions in numbers.items():
+            image_id, count = self._image_topics.get(name, (NO_TOPIC_ID, 0))
+            ids = [log.listed.metadata.topic_id for log in partitions.values() if log.listed.metadata is not None]
+            topics[name] = Topic(name, _first([*ids, image_id]), partitions, max(count, max(partitions) + 1))
+        return topics
+
+    def refresh(self) -> bool:
+        """List the directories again; whether anything changed.  What goes wrong is told once, and nothing changes."""
+        try:
+            changed = self._take(settled(*self._paths, tolerant=True, limits=self._limits))
+            self._complaint = ""
+        except (KafkaLogError, OSError) as error:
+            self._once(f"the directory cannot be listed again: {error}")
+            return False
+        return changed
+
+    def _once(self, complaint: str) -> None:
+        if complaint != self._complaint:
+            self._complaint = complaint
+            self._complain(complaint)
+
+    def log(self, topic: str, partition: int) -> ServedLog | None:
+        """The log of a partition, if it is here."""
+        found = self.topics.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
+
+def _first(ids: Iterable[str]) -> str:
+    return next((each for each in ids if each != NO_TOPIC_ID), NO_TOPIC_ID)

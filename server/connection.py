@@ -1,0 +1,193 @@
+"""One client's connection: a state at a time, never waiting (Kafka's `KafkaChannel`, `NetworkReceive`, `Send`).
+
+It reads one request, is silent until it is answered, and then reads the next; what a client sends meanwhile waits in
+the system's buffer.  A request is held only as far as it has come, whatever size it declares.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from kafkalog.server.answers import Later
+from kafkalog.server.files import FileRange
+from kafkalog.server.wire import SIZE, Part, Request
+
+__all__ = ["Connection", "ConnectionClosedError", "Want"]
+
+_READ_BYTES = 1 << 16
+_SEND_BYTES = 1 << 22
+"""At most at a time to one client, before others have their turn."""
+_COPY_BYTES = 1 << 18
+_MSG_MORE = getattr(socket, "MSG_MORE", 0)
+
+READ, WRITE, NOTHING = 1, 2, 0
+Want = int
+"""What a connection waits for: to read, to write, or neither."""
+
+
+class ConnectionClosedError(Exception):
+    """The connection is over; the message says why, and is empty where the client ended it."""
+
+
+class Connection:
+    """A socket that does not block, and how far it has got.
+
+    `largest` bytes may be in a request.  What `user` and `mechanism` are for is up to who handles requests.
+    """
+
+    def __init__(self, sock: socket.socket, peer: str, largest: int) -> None:
+        self.socket = sock
+        self.peer = peer
+        self._largest = largest
+        self._received = bytearray()
+        self._expected: int | None = None
+        self._parts: deque[Part] = deque()
+        self._tls = sock if isinstance(sock, ssl.SSLSocket) else None
+        self._handshaking = self._tls is not None
+        self.opened = self.progress = time.monotonic()
+        self.requests = 0
+        self.later: tuple[Request, Later] | None = None
+        """a promise that the client is waiting for"""
+        self.authenticated = False
+        self.mechanism: str | None = None
+        self.closing = False
+        """whether it ends with the present response"""
+
+    @property
+    def is_plain(self) -> bool:
+        """Without TLS."""
+        return self._tls is None
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a response is under way."""
+        return bool(self._parts)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a request, or the beginning of TLS, is under way."""
+        return self._handshaking or bool(self._received) or self._expected is not None
+
+    def handshake(self) -> Want | None:
+        """Go on with the beginning of TLS; None when it is done, or not needed."""
+        if not self._handshaking or self._tls is None:
+            return None
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return READ
+        except ssl.SSLWantWriteError:
+            return WRITE
+        except (OSError, ValueError) as error:
+            raise ConnectionClosedError(f"TLS: {error}") from None
+        self._handshaking = False
+        return None
+
+    def read(self) -> bytes | None:
+        """The next request, without its size; None if it is not there yet.  Raises `ConnectionClosedError`."""
+        while True:
+            if self._expected is None and len(self._received) >= SIZE.size:
+                (size,) = SIZE.unpack_from(self._received)
+                if not 0 < size <= self._largest:
+                    raise ConnectionClosedError(f"a request of {size} bytes; at most {self._largest} are read")
+                self._expected = size
+                del self._received[: SIZE.size]
+            if self._expected is not None and len(self._received) >= self._expected:
+                data = bytes(self._received)
+                self._received.clear()
+                self._expected = None
+                self.requests += 1
+                return data
+            wanted = SIZE.size if self._expected is None else self._expected
+            piece = self._receive(min(wanted - len(self._received), _READ_BYTES))
+            if piece is None:
+                return None
+            if not self._received and self._expected is None:
+                self.progress = time.monotonic()  # from its first byte on a request has so much time
+            self._received += piece
+
+    def _receive(self, most: int) -> bytes | None:
+        try:
+            piece = self.socket.recv(most)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, InterruptedError):
+            return None
+        except OSError:
+            raise ConnectionClosedError("") from None
+        if not piece:
+            raise ConnectionClosedError("")
+        return piece
+
+    def is_gone(self) -> bool:
+        """Whether the client has left while it waits for an answer."""
+        if self._tls is not None:
+            return False
+        try:
+            return self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+
+    def answer(self, parts: Iterable[Part]) -> None:
+        """Queue a response."""
+        self._parts.extend(parts)
+        self.progress = time.monotonic()
+
+    def write(self) -> bool:
+        """Send what can be sent now; whether everything is gone.  Raises `ConnectionClosedError`."""
+        left = _SEND_BYTES
+        while self._parts and left > 0:
+            part = self._parts.popleft()
+            try:
+                sent = self._send_range(part, left) if isinstance(part, FileRange) else self._send(part)
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError, InterruptedError):
+                self._parts.appendleft(part)
+                return False
+            except OSError:
+                raise ConnectionClosedError("") from None
+            self.progress = time.monotonic()
+            left -= sent
+            rest = _without(part, sent)
+            if rest is not None:
+                self._parts.appendleft(rest)
+        return not self._parts
+
+    def _send(self, data: memoryview) -> int:
+        if self._tls is not None:
+            return self._tls.send(data)
+        return self.socket.send(data, _MSG_MORE if self._parts else 0)
+
+    def _send_range(self, part: FileRange, most: int) -> int:
+        """From the page cache to the socket; through memory where there is TLS, or no file of the system's."""
+        if part.size == 0:
+            return 0
+        if self._tls is None and part.log.descriptor >= 0:
+            sent = os.sendfile(self.socket.fileno(), part.log.descriptor, part.position, min(part.size, most))
+        else:
+            data = part.log.read(part.position, min(part.size, _COPY_BYTES))
+            sent = self.socket.send(data) if data else 0
+        if sent == 0:
+            raise ConnectionClosedError(f"{part.log.path} became shorter while it was sent")
+        return sent
+
+    def close(self) -> None:
+        """End it, and whatever it waits for."""
+        later, self.later = self.later, None
+        if later is not None:
+            later[1].cancel()
+        self._parts.clear()
+        self.socket.close()
+
+
+def _without(part: Part, sent: int) -> Part | None:
+    size = part.size if isinstance(part, FileRange) else len(part)
+    if sent >= size:
+        return None
+    if isinstance(part, FileRange):
+        return FileRange(part.log, part.position + sent, size - sent)
+    return part[sent:]

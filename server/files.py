@@ -1,0 +1,103 @@
+"""Open log files, and ranges of them that are to be sent; a file is closed when nobody needs it any more."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+
+from kafkalog.log.files import FileSource, status_of
+from kafkalog.log.segment import Segment
+
+__all__ = ["FileRange", "OpenLog", "OpenLogs"]
+
+_HINTS = 512
+"""Positions that are remembered of one file."""
+
+
+class OpenLog:
+    """The log file of a segment, open; closed with the last reference to it."""
+
+    def __init__(self, path: str) -> None:
+        self.source = FileSource(path, may_lend=False)
+        self.path = path
+        self.inode = self.source.identity
+        self._finalizer = weakref.finalize(self, self.source.close)
+        self._positions: OrderedDict[int, int] = OrderedDict()
+
+    @property
+    def descriptor(self) -> int:
+        """Of the file, for `sendfile`; -1 where there is none."""
+        return self.source.descriptor
+
+    @property
+    def size(self) -> int:
+        """Bytes there were when it was opened."""
+        return self.source.size
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the batch of an offset begins, if that was learned."""
+        return self._positions.get(offset)
+
+    def learn(self, offset: int, position: int) -> None:
+        """A batch that holds an offset as its first begins at a position."""
+        self._positions[offset] = position
+        while len(self._positions) > _HINTS:
+            try:
+                self._positions.popitem(last=False)
+            except KeyError:  # another thread was faster
+                return
+
+    def inherit(self, other: OpenLog) -> None:
+        """What was learned of the same file before it grew."""
+        self._positions = other._positions.copy()
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes at a position; fewer where the file ends."""
+        return self.source.read(position, length)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes of a log file; holding it keeps the file open."""
+
+    log: OpenLog
+    position: int
+    size: int
+
+
+class OpenLogs:
+    """Log files by path, the most recently used ones kept open."""
+
+    def __init__(self, most: int = 256) -> None:
+        self._most = most
+        self._open: OrderedDict[str, OpenLog] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, segment: Segment) -> OpenLog:
+        """The log file of a segment; raises `StorageError`."""
+        with self._lock:
+            found = self._open.get(segment.path)
+            if found is not None and found.source.size >= segment.size:
+                self._open.move_to_end(segment.path)
+                return found
+        opened = OpenLog(segment.path)  # for the first time, or because it has grown
+        if found is not None and found.inode == opened.inode:
+            opened.inherit(found)
+        with self._lock:
+            self._open[segment.path] = opened
+            while len(self._open) > self._most:
+                self._open.popitem(last=False)
+        return opened
+
+    def forget_replaced(self, path: str) -> None:
+        """Let go of a file in whose place there is another one, or nothing."""
+        with self._lock:
+            found = self._open.get(path)
+        if found is None:
+            return
+        status = status_of(path)
+        if status is None or (status.st_dev, status.st_ino) != found.inode:
+            with self._lock:
+                self._open.pop(path, None)

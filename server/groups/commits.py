@@ -1,0 +1,148 @@
+"""Committed offsets: those that the files record, and over them what clients commit here.
+
+The latter are in memory, or also in a file of JSON lines that is replaced with each commit (`OffsetMetadataManager`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from threading import Lock
+
+from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.groups import Group, read_groups
+from kafkalog.cluster.replay import Until
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.log import fs
+from kafkalog.log.directory import refuse_inside
+from kafkalog.log.files import read_small
+from kafkalog.log.partition import Partition
+
+__all__ = ["Commit", "Commits", "CommitsFile", "TooManyCommitsError"]
+
+_MOST = 200_000
+"""Commits that are kept."""
+_FILE_BYTES = 64 << 20
+
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+class TooManyCommitsError(Exception):
+    """There is no room for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An offset that a group has committed."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class CommitsFile:
+    """One line of JSON for each commit; the old file or the new one is there at any moment.
+
+    `UsageError` for a place inside of a log directory, or a file that holds something else.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        refuse_inside(os.path.realpath(os.path.dirname(self.path)), path)
+
+    def load(self) -> dict[Key, Commit]:
+        """What is in it; nothing if there is no file yet."""
+        try:
+            lines = read_small(self.path, _FILE_BYTES).decode().splitlines()
+            return dict(map(_parsed, lines))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError, FormatError) as error:
+            raise UsageError(f"{self.path} does not hold committed offsets: {error}") from None
+
+    def store(self, commits: Iterable[tuple[Key, Commit]]) -> None:
+        """Replace it."""
+        lines = [
+            json.dumps({"group": group, "topic": topic, "partition": partition, **asdict(commit)})
+            for (group, topic, partition), commit in sorted(commits, key=lambda pair: pair[0])
+        ]
+        fs.replace(self.path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _parsed(line: str) -> tuple[Key, Commit]:
+    fields = json.loads(line)
+    key = str(fields["group"]), str(fields["topic"]), int(fields["partition"])
+    return key, Commit(int(fields["offset"]), int(fields["leader_epoch"]), str(fields["metadata"]))
+
+
+class Commits:
+    """Safe for several threads; `partitions` gives the directories as they are now."""
+
+    def __init__(
+        self,
+        partitions: Callable[[], tuple[Partition, ...]],
+        *,
+        as_of: int | None = None,
+        file: CommitsFile | None = None,
+    ) -> None:
+        self._partitions = partitions
+        self._until = Until(timestamp=as_of)
+        self._file = file
+        self._lock = Lock()
+        self._reading = Lock()
+        self._here: dict[Key, Commit] = {} if file is None else file.load()
+        self._recorded: tuple[object, dict[Key, Commit], tuple[Group, ...]] | None = None
+
+    def recorded_groups(self) -> tuple[Group, ...]:
+        """Groups as the files have them; may take its time."""
+        return self._read()[2]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether an answer needs no reading."""
+        return self._recorded is not None and self._recorded[0] == self._stamp()
+
+    def _stamp(self) -> object:
+        return tuple((each.path, each.segments) for each in self._own())
+
+    def _own(self) -> list[Partition]:
+        return [each for each in self._partitions() if each.topic == CONSUMER_OFFSETS_TOPIC]
+
+    def _read(self) -> tuple[object, dict[Key, Commit], tuple[Group, ...]]:
+        with self._reading:
+            stamp = self._stamp()
+            if self._recorded is None or self._recorded[0] != stamp:
+                groups = read_groups(self._own(), until=self._until, limits=DEFAULT_LIMITS).groups
+                commits = {
+                    (each.key.group, each.key.topic, each.key.partition):
+                    Commit(each.offset, each.leader_epoch, each.metadata)
+                    for group in groups for each in group.offsets
+                }  # fmt: skip
+                self._recorded = stamp, commits, groups
+            return self._recorded
+
+    def of_group(self, group: str) -> dict[tuple[str, int], Commit]:
+        """What a group has committed, by topic and partition."""
+        recorded = self._read()[1]
+        with self._lock:
+            merged = {**recorded, **self._here}
+        return {(topic, number): commit for (name, topic, number), commit in merged.items() if name == group}
+
+    def groups_here(self) -> set[str]:
+        """Groups that have committed here."""
+        with self._lock:
+            return {group for group, _, _ in self._here}
+
+    def commit(self, commits: dict[Key, Commit]) -> None:
+        """Keep these; `TooManyCommitsError`, and `StorageError` where the file cannot be written."""
+        with self._lock:
+            merged = {**self._here, **commits}
+            if len(merged) > _MOST:
+                raise TooManyCommitsError
+            if self._file is not None:
+                self._file.store(merged.items())
+            self._here = merged

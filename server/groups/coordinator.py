@@ -1,0 +1,271 @@
+"""All groups of clients that are connected: joining, agreeing, being there, leaving (`GroupMetadataManager`, classic).
+
+Safe for several threads.  `announce` is called when promises are to be looked at again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from threading import Lock
+
+from kafkalog.server.answers import Answer, Later
+from kafkalog.server.error_codes import Code
+from kafkalog.server.groups.group import Group, Member, State
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["Coordinator"]
+
+_MOST_GROUPS = 1000
+_MOST_MEMBERS = 1000
+_MOST_BYTES = 64 << 20
+"""Of what members say of themselves, all groups together."""
+_LONGEST_SESSION_MS = 1_800_000
+_ID_REQUIRED = 4
+"""From this version of JoinGroup on a member joins with an id that it was given (KIP-394)."""
+_NULL_PROTOCOL = 7
+_GRACE_MS = 5_000
+
+
+class Coordinator:
+    """Of every group."""
+
+    def __init__(self, announce: Callable[[], None]) -> None:
+        self._announce = announce
+        self._lock = Lock()
+        self._groups: dict[str, Group] = {}
+
+    def tick(self) -> None:
+        """Let time pass."""
+        now = time.monotonic()
+        with self._lock:
+            changed = [group.tick(now) for group in self._groups.values()]
+            for group in [each for each in self._groups.values() if not each.members and not each.pending]:
+                del self._groups[group.id]
+        if any(changed):
+            self._announce()
+
+    def groups(self) -> dict[str, Group]:
+        """Those that have members."""
+        with self._lock:
+            return dict(self._groups)
+
+    def join(self, request: Request, host: str) -> Answer:
+        """`JoinGroup`."""
+        body, now = request.body, time.monotonic()
+        with self._lock:
+            code, member, group = self._joined(request, host, now)
+        if group is None or member is None or code is not Code.NONE:
+            name = body["member_id"] if member is None else member.id
+            return _not_joined(request, code, name)
+        self._announce()
+        generation = group.generation
+
+        def poll(is_over: bool) -> Fields | None:
+            with self._lock:
+                group.tick(time.monotonic())
+                current = group.members.get(member.id)
+                if current is not member:
+                    return _not_joined(request, Code.UNKNOWN_MEMBER_ID, member.id)
+                if member.joined > generation or (group.state is State.STABLE and not member.is_joining):
+                    return _joined(request, group, member)
+                return _not_joined(request, Code.REBALANCE_IN_PROGRESS, member.id) if is_over else None
+
+        def cancel() -> None:
+            with self._lock:
+                member.is_joining = False
+                member.seen(time.monotonic())
+
+        at_once = poll(is_over=False)
+        wait = int(max(member.rebalance_s, member.session_s) * 1000) + _GRACE_MS
+        return at_once if at_once is not None else Later(poll, wait, cancel)
+
+    def _joined(self, request: Request, host: str, now: float) -> tuple[Code, Member | None, Group | None]:
+        body = request.body
+        if not body["group_id"]:
+            return Code.INVALID_GROUP_ID, None, None
+        if not 0 < body["session_timeout_ms"] <= _LONGEST_SESSION_MS:
+            return Code.INVALID_SESSION_TIMEOUT, None, None
+        group = self._groups.get(body["group_id"])
+        if group is None:
+            if len(self._groups) >= _MOST_GROUPS:
+                return Code.COORDINATOR_NOT_AVAILABLE, None, None
+            if body["member_id"]:
+                return Code.UNKNOWN_MEMBER_ID, None, None
+            group = self._groups[body["group_id"]] = Group(body["group_id"])
+        protocols = [(each["name"], each["metadata"]) for each in body["protocols"]]
+        if not group.accepts(body["protocol_type"], protocols, body["member_id"]):
+            return Code.INCONSISTENT_GROUP_PROTOCOL, None, group
+        held = sum(len(data) for each in self._groups.values() for one in each.members.values()
+                   for _, data in one.protocols)  # fmt: skip
+        if len(group.members) + len(group.pending) >= _MOST_MEMBERS or held > _MOST_BYTES:
+            return Code.GROUP_MAX_SIZE_REACHED, None, group
+        return self._member(request, host, group, protocols, now)
+
+    def _member(
+        self, request: Request, host: str, group: Group, protocols: list[tuple[str, bytes]], now: float
+    ) -> tuple[Code, Member | None, Group]:
+        body = request.body
+        number, instance = body["member_id"], body.get("group_instance_id")
+        session = body["session_timeout_ms"] / 1000
+        rebalance = min(max(body.get("rebalance_timeout_ms", -1) / 1000, session), _LONGEST_SESSION_MS / 1000)
+        known = group.members.get(number)
+        if instance is not None:
+            standing = next((each for each in group.members.values() if each.instance_id == instance), None)
+            if standing is not None and number not in ("", standing.id):
+                return Code.FENCED_INSTANCE_ID, None, group
+            if standing is not None and not number:  # the same instance has come back
+                del group.members[standing.id]
+        if known is None and number and number not in group.pending:
+            return Code.UNKNOWN_MEMBER_ID, None, group
+        if known is not None and known.protocols == protocols and known.id != group.leader:
+            if group.state is State.STABLE:
+                known.seen(now)
+                return Code.NONE, known, group
+            if group.state is State.COMPLETING:  # the answer was lost
+                known.joined = group.generation
+        member = Member(number or _new_id(instance or request.client_id), instance, request.client_id or "", host,
+                        session, rebalance, body["protocol_type"], protocols, now + session)  # fmt: skip
+        if not number and instance is None and request.version >= _ID_REQUIRED:
+            group.pending[member.id] = now + session
+            return Code.MEMBER_ID_REQUIRED, member, group
+        group.pending.pop(number, None)
+        member.is_joining = True
+        group.members[member.id] = member
+        group.protocol_type = body["protocol_type"]
+        group.prepare(now)
+        group.deadline = max(group.deadline, now + member.rebalance_s)
+        return Code.NONE, member, group
+
+    def sync(self, request: Request) -> Answer:
+        """`SyncGroup`."""
+        body, now = request.body, time.monotonic()
+        with self._lock:
+            code, group, member = self._known(body)
+            if code is Code.NONE and group is not None and member is not None:
+                if group.state is State.PREPARING:
+                    code = Code.REBALANCE_IN_PROGRESS
+                elif group.state is State.COMPLETING:
+                    member.is_syncing = True
+                    if member.id == group.leader:
+                        group.assign(body["assignments"], now)
+        if code is not Code.NONE or group is None or member is None:
+            return _synced(None, code)
+        generation = body["generation_id"]
+
+        def poll(is_over: bool) -> Fields | None:
+            with self._lock:
+                if group.members.get(member.id) is not member:
+                    return _synced(None, Code.UNKNOWN_MEMBER_ID)
+                if group.generation != generation or group.state is State.PREPARING:
+                    return _synced(None, Code.REBALANCE_IN_PROGRESS)
+                if group.state is State.STABLE:
+                    member.seen(time.monotonic())
+                    return _synced(group, Code.NONE, member.assignment)
+                return _synced(None, Code.REBALANCE_IN_PROGRESS) if is_over else None
+
+        def cancel() -> None:
+            with self._lock:
+                member.is_syncing = False
+                member.seen(time.monotonic())
+
+        at_once = poll(is_over=False)
+        if at_once is not None:
+            self._announce()
+            return at_once
+        return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, cancel)
+
+    def heartbeat(self, request: Request) -> Fields:
+        """`Heartbeat`."""
+        with self._lock:
+            code, group, member = self._known(request.body)
+            if member is not None and group is not None and code is Code.NONE:
+                member.seen(time.monotonic())
+                if group.state is State.PREPARING:
+                    code = Code.REBALANCE_IN_PROGRESS
+        return {"error_code": code}
+
+    def leave(self, request: Request) -> Fields:
+        """`LeaveGroup`."""
+        body, now = request.body, time.monotonic()
+        asked = body.get("members") or [{"member_id": body.get("member_id", ""), "group_instance_id": None}]
+        results = []
+        with self._lock:
+            group = self._groups.get(body["group_id"])
+            for each in asked:
+                member = _find(group, each["member_id"], each["group_instance_id"])
+                if member is None or group is None:
+                    code = Code.UNKNOWN_MEMBER_ID
+                    if group is not None and group.pending.pop(each["member_id"], None) is not None:
+                        code = Code.NONE
+                else:
+                    code = Code.NONE
+                    group.remove(member.id, now)
+                results.append({**each, "error_code": code})
+        self._announce()
+        if request.version < 3:
+            return {"error_code": results[0]["error_code"]}
+        return {"error_code": Code.NONE, "members": results}
+
+    def may_commit(self, body: Fields) -> Code:
+        """Whether who commits may: a member of the present generation, or somebody who is in no group."""
+        if body["generation_id_or_member_epoch"] < 0 and not body["member_id"]:
+            with self._lock:
+                group = self._groups.get(body["group_id"])
+                return Code.UNKNOWN_MEMBER_ID if group is not None and group.members else Code.NONE
+        with self._lock:
+            code, group, member = self._known({**body, "generation_id": body["generation_id_or_member_epoch"]})
+            if code is Code.NONE and group is not None and member is not None:
+                member.seen(time.monotonic())
+                if group.state is State.COMPLETING:
+                    code = Code.REBALANCE_IN_PROGRESS
+        return code
+
+    def _known(self, body: Fields) -> tuple[Code, Group | None, Member | None]:
+        group = self._groups.get(body["group_id"])
+        if group is None:
+            return Code.UNKNOWN_MEMBER_ID, None, None
+        instance = body.get("group_instance_id")
+        member = group.members.get(body["member_id"])
+        if instance is not None:
+            standing = _find(group, "", instance)
+            if standing is not None and standing.id != body["member_id"]:
+                return Code.FENCED_INSTANCE_ID, group, None
+        if member is None:
+            return Code.UNKNOWN_MEMBER_ID, group, None
+        if body["generation_id"] != group.generation:
+            return Code.ILLEGAL_GENERATION, group, member
+        return Code.NONE, group, member
+
+
+def _find(group: Group | None, number: str, instance: str | None) -> Member | None:
+    if group is None:
+        return None
+    if instance is not None:
+        return next((each for each in group.members.values() if each.instance_id == instance), None)
+    return group.members.get(number)
+
+
+def _new_id(prefix: str | None) -> str:
+    return f"{prefix or 'consumer'}-{secrets.token_hex(16)}"
+
+
+def _not_joined(request: Request, code: Code, member_id: str) -> Fields:
+    return {"error_code": code, "generation_id": -1, "protocol_type": None, "leader": "", "member_id": member_id,
+            "protocol_name": None if request.version >= _NULL_PROTOCOL else "", "members": []}  # fmt: skip
+
+
+def _joined(request: Request, group: Group, member: Member) -> Fields:
+    members = []
+    if member.id == group.leader:
+        members = [{"member_id": each.id, "group_instance_id": each.instance_id,
+                    "metadata": each.metadata(group.protocol)} for each in group.members.values()]  # fmt: skip
+    return {"error_code": Code.NONE, "generation_id": group.generation, "protocol_type": group.protocol_type,
+            "protocol_name": group.protocol, "leader": group.leader, "member_id": member.id,
+            "members": members}  # fmt: skip
+
+
+def _synced(group: Group | None, code: Code, assignment: bytes = b"") -> Fields:
+    return {"error_code": code, "protocol_type": None if group is None else group.protocol_type,
+            "protocol_name": None if group is None else group.protocol, "assignment": assignment}  # fmt: skip

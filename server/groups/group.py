@@ -1,0 +1,158 @@
+"""One group: its members, and how far they have agreed (`ClassicGroup`).
+
+Empty -> PreparingRebalance (members say that they are there) -> CompletingRebalance (the leader says who has what) ->
+Stable.  Time is passed in, so that nothing here waits.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from kafkalog.server.wire import Fields
+
+__all__ = ["Group", "Member", "State"]
+
+_INITIAL_DELAY_S = 0.5
+"""After the first member of an empty group, for others to come too; a broker waits 3 s."""
+
+
+class State(enum.Enum):
+    """Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(slots=True)
+class Member:
+    """A consumer."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_s: float
+    rebalance_s: float
+    protocol_type: str
+    protocols: list[tuple[str, bytes]]
+    expires: float
+    assignment: bytes = b""
+    is_joining: bool = False
+    """whether it waits for the others"""
+    is_syncing: bool = False
+    """whether it waits for the leader's word"""
+    joined: int = -1
+    """generation that it has joined last"""
+
+    def seen(self, now: float) -> None:
+        """It is there."""
+        self.expires = now + self.session_s
+
+    def metadata(self, protocol: str) -> bytes:
+        """What it says for a protocol."""
+        return next((data for name, data in self.protocols if name == protocol), b"")
+
+
+@dataclass(slots=True)
+class Group:
+    """All its members; whoever calls holds the coordinator's lock."""
+
+    id: str
+    state: State = State.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: dict[str, Member] = field(default_factory=dict)
+    pending: dict[str, float] = field(default_factory=dict)
+    """ids that were given and not used yet, and when they expire"""
+    not_before: float = 0.0
+    deadline: float = 0.0
+    """until when the members are waited for"""
+
+    def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
+        """Whether a member with these protocols fits to the others."""
+        others = [each for each in self.members.values() if each.id != besides]
+        if not protocols or not protocol_type:
+            return False
+        if not others:
+            return True
+        common = set.intersection(*({name for name, _ in each.protocols} for each in others))
+        return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
+
+    def prepare(self, now: float) -> None:
+        """Let all members say again that they are there."""
+        if self.state is State.PREPARING:
+            return
+        self.not_before = now + _INITIAL_DELAY_S if self.state is State.EMPTY else now
+        self.state = State.PREPARING
+        self.deadline = now + max((each.rebalance_s for each in self.members.values()), default=0)
+        for each in self.members.values():
+            each.is_syncing = False
+
+    def tick(self, now: float) -> bool:
+        """Go on where it is time; whether anything changed."""
+        changed = self._expire(now)
+        if self.state is State.PREPARING:
+            everybody = all(each.is_joining for each in self.members.values()) and not self.pending
+            if (everybody and now >= self.not_before) or now >= self.deadline:
+                self._complete(now)
+                return True
+        return changed
+
+    def _expire(self, now: float) -> bool:
+        self.pending = {each: until for each, until in self.pending.items() if until > now}
+        gone = [each for each in self.members.values()
+                if each.expires <= now and not each.is_joining and not each.is_syncing]  # fmt: skip
+        for each in gone:
+            self.remove(each.id, now)
+        return bool(gone)
+
+    def remove(self, member_id: str, now: float) -> None:
+        """A member has left."""
+        del self.members[member_id]
+        if not self.members:
+            self.state = State.EMPTY
+            self.generation += 1
+            self.leader = self.protocol = ""
+        elif self.state in (State.STABLE, State.COMPLETING):
+            self.prepare(now)
+
+    def _complete(self, now: float) -> None:
+        for each in [each for each in self.members.values() if not each.is_joining]:
+            del self.members[each.id]
+        self.generation += 1
+        if not self.members:
+            self.state, self.leader, self.protocol = State.EMPTY, "", ""
+            return
+        self.state = State.COMPLETING
+        self.protocol = self._chosen()
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members))
+        for each in self.members.values():
+            each.is_joining, each.joined, each.assignment = False, self.generation, b""
+            each.expires = now + max(each.session_s, each.rebalance_s)
+
+    def _chosen(self) -> str:
+        """What most members like best among what all know (`selectProtocol`)."""
+        common = set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
+        votes: dict[str, int] = {}
+        for each in self.members.values():
+            favorite = next((name for name, _ in each.protocols if name in common), "")
+            votes[favorite] = votes.get(favorite, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def assign(self, assignments: list[Fields], now: float) -> None:
+        """The leader's word."""
+        for each in assignments:
+            member = self.members.get(each["member_id"])
+            if member is not None:
+                member.assignment = each["assignment"]
+        self.state = State.STABLE
+        for member in self.members.values():
+            member.is_syncing = False
+            member.seen(now)

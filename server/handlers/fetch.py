@@ -1,0 +1,200 @@
+"""Fetch: ranges of log files for what a consumer wants, now or when there is enough (`KafkaApis`, `DelayedFetch`).
+
+Whatever is wrong with one partition is told of that one.  A wait is a promise that is looked at again when a log has
+changed; it holds no thread.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.server.answers import Answer, Later
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.error_codes import Code
+from kafkalog.server.files import FileRange
+from kafkalog.server.handlers.leader_epochs import epoch_error
+from kafkalog.server.handlers.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    Asked,
+    FetchSession,
+    Key,
+    SessionError,
+    Sessions,
+    asked_of,
+)
+from kafkalog.server.headers import DamagedError
+from kafkalog.server.served_log import ServedLog, epoch_end
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["FetchHandler"]
+
+_READ_COMMITTED = 1
+_FIRST_WITH_IDS = 13
+_MOST_BYTES = 55 << 20
+"""In one response: a broker's `fetch.max.bytes`."""
+_LONGEST_WAIT_MS = 60_000
+_NOTHING = b""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What there is for one partition."""
+
+    code: Code = Code.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start: int = -1
+    range: FileRange | None = None
+    aborted: list[Fields] | None = None
+    diverging: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.range is None else self.range.size
+
+    def fields(self, partition: int) -> Fields:
+        fields: Fields = {
+            "partition_index": partition, "error_code": self.code, "high_watermark": self.high_watermark,
+            "last_stable_offset": self.last_stable_offset, "log_start_offset": self.log_start,
+            "aborted_transactions": self.aborted, "records": _NOTHING if self.range is None else self.range,
+        }  # fmt: skip
+        if self.diverging is not None:
+            fields["diverging_epoch"] = {"epoch": self.diverging[0], "end_offset": self.diverging[1]}
+        return fields
+
+
+class FetchHandler:
+    """`find_committed` is told of logs whose transactions are to be found; a change is announced when they are."""
+
+    def __init__(self, catalog: Catalog, find_committed: Callable[[ServedLog], None]) -> None:
+        self._catalog = catalog
+        self._find_committed = find_committed
+        self.sessions = Sessions()
+
+    def fetch(self, request: Request) -> Answer:
+        """The answer, or a promise of one where there are less than the wanted bytes."""
+        body = request.body
+        number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
+        uses_ids = request.version >= _FIRST_WITH_IDS
+        session: FetchSession | None = None
+        incremental = epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
+        try:
+            if incremental:
+                session = self.sessions.resume(number, epoch, body, uses_ids=uses_ids)
+                partitions = session.partitions
+            else:
+                if number != NO_SESSION:
+                    self.sessions.close(number)
+                partitions = OrderedDict(asked_of(body["topics"]))
+                if epoch == INITIAL_EPOCH:
+                    session = self.sessions.open(partitions, uses_ids=uses_ids)
+        except SessionError as error:
+            return {"error_code": error.code, "session_id": NO_SESSION, "responses": []}
+        return self._answer(body, _Work(list(partitions.items()), session, uses_ids, incremental))
+
+    def _answer(self, body: Fields, work: _Work) -> Answer:
+        committed = body["isolation_level"] == _READ_COMMITTED
+        most = max(0, min(body["max_bytes"], _MOST_BYTES))
+        least = min(body["min_bytes"], most)
+
+        def poll(is_over: bool) -> Fields | None:
+            found, total, at_once = self._read_all(work, most, committed)
+            if is_over or at_once or total >= least or not found:
+                return self._fields(work, found)
+            return None
+
+        first = poll(body["max_wait_ms"] <= 0)
+        if first is not None:
+            return first
+        return Later(poll, min(body["max_wait_ms"], _LONGEST_WAIT_MS))
+
+    def _read_all(self, work: _Work, most: int, committed: bool) -> tuple[list[tuple[Key, Asked, _Found]], int, bool]:
+        total, at_once, found = 0, False, []
+        for key, asked in work.partitions:
+            one = self._read(key, asked, work.uses_ids, committed, most - total, at_least_one=total == 0)
+            total += one.size
+            at_once |= one.code is not Code.NONE or one.diverging is not None
+            found.append((key, asked, one))
+        return found, total, at_once
+
+    def _read(
+        self, key: Key, asked: Asked, uses_ids: bool, committed: bool, left: int, *, at_least_one: bool
+    ) -> _Found:
+        name = self._catalog.names.get(key[0]) if uses_ids else key[0]
+        if name is None:
+            return _Found(Code.UNKNOWN_TOPIC_ID)
+        log = self._catalog.log(name, key[1])
+        if log is None:
+            return _Found(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        code = epoch_error(log, asked.leader_epoch)
+        if code is not Code.NONE:
+            return _Found(code)
+        try:
+            return self._of_log(log, asked, committed, left, at_least_one)
+        except DamagedError:
+            return _Found(Code.CORRUPT_MESSAGE)
+        except (KafkaLogError, OSError):
+            return _Found(Code.KAFKA_STORAGE_ERROR)
+
+    def _of_log(self, log: ServedLog, asked: Asked, committed: bool, left: int, at_least_one: bool) -> _Found:
+        bounds = log.bounds()
+        upper = stable = bounds.end
+        transactions = None
+        if committed:
+            transactions = log.committed
+            if transactions is None:
+                self._find_committed(log)
+                upper = asked.offset  # nothing yet; a lower stable offset would tell a client that it has read all
+            else:
+                upper = stable = min(transactions.last_stable_offset, bounds.end)
+        found = _Found(Code.NONE, bounds.end, stable, bounds.start)
+        if not bounds.start <= asked.offset <= bounds.end:
+            return _Found(Code.OFFSET_OUT_OF_RANGE)
+        if asked.last_fetched_epoch >= 0:
+            epoch, end = epoch_end(log.epochs, asked.last_fetched_epoch, bounds.end)
+            if epoch >= 0 and (epoch < asked.last_fetched_epoch or end < asked.offset):
+                found.diverging = epoch, end
+                return found
+        most = min(asked.max_bytes, left)
+        if asked.offset < upper and (most > 0 or at_least_one):
+            read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one)
+            found.range = read.range
+            if transactions is not None and read.range is not None:
+                found.aborted = [
+                    {"producer_id": each.producer_id, "first_offset": each.first_offset}
+                    for each in transactions.between(asked.offset, read.next_offset)
+                ]
+        if committed and found.aborted is None:
+            found.aborted = []
+        return found
+
+    def _fields(self, work: _Work, found: list[tuple[Key, Asked, _Found]]) -> Fields:
+        session = work.session
+        topics: dict[str, list[Fields]] = {}
+        for key, asked, one in found:
+            news = one.size > 0 or one.code is not Code.NONE or one.diverging is not None
+            told = (one.high_watermark, one.log_start) == (asked.high_watermark, asked.log_start)
+            asked.high_watermark, asked.log_start = one.high_watermark, one.log_start
+            if session is not None and one.size > 0 and key in session.partitions:
+                session.partitions.move_to_end(key)  # others come first next time
+            if not work.incremental or news or not told:
+                topics.setdefault(key[0], []).append(one.fields(key[1]))
+        name = "topic_id" if work.uses_ids else "topic"
+        responses = [{name: topic, "partitions": partitions} for topic, partitions in topics.items()]
+        number = NO_SESSION if session is None else session.id
+        return {"error_code": Code.NONE, "session_id": number, "responses": responses}
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one request is to be answered with."""
+
+    partitions: list[tuple[Key, Asked]]
+    session: FetchSession | None
+    uses_ids: bool
+    incremental: bool

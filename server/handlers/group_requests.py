@@ -1,0 +1,175 @@
+"""Offsets that groups have committed, and groups as they are described: of the files, and of clients that are here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkalog.cluster.groups import Group as RecordedGroup
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.server.catalog import NO_TOPIC_ID, Catalog
+from kafkalog.server.error_codes import Code
+from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
+from kafkalog.server.groups.coordinator import Coordinator
+from kafkalog.server.groups.group import Group, State
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["GroupHandler"]
+
+_LONGEST_METADATA = 4096
+_CLASSIC = "classic"
+_FIRST_WITH_IDS = 10
+_FIRST_WITH_GROUPS = 8
+_UNKNOWN_OPERATIONS = -(1 << 31)
+_GROUP_ID_NOT_FOUND = 69
+_FIRST_NOT_FOUND = 6
+
+
+class GroupHandler:
+    """Answers from the files, and what clients have done here."""
+
+    def __init__(self, catalog: Catalog, coordinator: Coordinator, commits: Commits) -> None:
+        self._catalog = catalog
+        self._coordinator = coordinator
+        self._commits = commits
+
+    def offset_commit(self, request: Request) -> Fields:
+        """`OffsetCommit`: kept here, never in a log."""
+        body = request.body
+        code = self._coordinator.may_commit(body) if body["group_id"] else Code.INVALID_GROUP_ID
+        kept: dict[tuple[str, str, int], Commit] = {}
+        codes: dict[tuple[str, int], Code] = {}
+        for topic in body["topics"]:
+            name = self._name(topic)
+            for each in topic["partitions"]:
+                key = _label(topic), each["partition_index"]
+                codes[key] = code
+                if code is not Code.NONE:
+                    continue
+                if name is None:
+                    codes[key] = Code.UNKNOWN_TOPIC_ID
+                elif self._catalog.topics.get(name) is None:
+                    codes[key] = Code.UNKNOWN_TOPIC_OR_PARTITION
+                elif len(each["committed_metadata"] or "") > _LONGEST_METADATA:
+                    codes[key] = Code.OFFSET_METADATA_TOO_LARGE
+                else:
+                    kept[body["group_id"], name, each["partition_index"]] = Commit(
+                        each["committed_offset"],
+                        each.get("committed_leader_epoch", -1),
+                        each["committed_metadata"] or "",
+                    )
+        failed = self._keep(kept)
+        topics = [
+            {**_named(topic), "partitions": [
+                {"partition_index": each["partition_index"],
+                 "error_code": failed or codes[_label(topic), each["partition_index"]]}
+                for each in topic["partitions"]
+            ]}
+            for topic in body["topics"]
+        ]  # fmt: skip
+        return {"topics": topics}
+
+    def _keep(self, commits: dict[tuple[str, str, int], Commit]) -> Code:
+        if not commits:
+            return Code.NONE
+        try:
+            self._commits.commit(commits)
+        except TooManyCommitsError:
+            return Code.COORDINATOR_NOT_AVAILABLE
+        except (KafkaLogError, OSError):
+            return Code.UNKNOWN_SERVER_ERROR
+        return Code.NONE
+
+    def _name(self, topic: Fields) -> str | None:
+        return topic["name"] if "name" in topic else self._catalog.names.get(topic["topic_id"])
+
+    def offset_fetch(self, request: Request) -> Fields:
+        """`OffsetFetch`: what was committed here, else what the files record."""
+        body = request.body
+        if request.version < _FIRST_WITH_GROUPS:
+            return {"topics": self._fetched(body["group_id"], body["topics"], request.version), "error_code": Code.NONE}
+        return {
+            "groups": [
+                {"group_id": each["group_id"], "error_code": Code.NONE,
+                 "topics": self._fetched(each["group_id"], each["topics"], request.version)}
+                for each in body["groups"]
+            ]
+        }  # fmt: skip
+
+    def _fetched(self, group: str, asked: list[Fields] | None, version: int) -> list[Fields]:
+        known = self._commits.of_group(group)
+        if asked is None:
+            numbers: dict[str, list[int]] = {}
+            for topic, number in sorted(known):
+                numbers.setdefault(topic, []).append(number)
+            asked = [{"name": name, "partition_indexes": each} for name, each in numbers.items()]
+            if version >= _FIRST_WITH_IDS:
+                ids = {name: topic.id for name, topic in self._catalog.topics.items() if topic.id != NO_TOPIC_ID}
+                asked = [{"topic_id": ids[each["name"]], **each} for each in asked if each["name"] in ids]
+        return [{**_named(each), "partitions": self._fetched_of(each, known)} for each in asked]
+
+    def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit]) -> list[Fields]:
+        name = self._name(topic)
+        code = Code.NONE if name is not None else Code.UNKNOWN_TOPIC_ID
+        return [_fetched(number, known.get((name or "", number)), code) for number in topic["partition_indexes"]]
+
+    def list_groups(self, request: Request) -> Fields:
+        """`ListGroups`."""
+        found: dict[str, tuple[str, str, str]] = {
+            each.group_id: (each.protocol_type, each.state, each.type.lower())
+            for each in self._commits.recorded_groups()
+        }
+        for name in self._commits.groups_here():
+            found.setdefault(name, ("", State.EMPTY.value, _CLASSIC))
+        for name, group in self._coordinator.groups().items():
+            found[name] = group.protocol_type, group.state.value, _CLASSIC
+        states = {each.lower() for each in request.body.get("states_filter", ())}
+        types = {each.lower() for each in request.body.get("types_filter", ())}
+        groups = [
+            {"group_id": name, "protocol_type": protocol, "group_state": state, "group_type": kind}
+            for name, (protocol, state, kind) in sorted(found.items())
+            if (not states or state.lower() in states) and (not types or kind in types)
+        ]
+        return {"error_code": Code.NONE, "groups": groups}
+
+    def describe_groups(self, request: Request) -> Fields:
+        """`DescribeGroups`."""
+        recorded = {each.group_id: each for each in self._commits.recorded_groups()}
+        here = self._coordinator.groups()
+        return {"groups": [self._described(name, here.get(name), recorded.get(name), request.version)
+                           for name in request.body["groups"]]}  # fmt: skip
+
+    def _described(self, name: str, group: Group | None, recorded: RecordedGroup | None, version: int) -> Fields:
+        answer: Fields = {"error_code": Code.NONE, "error_message": None, "group_id": name, "protocol_type": "",
+                          "group_state": State.DEAD.value, "protocol_data": "", "members": [],
+                          "authorized_operations": _UNKNOWN_OPERATIONS}  # fmt: skip
+        if group is not None:
+            members = [
+                {"member_id": each.id, "group_instance_id": each.instance_id, "client_id": each.client_id,
+                 "client_host": each.client_host, "member_metadata": each.metadata(group.protocol),
+                 "member_assignment": each.assignment}
+                for each in group.members.values()
+            ]  # fmt: skip
+            return {**answer, "group_state": group.state.value, "protocol_type": group.protocol_type,
+                    "protocol_data": group.protocol, "members": members}  # fmt: skip
+        if recorded is not None:  # nobody of it is there any more
+            return {**answer, "group_state": State.EMPTY.value, "protocol_type": recorded.protocol_type}
+        if name in self._commits.groups_here():
+            return {**answer, "group_state": State.EMPTY.value}
+        if version >= _FIRST_NOT_FOUND:
+            return {**answer, "error_code": _GROUP_ID_NOT_FOUND, "error_message": f"Group {name} not found."}
+        return answer
+
+
+def _label(topic: Fields) -> str:
+    return str(topic["name"] if "name" in topic else topic["topic_id"])
+
+
+def _named(topic: Fields) -> Fields:
+    return {name: topic[name] for name in ("name", "topic_id") if name in topic}
+
+
+def _fetched(number: int, commit: Commit | None, code: Code) -> Fields:
+    if commit is None:
+        commit = Commit(-1)
+    return {"partition_index": number, "committed_offset": commit.offset, "committed_leader_epoch": commit.leader_epoch,
+            "metadata": commit.metadata, "error_code": code}  # fmt: skip

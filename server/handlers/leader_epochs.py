@@ -1,0 +1,50 @@
+"""Leader epochs in requests: is what a client knows of the leader still so, and where did an epoch end."""
+
+from __future__ import annotations
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.error_codes import Code
+from kafkalog.server.served_log import ServedLog, epoch_end
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["LeaderEpochHandler", "epoch_error"]
+
+_UNKNOWN = -1
+
+
+def epoch_error(log: ServedLog, current: int) -> Code:
+    """Whether a client's leader epoch is that of the log (`Partition.checkCurrentLeaderEpoch`); -1 fits any."""
+    if current < 0 or log.leader_epoch < 0 or current == log.leader_epoch:
+        return Code.NONE
+    return Code.FENCED_LEADER_EPOCH if current < log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
+
+
+class LeaderEpochHandler:
+    """Answers from the leader epochs of the logs."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def offset_for_leader_epoch(self, request: Request) -> Fields:
+        """`OffsetForLeaderEpoch`."""
+        topics = [
+            {"topic": topic["topic"], "partitions": [self._one(topic["topic"], each) for each in topic["partitions"]]}
+            for topic in request.body["topics"]
+        ]
+        return {"topics": topics}
+
+    def _one(self, topic: str, asked: Fields) -> Fields:
+        number = asked["partition"]
+        answer = {"partition": number, "error_code": Code.NONE, "leader_epoch": _UNKNOWN, "end_offset": _UNKNOWN}
+        log = self._catalog.log(topic, number)
+        if log is None:
+            return {**answer, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
+        code = epoch_error(log, asked.get("current_leader_epoch", _UNKNOWN))
+        if code is not Code.NONE:
+            return {**answer, "error_code": code}
+        try:
+            epoch, end = epoch_end(log.epochs, asked["leader_epoch"], log.bounds().end)
+        except (KafkaLogError, OSError):
+            return {**answer, "error_code": Code.KAFKA_STORAGE_ERROR}
+        return {**answer, "leader_epoch": epoch, "end_offset": end}

@@ -1,0 +1,83 @@
+"""ListOffsets: the first offset, the next one, and those of times (`UnifiedLog.fetchOffsetByTimestamp`).
+
+A time may take a walk over a log, so that this is for a thread that may take its time.
+"""
+
+from __future__ import annotations
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.log.locate import newest
+from kafkalog.log.readable import OffsetAndTimestamp
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.error_codes import Code
+from kafkalog.server.handlers.leader_epochs import epoch_error
+from kafkalog.server.served_log import ServedLog
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["LATEST", "ListOffsetsHandler"]
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+_UNKNOWN = -1
+
+
+class ListOffsetsHandler:
+    """Answers from the logs."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def is_quick(self, request: Request) -> bool:
+        """Whether nothing but the bounds of logs is asked for."""
+        committed = request.body.get("isolation_level", 0) == 1
+        times = {each["timestamp"] for topic in request.body["topics"] for each in topic["partitions"]}
+        return times <= ({EARLIEST} if committed else {EARLIEST, LATEST})
+
+    def list_offsets(self, request: Request) -> Fields:
+        """`ListOffsets`."""
+        topics = [
+            {"name": topic["name"], "partitions": [self._one(topic["name"], each, request)
+                                                   for each in topic["partitions"]]}
+            for topic in request.body["topics"]
+        ]  # fmt: skip
+        return {"topics": topics}
+
+    def _one(self, topic: str, asked: Fields, request: Request) -> Fields:
+        number = asked["partition_index"]
+        answer = {"partition_index": number, "error_code": Code.NONE, "timestamp": _UNKNOWN, "offset": _UNKNOWN,
+                  "leader_epoch": _UNKNOWN}  # fmt: skip
+        log = self._catalog.log(topic, number)
+        if log is None:
+            return {**answer, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
+        code = epoch_error(log, asked.get("current_leader_epoch", _UNKNOWN))
+        if code is not Code.NONE:
+            return {**answer, "error_code": code}
+        when = asked["timestamp"]
+        if when < EARLIEST_PENDING or request.version < _FIRST_VERSION.get(when, 0):
+            return {**answer, "error_code": Code.UNSUPPORTED_VERSION}
+        try:
+            found = _find(log, when, committed=request.body.get("isolation_level", 0) == 1)
+        except (KafkaLogError, OSError):
+            return {**answer, "error_code": Code.KAFKA_STORAGE_ERROR}
+        if found is None:
+            return answer
+        return {**answer, "offset": found.offset, "timestamp": found.timestamp, "leader_epoch": found.leader_epoch}
+
+
+def _find(log: ServedLog, when: int, *, committed: bool) -> OffsetAndTimestamp | None:
+    bounds = log.bounds()
+    if when in (EARLIEST, EARLIEST_LOCAL):
+        return OffsetAndTimestamp(bounds.start, _UNKNOWN, _epoch_at(log, bounds.start))
+    if when == LATEST:
+        end = log.find_committed().last_stable_offset if committed else bounds.end
+        return OffsetAndTimestamp(end, _UNKNOWN, log.leader_epoch)
+    if when in (LATEST_TIERED, EARLIEST_PENDING):
+        return None  # nothing is in remote storage
+    found = newest(bounds.partition)[0] if when == MAX_TIMESTAMP else bounds.partition.offset_for_timestamp(when)
+    limit = log.find_committed().last_stable_offset if committed else bounds.end
+    return found if found is not None and found.offset < limit else None
+
+
+def _epoch_at(log: ServedLog, offset: int) -> int:
+    """The leader epoch of an offset; -1 where it is unknown."""
+    return max((each.epoch for each in log.epochs if each.start_offset <= offset), default=_UNKNOWN)

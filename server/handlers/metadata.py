@@ -1,0 +1,144 @@
+"""Which topics there are, and who has them: one broker, this one (`MetadataRequest` and its younger relatives)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kafkalog.server.catalog import NO_TOPIC_ID, Catalog, Topic
+from kafkalog.server.error_codes import Code
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["Address", "MetadataHandler"]
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_NOBODY = -1
+_UNKNOWN_OPERATIONS = -(1 << 31)
+_DEFAULT_DESCRIBED = 2000
+_NAME_MAY_BE_NULL = 12
+"""Version of the metadata response."""
+
+Address = tuple[str, int]
+
+
+class MetadataHandler:
+    """`address` is where clients find this server."""
+
+    def __init__(self, catalog: Catalog, address: Address) -> None:
+        self._catalog = catalog
+        self._host, self._port = address
+
+    @property
+    def _node(self) -> int:
+        return self._catalog.cluster.node_id
+
+    @property
+    def broker(self) -> Fields:
+        """What clients are told of this server."""
+        return {"node_id": self._node, "host": self._host, "port": self._port, "rack": None}
+
+    def metadata(self, request: Request) -> Fields:
+        """`Metadata`: all topics, or those that are named."""
+        asked = request.body["topics"]
+        everything = asked is None or (request.version == 0 and not asked)
+        if everything:
+            topics = [self._topic(topic) for topic in self._catalog.topics.values()]
+        else:
+            topics = [self._named(each.get("name"), each.get("topic_id", NO_TOPIC_ID)) for each in asked]
+            if request.version < _NAME_MAY_BE_NULL:
+                topics = [{**each, "name": each["name"] or ""} for each in topics]
+        return {
+            "brokers": [self.broker], "cluster_id": self._catalog.cluster.id, "controller_id": self._node,
+            "topics": topics,
+        }  # fmt: skip
+
+    def _named(self, name: str | None, topic_id: str) -> Fields:
+        if name is None:
+            name = self._catalog.names.get(topic_id)
+            if name is None:
+                return _missing(None, topic_id, Code.UNKNOWN_TOPIC_ID)
+        topic = self._catalog.topics.get(name)
+        if topic is None:
+            return _missing(name, topic_id, missing_code(name))
+        return self._topic(topic)
+
+    def _topic(self, topic: Topic) -> Fields:
+        return {
+            "error_code": Code.NONE, "name": topic.name, "topic_id": topic.id, "is_internal": topic.is_internal,
+            "partitions": [self._partition(topic, number) for number in range(topic.partition_count)],
+            "topic_authorized_operations": _UNKNOWN_OPERATIONS,
+        }  # fmt: skip
+
+    def _partition(self, topic: Topic, number: int) -> Fields:
+        log = topic.partitions.get(number)
+        here = [self._node] if log is not None else []
+        return {
+            "error_code": Code.NONE if log is not None else Code.LEADER_NOT_AVAILABLE,
+            "partition_index": number,
+            "leader_id": self._node if log is not None else _NOBODY,
+            "leader_epoch": log.leader_epoch if log is not None else _NOBODY,
+            "replica_nodes": here, "isr_nodes": here, "offline_replicas": [],
+        }  # fmt: skip
+
+    def describe_topic_partitions(self, request: Request) -> Fields:
+        """`DescribeTopicPartitions`: the same in pages, in the order of names."""
+        names = sorted({each["name"] for each in request.body["topics"]}) or sorted(self._catalog.topics)
+        cursor = request.body["cursor"]
+        first = 0
+        if cursor is not None:
+            names = [name for name in names if name >= cursor["topic_name"]]
+            first = max(0, cursor["partition_index"]) if names[:1] == [cursor["topic_name"]] else 0
+        left = request.body["response_partition_limit"] or _DEFAULT_DESCRIBED
+        left = max(1, min(left, _DEFAULT_DESCRIBED))
+        topics, following = self._page(names, first, left)
+        return {"topics": topics, "next_cursor": following}
+
+    def _page(self, names: Iterable[str], first: int, left: int) -> tuple[list[Fields], Fields | None]:
+        topics: list[Fields] = []
+        for name in names:
+            if left == 0:
+                return topics, {"topic_name": name, "partition_index": first}
+            topic = self._catalog.topics.get(name)
+            if topic is None:
+                topics.append(_missing(name, NO_TOPIC_ID, missing_code(name)))
+                continue
+            last = min(topic.partition_count, first + left)
+            fields = self._topic(topic)
+            fields["partitions"] = [
+                {**each, "eligible_leader_replicas": None, "last_known_elr": None}
+                for each in fields["partitions"][first:last]
+            ]
+            topics.append(fields)
+            left -= last - first
+            if last < topic.partition_count:
+                return topics, {"topic_name": name, "partition_index": last}
+            first = 0
+        return topics, None
+
+    def describe_cluster(self, request: Request) -> Fields:
+        """`DescribeCluster`."""
+        broker = {"broker_id": self._node, "host": self._host, "port": self._port, "rack": None}
+        return {
+            "error_code": Code.NONE, "endpoint_type": request.body.get("endpoint_type", 1),
+            "cluster_id": self._catalog.cluster.id or "", "controller_id": self._node, "brokers": [broker],
+            "cluster_authorized_operations": _UNKNOWN_OPERATIONS,
+        }  # fmt: skip
+
+    def find_coordinator(self, request: Request) -> Fields:
+        """`FindCoordinator`: this server, whatever it is that is coordinated."""
+        here = {"error_code": Code.NONE, "error_message": None, "node_id": self._node, "host": self._host,
+                "port": self._port}  # fmt: skip
+        if "key" in request.body:
+            return here
+        return {"coordinators": [{**here, "key": key} for key in request.body["coordinator_keys"]]}
+
+
+def missing_code(name: str) -> Code:
+    """Why a topic of that name is not there."""
+    legal = _LEGAL.match(name) and name not in (".", "..")
+    return Code.UNKNOWN_TOPIC_OR_PARTITION if legal else Code.INVALID_TOPIC_EXCEPTION
+
+
+def _missing(name: str | None, topic_id: str, code: Code) -> Fields:
+    return {"error_code": code, "name": name, "topic_id": topic_id, "is_internal": False, "partitions": [],
+            "topic_authorized_operations": _UNKNOWN_OPERATIONS}  # fmt: skip

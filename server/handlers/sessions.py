@@ -1,0 +1,143 @@
+"""Fetch sessions: what a client asks for again and again, without saying it again (KIP-227; `FetchSession`).
+
+A bounded number of them; the one that was not used for the longest time makes room, if it was idle for long enough,
+else a new client gets none and repeats its partitions with each request.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from kafkalog.server.error_codes import Code
+from kafkalog.server.wire import Fields
+
+__all__ = [
+    "FINAL_EPOCH", "INITIAL_EPOCH", "NO_SESSION", "Asked", "FetchSession", "Key", "SessionError", "Sessions",
+    "asked_of",
+]  # fmt: skip
+
+NO_SESSION, INITIAL_EPOCH, FINAL_EPOCH = 0, 0, -1
+_MOST_SESSIONS = 1000
+_MOST_PARTITIONS = 100_000
+"""In all sessions together."""
+_EVICTED_AFTER_S = 120
+_LAST_EPOCH = (1 << 31) - 1
+
+Key = tuple[str, int]
+"""Topic, or topic id, as the request has it, and partition."""
+
+
+class SessionError(Exception):
+    """The session that a request names is not one it may use."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        super().__init__(code.name)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A partition in a fetch: what is wanted, and what was said of it last."""
+
+    offset: int
+    max_bytes: int
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    high_watermark: int = -1
+    log_start: int = -1
+
+    @classmethod
+    def of(cls, fields: Fields) -> Asked:
+        """From a partition of a request."""
+        return cls(fields["fetch_offset"], fields["partition_max_bytes"], fields.get("current_leader_epoch", -1),
+                   fields.get("last_fetched_epoch", -1))  # fmt: skip
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """What one client wants; `partitions` in the order in which they are answered."""
+
+    id: int
+    epoch: int
+    uses_ids: bool
+    partitions: OrderedDict[Key, Asked] = field(default_factory=OrderedDict)
+    used: float = 0.0
+
+
+class Sessions:
+    """All of them; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._all: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def open(self, partitions: OrderedDict[Key, Asked], *, uses_ids: bool) -> FetchSession | None:
+        """A new one; None where there is no room."""
+        with self._lock:
+            now = time.monotonic()
+            held = sum(len(each.partitions) for each in self._all.values())
+            while self._all and (len(self._all) >= _MOST_SESSIONS or held + len(partitions) > _MOST_PARTITIONS):
+                oldest = next(iter(self._all.values()))
+                if now - oldest.used < _EVICTED_AFTER_S:
+                    return None
+                held -= len(oldest.partitions)
+                del self._all[oldest.id]
+            if not partitions or len(partitions) > _MOST_PARTITIONS:
+                return None
+            number = 0
+            while number in self._all or number == 0:
+                number = secrets.randbelow(_LAST_EPOCH) + 1
+            session = FetchSession(number, INITIAL_EPOCH + 1, uses_ids, partitions, now)
+            self._all[number] = session
+            return session
+
+    def close(self, number: int) -> None:
+        """Forget one."""
+        with self._lock:
+            self._all.pop(number, None)
+
+    def resume(self, number: int, epoch: int, body: Fields, *, uses_ids: bool) -> FetchSession:
+        """The session of an incremental request, brought up to date by it; raises `SessionError`."""
+        with self._lock:
+            session = self._all.get(number)
+            if session is None:
+                raise SessionError(Code.FETCH_SESSION_ID_NOT_FOUND)
+            if session.epoch != epoch:
+                raise SessionError(Code.INVALID_FETCH_SESSION_EPOCH)
+            if session.uses_ids != uses_ids:
+                raise SessionError(Code.INVALID_FETCH_SESSION_EPOCH)
+            session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
+            session.used = time.monotonic()
+            self._all.move_to_end(number)
+        for key, asked in asked_of(body["topics"]):
+            known = session.partitions.get(key)
+            if known is None:
+                session.partitions[key] = asked
+            else:
+                known.offset, known.max_bytes = asked.offset, asked.max_bytes
+                known.leader_epoch, known.last_fetched_epoch = asked.leader_epoch, asked.last_fetched_epoch
+        for topic in body.get("forgotten_topics_data", ()):
+            for partition in topic["partitions"]:
+                session.partitions.pop((name_of(topic), partition), None)
+        return session
+
+
+def name_of(topic: dict[str, Any]) -> str:
+    """The topic, or its id, as a request has it."""
+    return str(topic["topic"] if "topic" in topic else topic["topic_id"])
+
+
+def asked_of(topics: Iterable[dict[str, Any]]) -> list[tuple[Key, Asked]]:
+    """The partitions of a request, in its order."""
+    return [
+        ((name_of(topic), each["partition"]), Asked.of(each)) for topic in topics for each in topic["partitions"]
+    ]

@@ -1,0 +1,67 @@
+"""A walk from header to header of a log file that looks at nothing else (`FileLogInputStream`).
+
+What a fetch needs to know of batches: where they begin and end, and their last offsets.  No checksum is computed: it is
+the client's to check, as with any broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.server.files import OpenLog
+
+__all__ = ["DamagedError", "Place", "places"]
+
+_BLOCK = 4096
+"""Bytes read at a time: several headers where batches are small."""
+_OFFSET = BATCH.reader("base_offset")
+_DELTA = BATCH.reader("last_offset_delta")
+
+
+class DamagedError(Exception):
+    """Bytes that cannot be a batch: where a broker reports a corrupt log."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        super().__init__(f"no batch at byte {position}")
+
+
+class Place(NamedTuple):
+    """Where a batch, or a message of magic 0 or 1, is."""
+
+    position: int
+    end: int
+    last_offset: int
+    base_offset: int | None
+    """unknown for messages, which may hold others"""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.end - self.position
+
+
+def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
+    """Batch after batch up to `end`; one that is not whole ends the walk.  Raises `DamagedError`, `StorageError`."""
+    block, begin = b"", position
+    while end - position > MAGIC_END:
+        at = position - begin
+        if len(block) - at < min(BATCH.size, end - position):
+            block, begin, at = log.read(position, min(_BLOCK, end - position)), position, 0
+            if len(block) <= MAGIC_END:
+                return  # the file became shorter
+        size, magic = entry_size(block, at), block[at + MAGIC_POSITION]
+        smallest = BATCH.size if magic >= BATCH_MAGIC else LOG_OVERHEAD.size + SMALLEST_MESSAGE
+        if size < smallest or magic > BATCH_MAGIC:
+            raise DamagedError(position)
+        if size > end - position or len(block) - at < min(smallest, BATCH.size):
+            return
+        first = _OFFSET(block, at)
+        if magic >= BATCH_MAGIC:
+            yield Place(position, position + size, first + _DELTA(block, at), first)
+        else:
+            yield Place(position, position + size, first, None)
+        position += size

@@ -1,0 +1,371 @@
+"""One partition as it is served: its bounds, and the range of a file that answers a fetch (`UnifiedLog.read`).
+
+A state is never changed, another takes its place when the directory was listed again; requests go on with theirs.
+Nothing in a fetch touches records: a start is found by the offset index, which is verified, and a few headers behind
+it; an end by the index too, so that a range ends where a batch does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.index_files import OFFSET_ENTRY
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.files import FileSource
+from kafkalog.log.follow import Follower
+from kafkalog.log.locate import locate
+from kafkalog.log.partition import Partition
+from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.segment import Segment, index_of
+from kafkalog.log.transactions import TransactionTracker
+from kafkalog.server.files import FileRange, OpenLog, OpenLogs
+from kafkalog.server.headers import DamagedError, Place, places
+
+__all__ = ["Bounds", "Committed", "Read", "ServedLog", "epoch_end"]
+
+_BEYOND = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A log at one moment."""
+
+    partition: Partition
+    start: int
+    """log start offset"""
+    end: int
+    """log end offset, which is the high watermark too"""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What those who read committed data need to know of a log."""
+
+    end: int
+    """up to where this was found out"""
+    last_stable_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    """by the offsets of their markers"""
+    markers: tuple[int, ...] = field(repr=False)
+
+    def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
+        """Those that matter to a consumer of the offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
+        found = []
+        for each in self.aborted[bisect_left(self.markers, offset) :]:
+            if each.first_offset < upper:
+                found.append(each)
+            if each.last_stable_offset >= upper:
+                break
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a fetch from an offset gives."""
+
+    range: FileRange | None
+    """None where there is nothing yet"""
+    next_offset: int
+    """behind it, as far as it is known; else one that is not below"""
+
+
+class ServedLog:
+    """One partition; safe for several threads.  Raises `StorageError` where files cannot be read."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        files: OpenLogs,
+        *,
+        as_of: int | None = None,
+        on_damage: Callable[[str], None] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._files = files
+        self._as_of = as_of
+        self._on_damage = on_damage
+        self._limits = limits
+        self._lock = Lock()
+        self._listed = partition
+        self._follower = Follower(limits=limits)
+        self._bounds: Bounds | None = None
+        self._walk = _CommittedWalk(limits)
+        self._committed: Committed | None = None
+        self._damage: set[tuple[str, int]] = set()
+        self._sound: dict[tuple[str, int], int] = {}
+
+    @property
+    def listed(self) -> Partition:
+        """The directory as it was listed last."""
+        return self._listed
+
+    def update(self, partition: Partition) -> bool:
+        """Take another listing; whether it differs."""
+        with self._lock:
+            before, same = self._listed, _stamps(self._listed) == _stamps(partition)
+            if same:
+                return False
+            kept = set(partition.segments)
+            self._listed = partition
+            known, self._bounds = self._bounds is not None, None
+        for segment in before.segments:
+            if segment not in kept:
+                self._files.forget_replaced(segment.path)
+        self._sound.clear()
+        if known:
+            self.bounds()
+        return True
+
+    def bounds(self) -> Bounds:
+        """Where the log begins and ends."""
+        with self._lock:
+            if self._bounds is None:
+                self._bounds = self._look(self._listed)
+            return self._bounds
+
+    def _look(self, partition: Partition) -> Bounds:
+        start, end = partition.log_start_offset, self._follower.look(partition).end_offset
+        if self._as_of is not None:
+            found = partition.offset_for_timestamp(self._as_of + 1)
+            if found is not None:
+                end = min(end, self._first_of_batch(partition, found.offset))
+        if self._as_of is None:
+            return Bounds(partition, start, max(start, end))
+        return Bounds(partition, min(start, end), end)
+
+    @staticmethod
+    def _first_of_batch(partition: Partition, offset: int) -> int:
+        """A batch is there as a whole or not at all."""
+        place, _ = locate(partition, offset)
+        return offset if place is None else min(place.base_offset, offset)
+
+    @property
+    def epochs(self) -> tuple[LeaderEpoch, ...]:
+        """Leader epochs, as far as the log has got."""
+        return tuple(each for each in self._listed.leader_epochs if each.start_offset <= self.bounds().end)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The latest one; -1 where nothing says."""
+        return max((each.epoch for each in self._listed.leader_epochs), default=-1)
+
+    @property
+    def committed(self) -> Committed | None:
+        """For those who read committed data; None while it is not known for all of the log."""
+        found = self._committed
+        return found if found is not None and found.end >= self.bounds().end else None
+
+    def find_committed(self) -> Committed:
+        """The same, by reading what was not read yet: for threads that may take their time."""
+        with self._walk.lock:
+            bounds = self.bounds()
+            found = self._committed
+            if found is None or found.end != bounds.end:
+                found = self._committed = self._walk.go(bounds)
+            return found
+
+    def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Read:
+        """Whole batches from the one that holds `offset` up to `upper`; `DamagedError` where there is none.
+
+        The first one is there even if it is larger, with `at_least_one`.
+        """
+        bounds = self.bounds()
+        segments = bounds.partition.segments
+        if offset >= upper or not segments:
+            return Read(None, offset)
+        for number in range(index_of(segments, offset), len(segments)):
+            segment = segments[number]
+            if segment.base_offset >= upper:
+                break
+            log = self._files.get(segment)
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            limit = self._limit(log, segment, upper, following)
+            first = self._first(log, segment, offset, limit)
+            if first is None:
+                continue
+            if first.size > max_bytes and not at_least_one:
+                return Read(None, offset)
+            end, next_offset = self._end(log, segment, first, min(first.position + max_bytes, limit))
+            if self._on_damage is not None:
+                end, next_offset = self._sound_end(log, first, end, next_offset)
+            if next_offset is not None and next_offset < upper:
+                log.learn(next_offset, end)
+            known = next_offset if next_offset is not None else upper
+            return Read(FileRange(log, first.position, end - first.position), min(known, upper))
+        return Read(None, offset)
+
+    def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None) -> int:
+        """Where in a segment the first batch begins that is not to be seen."""
+        size = min(log.size, segment.size)
+        if following is not None and following <= upper:
+            return size
+        known = log.position_of(-upper - 1)
+        if known is not None:
+            return known
+        start = segment.position_of(upper, log.source, limits=self._limits)
+        end = start
+        try:
+            for place in places(log, start, size):
+                if place.last_offset >= upper:
+                    break
+                end = place.end
+        except DamagedError as damage:
+            end = damage.position
+        if end < size:  # more may come where the log ends
+            log.learn(-upper - 1, end)
+        return end
+
+    def _first(self, log: OpenLog, segment: Segment, offset: int, limit: int) -> Place | None:
+        """The batch that a fetch begins with; None if all of a segment is below."""
+        position = log.position_of(offset)
+        if position is None:
+            position = segment.position_of(offset, log.source, limits=self._limits)
+        while True:
+            try:
+                for place in places(log, position, limit):
+                    if place.last_offset >= offset:
+                        if self._on_damage is None or self._is_sound(log, place):
+                            return place
+                        self._tell(log, place.position)
+                return None
+            except DamagedError as damage:
+                if self._on_damage is None:
+                    raise
+                self._tell(log, damage.position)
+                again = Resync(log.source, self._limits).next_batch(
+                    damage.position, Expected.in_segment(segment.base_offset, _BEYOND)
+                )
+                if again is None or again >= limit:
+                    return None
+                position = again
+
+    def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
+        """Where the last whole batch before `target` ends, and the offset after it; None where that is not known."""
+        if first.end >= target:
+            return first.end, first.last_offset + 1
+        hint = self._indexed_before(log, segment, target)
+        end = first.end
+        next_offset: int | None = first.last_offset + 1
+        if hint is not None and hint.position > end:
+            end, next_offset = hint.position, hint.base_offset
+        with suppress(DamagedError):  # whoever fetches from there is told
+            for place in places(log, end, target):
+                end, next_offset = place.end, place.last_offset + 1
+        return end, next_offset
+
+    @staticmethod
+    def _indexed_before(log: OpenLog, segment: Segment, target: int) -> Place | None:
+        """The batch that the index names last before a position.  A hint, whose checksum is not verified."""
+        path = segment.files.get(FileKind.OFFSET_INDEX)
+        if path is None:
+            return None
+        try:
+            with FileSource(path) as index:
+
+                def key(slot: int) -> int:
+                    relative, position = OFFSET_ENTRY.struct.unpack(index.read(slot * OFFSET_ENTRY.size,
+                                                                               OFFSET_ENTRY.size))  # fmt: skip
+                    return position if position > 0 or relative == 0 else _BEYOND
+
+                slots = range(index.size // OFFSET_ENTRY.size)
+                found = bisect_left(slots, target, key=key) - 1
+                if found < 0:
+                    return None
+                relative, position = OFFSET_ENTRY.struct.unpack(index.read(found * OFFSET_ENTRY.size,
+                                                                           OFFSET_ENTRY.size))  # fmt: skip
+        except StorageError:
+            return None
+        place = next(_one(log, position, log.size), None)
+        # the entry's offset is the last one of what was appended there at once
+        fits = place is not None and segment.base_offset <= place.last_offset <= segment.base_offset + relative
+        return place if fits else None
+
+    def _is_sound(self, log: OpenLog, place: Place) -> bool:
+        scanner = Scanner(log.source, position=place.position, end=place.end, limits=self._limits)
+        return next(iter(scanner), None) is not None
+
+    def _sound_end(self, log: OpenLog, first: Place, end: int, next_offset: int | None) -> tuple[int, int | None]:
+        """The same range up to the first batch whose checksum is wrong."""
+        known = self._sound.get((log.path, first.position))
+        if known == end:
+            return end, next_offset
+        scanner = Scanner(log.source, position=first.position, end=end, limits=self._limits)
+        last: RecordBatch | None = None
+        for batch in scanner:
+            last = batch
+        if scanner.valid_bytes >= end:
+            if len(self._sound) > _REMEMBERED:
+                self._sound.clear()
+            self._sound[log.path, first.position] = end
+            return end, next_offset
+        return scanner.valid_bytes, None if last is None else last.header.next_offset
+
+    def _tell(self, log: OpenLog, position: int) -> None:
+        if (log.path, position) not in self._damage and self._on_damage is not None:
+            self._damage.add((log.path, position))
+            self._on_damage(f"{log.path}: the bytes at {position} are damaged and left out")
+
+
+_REMEMBERED = 10_000
+
+
+def _one(log: OpenLog, position: int, end: int) -> Iterator[Place]:
+    """A walk that ends at damage."""
+    try:
+        yield from places(log, position, end)
+    except DamagedError:
+        return
+
+
+def _stamps(partition: Partition) -> object:
+    return partition.segments, partition.log_start_offset, partition.leader_epochs
+
+
+class _CommittedWalk:
+    """Transactions of a log, derived from it batch by batch, and from what is added only."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.lock = Lock()
+        self._limits = limits
+        self._tracker = TransactionTracker(limits)
+        self._next = 0
+
+    def go(self, bounds: Bounds) -> Committed:
+        """Read on to the end; from the start where the log was cut."""
+        if bounds.end < self._next:
+            self._tracker, self._next = TransactionTracker(self._limits), 0
+        reader = bounds.partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
+        for found in reader.by_run():
+            for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
+                header = batch.header
+                if isinstance(header, BatchHeader) and self._next <= header.base_offset < bounds.end:
+                    self._tracker.feed(batch)
+        self._next = bounds.end
+        aborted = tuple(self._tracker.aborted)
+        stable = min(self._tracker.open_first_offsets.values(), default=bounds.end)
+        return Committed(bounds.end, stable, aborted, tuple(each.last_offset for each in aborted))
+
+
+def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:
+    """The largest epoch up to `wanted` and where it ends, both -1 if there is none.
+
+    `end` is the log end offset; Kafka's `LeaderEpochFileCache.endOffsetFor`.
+    """
+    ordered = sorted(epochs)
+    if not ordered or wanted < 0 or wanted > ordered[-1].epoch:
+        return -1, -1
+    if wanted == ordered[-1].epoch:
+        return wanted, end
+    number = bisect_right(ordered, wanted, key=lambda each: each.epoch)
+    if number == 0:
+        return wanted, ordered[0].start_offset
+    return ordered[number - 1].epoch, ordered[number].start_offset

@@ -1,0 +1,186 @@
+"""`kafkalog serve`: a read-only broker over log directories, until it is interrupted."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kafkalog.server.catalog import Catalog
+
+    _AddressType = click.ParamType[tuple[str, int]]
+else:
+    _AddressType = click.ParamType  # not generic before click 8.4
+
+__all__ = ["command"]
+
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d{1,5})\Z")
+_LARGEST_PORT = 65_535
+
+
+class _Address(_AddressType):
+    """`HOST:PORT`; an address of IPv6 is in brackets."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Host and port."""
+        if isinstance(value, tuple):
+            return value
+        found = _ADDRESS.match(str(value).strip())
+        if found is None or int(found["port"]) > _LARGEST_PORT:
+            self.fail(f"{str(value)[:60]!r} is not HOST:PORT", param, ctx)
+        return found["six"] or found["host"], int(found["port"])
+
+
+@click.command(name="serve")
+@PATHS
+@click.option("--listen", metavar="HOST:PORT", type=_Address(), default="127.0.0.1:9092", show_default=True,
+              help="Where to listen; port 0 is any that is free.")  # fmt: skip
+@click.option("--advertise", metavar="HOST:PORT", type=_Address(),
+              help="Where clients find this server, if it is not where it listens; port 0 is the same.")  # fmt: skip
+@selection_options
+@click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
+              help="Serve the logs and offsets as they were at this time: ms since 1970, ISO 8601, or a span from now "
+              "such as -2h.")  # fmt: skip
+@click.option("--skip-damaged", is_flag=True,
+              help="Leave out batches whose checksum is wrong, with a line on standard error [serve them as they are, "
+              "and the client's own check refuses them].")  # fmt: skip
+@click.option("--offsets-file", metavar="FILE",
+              help="Keep the offsets that clients commit in this file [in memory].")  # fmt: skip
+@click.option("--tls-certificate", metavar="FILE", help="Serve with TLS: the certificate, and those that vouch for it.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate [in the same file].")
+@click.option("--tls-client-ca", metavar="FILE", help="Admit only clients whose certificate one of these vouches for.")
+@click.option("--users", metavar="FILE", help="Ask for SASL/PLAIN: a properties file, name=password.")
+@click.option("--max-connections", metavar="N", type=Whole(1, 100_000), default=1000, show_default=True,
+              help="How many clients at a time.")  # fmt: skip
+@click.option("--max-request-bytes", metavar="N", type=Whole(1024, 1 << 30), default=8 << 20, show_default=True,
+              help="The largest request that is read.")  # fmt: skip
+@click.option("--processors", metavar="N", type=Whole(1, 64), default=2, show_default=True,
+              help="Threads that serve clients.")  # fmt: skip
+@click.option("--refresh", metavar="SECONDS", type=Whole(0, 86_400), default=1, show_default=True,
+              help="How often to look for what was written meanwhile; 0 is never.")  # fmt: skip
+@JSON
+@REPLICA
+@SERVER_PROPERTIES
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    paths: tuple[str, ...],
+    listen: tuple[str, int],
+    advertise: tuple[str, int] | None,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    as_of: int | None,
+    skip_damaged: bool,
+    offsets_file: str | None,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    tls_client_ca: str | None,
+    users: str | None,
+    max_connections: int,
+    max_request_bytes: int,
+    processors: int,
+    refresh: int,
+    as_json: bool,
+    replica: str | None,
+    server_properties: str | None,
+) -> int:
+    """Let Kafka's own clients read log directories, as if a broker had them open.
+
+    Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
+    """
+    properties_only_for(ctx)
+    from kafkalog.server.broker import Server, ServerOptions
+    from kafkalog.server.catalog import Catalog
+    from kafkalog.server.groups.commits import CommitsFile
+    from kafkalog.server.network import NetworkLimits
+
+    if tls_certificate is None and (tls_key or tls_client_ca):
+        raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
+    chosen = chosen_of(topics, numbers, excluded)
+    catalog = Catalog(paths, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
+                      on_damage=_complain if skip_damaged else None)  # fmt: skip
+    chosen.check([*((name, number) for name, topic in catalog.topics.items() for number in topic.partitions)])
+    report_findings(catalog.findings)
+    options = ServerOptions(
+        processors=processors,
+        limits=NetworkLimits(connections=max_connections, request_bytes=max_request_bytes),
+        tls=_tls(tls_certificate, tls_key, tls_client_ca) if tls_certificate is not None else None,
+        users=_users(users) if users is not None else {},
+        advertised=advertise,
+        refresh_seconds=refresh,
+        commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
+    )
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with Server(catalog, listen, options, complain=_complain) as server:
+        _say_where(server.advertised, catalog, as_json=as_json)
+        while not stop.wait(1):
+            pass
+    return Outcome.CLEAN
+
+
+def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> None:
+    host, port = address
+    bootstrap = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    count = sum(len(topic.partitions) for topic in catalog.topics.values())
+    if as_json:
+        print_json({"kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count})
+        return
+    with LineWriter() as writer:
+        writer.write(f"listening: {bootstrap}")
+        writer.write(f"{len(catalog.topics)} topics, {count} partitions; nothing is written; Ctrl-C ends this")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
+    sys.stderr.flush()
+
+
+def _tls(certificate: str, key: str | None, client_ca: str | None) -> ssl.SSLContext:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+        if client_ca is not None:
+            context.load_verify_locations(client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except ssl.SSLError as error:
+        raise UsageError(f"{certificate} is not a certificate with its key: {error.reason}") from None
+    return context
+
+
+def _users(path: str) -> dict[str, str]:
+    from kafkalog.codec.errors import FormatError
+    from kafkalog.codec.properties import decode_properties
+    from kafkalog.log.files import read_small
+
+    try:
+        users = decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
+    except FormatError as error:
+        raise UsageError(f"{path} is not a properties file: {error.message}") from None
+    if not users:
+        raise UsageError(f"{path} names nobody: a line is name=password")
+    return dict(users)
