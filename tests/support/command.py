@@ -80,6 +80,6 @@ def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
 
 def schema_of(words: Sequence[str]) -> str:
     """The name of the schema in docs/json for a command line."""
-    if words[0] == "index":
-        return f"index-{words[1]}"
+    if words[0] in ("index", "quorum"):
+        return f"{words[0]}-{words[1]}"
     return "plan" if words[0] == "recover" and "--dry-run" in words else words[0]

@@ -27,6 +27,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BROKERS = FIXTURES / "brokers"
 RECOVERY = FIXTURES / "recovery-cases"
 REPLICAS = FIXTURES / "replicas" / "kafka-4.3.0"
+QUORUMS = FIXTURES / "quorum" / "kafka-4.3.0"
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -266,3 +267,16 @@ def _set_mtime(path: Path, member: tarfile.TarInfo) -> None:
     # tarfile gives a float, which cannot hold nanoseconds since 1970; the pax header has the decimal digits.
     modified = int(Decimal(member.pax_headers.get("mtime", str(member.mtime))) * _NANOSECONDS)
     os.utime(path, ns=(modified, modified), follow_symlinks=False)
+
+
+def unpack_quorum(name: str, target: Path) -> Path:
+    """Unpack `node-<id>` of a recorded KRaft quorum: `dynamic`, `static` or `snapshots`."""
+    with _open_tar(QUORUMS / name / "data.tar.gz") as archive:
+        _extract(_entries(archive), target)
+    return target
+
+
+def quorum_expected(name: str) -> dict[str, Any]:
+    """What Kafka's administrator and its dump tool said of it."""
+    found: dict[str, Any] = json.loads((QUORUMS / name / "expected.json").read_text())
+    return found

@@ -49,6 +49,7 @@ zk zookeeper
 elections data
 elections zookeeper
 compare data
+quorum show data
 index verify data
 staging data
 report data -o - --format md --at 2026-11-22T00:00:00Z

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from broker_dirs import brokers, own_copy
 from fixture_data import unpack_replicas
+from quorums import copied
 
 __all__ = ["SCENES"]
 
@@ -118,6 +119,12 @@ def backup(directory: Path) -> None:
         file.write(bytes([byte ^ 1]))
 
 
+def quorum(directory: Path) -> None:
+    """Two controllers of three and a broker, as they were killed."""
+    for number in (1, 3, 11):
+        copied("dynamic", directory, number)
+
+
 def quick_start(directory: Path) -> None:
     """A broker's directory in good order, with transactions."""
     own_copy(brokers("4.1.1/txn")[0], directory / "data")
@@ -141,4 +148,5 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "backup": backup,
     "quick-start": quick_start,
     "readme": readme,
+    "quorum": quorum,
 }

@@ -30,6 +30,7 @@ COMMANDS = {
     "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
     "offsets": ("kafkalog.cli.offsets", "Show the committed offsets of consumer groups."),
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker itself would do."),
+    "quorum": ("kafkalog.cli.quorum", "Show what is left of a KRaft quorum, or bring it back."),
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
     "report": ("kafkalog.cli.report.command", "Write a one-page report on log directories, to share."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),

@@ -43,6 +43,7 @@ public final class Main {
             case "image": return optional("Image");
             case "identity": return optional("Identity");
             case "accumulate": return optional("Accumulate");
+            case "quorum": return optional("Quorum");
             default: throw new IllegalArgumentException("unknown operation " + name);
         }
     }

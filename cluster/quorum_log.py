@@ -1,0 +1,374 @@
+"""One node's copy of the metadata log, as a quorum looks at it: how far it goes, who votes, what it has voted.
+
+A voter set counts from the moment it is in the log, committed or not; the last one in the log is in force, else the one
+in the newest snapshot (`KRaftControlRecordStateMachine`).  A cluster with static voters has none in its files
+but in `quorum-state`, which does not decide.  No file says how far the log was committed.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.framed_records import decode_metadata
+from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.kraft import (
+    KRaftRecord,
+    KRaftVersion,
+    KRaftVoters,
+    LeaderChange,
+    SnapshotFooter,
+    VoterNode,
+    kraft_record,
+)
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, Record, RecordBatch
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    META_PROPERTIES,
+    QUORUM_STATE,
+    kraft_snapshot_file,
+    parse_kraft_snapshot_file,
+)
+from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_uuid
+from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
+from kafkalog.log.files import PathLike, exists, read_small
+from kafkalog.log.partition import Partition, open_partition, open_segment
+
+__all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
+
+_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSnapshot:
+    """A snapshot of the metadata: everything below `end`; one that is not whole stops a node that reads it."""
+
+    file: str
+    end: int
+    epoch: int
+    is_whole: bool
+    kraft_version: int | None = None
+    voters: tuple[VoterNode, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A leadership that the log still has a record of."""
+
+    leader: int
+    epoch: int
+    from_offset: int
+    voters: tuple[int, ...]
+    granting: tuple[int, ...]
+
+
+class BatchColumns:
+    """What two copies of a log are compared by: a batch is copied as it is, so that equal headers mean equal bytes."""
+
+    __slots__ = ("base", "crc", "end", "epoch")
+
+    def __init__(self) -> None:
+        self.base, self.end, self.epoch, self.crc = array("q"), array("q"), array("i"), array("Q")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchColumns):
+            return NotImplemented
+        return (self.base, self.end, self.epoch, self.crc) == (other.base, other.end, other.epoch, other.crc)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, header: BatchHeader) -> None:
+        """One more batch."""
+        self.base.append(header.base_offset)
+        self.end.append(header.next_offset)
+        self.epoch.append(header.partition_leader_epoch)
+        self.crc.append(header.crc)
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def row(self, number: int) -> tuple[int, int, int, int]:
+        """Base offset, end, epoch and checksum of a batch."""
+        return self.base[number], self.end[number], self.epoch[number], self.crc[number]
+
+
+@dataclass(slots=True)
+class QuorumLog:
+    """What the files of one node say."""
+
+    root: str
+    """the log directory"""
+    directory: str
+    """its `__cluster_metadata-0`"""
+    cluster_id: str | None
+    node: int | None
+    directory_id: str | None
+    state: QuorumState | None
+    snapshots: tuple[MetadataSnapshot, ...] = ()
+    """by end offset"""
+    start: int = 0
+    end: int = 0
+    """log end offset, before the first damage"""
+    epoch: int = -1
+    """of the last batch, or of the snapshot that the log begins with"""
+    last_time: int = -1
+    kraft_version: int = 0
+    voters: tuple[VoterNode, ...] = ()
+    """those in force; none with static voters"""
+    voters_offset: int | None = None
+    """where in the log they are; None: in a snapshot"""
+    known: dict[tuple[int, bytes], VoterNode] = field(default_factory=dict)
+    """every voter of every voter set, by id and directory id, as last seen"""
+    terms: list[Term] = field(default_factory=list)
+    batches: BatchColumns = field(default_factory=BatchColumns, repr=False)
+    findings: list[Finding] = field(default_factory=list)
+    records_behind_damage: int = 0
+    """records of sound batches after the first damage: a node's start cuts them off"""
+    refusal: str | None = None
+    """why no node would start on it, whatever the quorum"""
+
+    @property
+    def is_static(self) -> bool:
+        """The voters are those in the configuration."""
+        return self.kraft_version == 0
+
+    @property
+    def static_voters(self) -> tuple[int, ...]:
+        """Ids of static voters as the node last knew them; its configuration decides."""
+        if not self.is_static:
+            return ()
+        if self.state is not None and self.state.current_voters:
+            return tuple(sorted(self.state.current_voters))
+        return tuple(sorted(self.terms[-1].voters)) if self.terms else ()
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        """Ids of the voters in force."""
+        return self.static_voters if self.is_static else tuple(each.voter_id for each in self.voters)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Something other than a torn end."""
+        return any(each.severity is Severity.ERROR and each.code not in _TAILS for each in self.findings)
+
+    @property
+    def is_torn(self) -> bool:
+        """The log ends in bytes that a start cuts off."""
+        return any(each.code in _TAILS for each in self.findings)
+
+    @property
+    def is_voter(self) -> bool:
+        """It is one of the voters in force: with dynamic voters by its directory's id too."""
+        if self.is_static:
+            return self.node in self.static_voters
+        ids = {(each.voter_id, encode_uuid(each.directory_id)) for each in self.voters}
+        return (self.node, self.directory_id) in ids
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest election that it knows of: where its log ends, or what it has voted in since."""
+        return max(self.epoch, -1 if self.state is None else self.state.leader_epoch)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """What an election compares (`OffsetAndEpoch`)."""
+        return self.epoch, self.end
+
+    @property
+    def committed_at_least(self) -> int:
+        """A snapshot is made of what was committed."""
+        return max((each.end for each in self.snapshots if each.is_whole), default=0)
+
+    def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
+        """How many records of each kind are at offsets from `start` up to `end`."""
+        found: Counter[str] = Counter()
+        for batch in open_partition(self.directory, limits=limits).batches(start_offset=start, limits=limits):
+            for record in decode_batch(batch, limits=limits).records:
+                if record.offset >= end:
+                    return found
+                if record.offset < start:
+                    continue
+                if isinstance(batch.header, BatchHeader) and batch.header.is_control:
+                    found[type(_control(record)).__name__] += 1
+                else:
+                    found[decode_metadata(record.value).name or "unknown"] += 1
+        return found
+
+
+def root_of_metadata(path: PathLike) -> tuple[str, str]:
+    """The log directory and its metadata directory, of which either may be given; `UsageError` if it is neither."""
+    given = os.fspath(path)
+    if "\0" in given:
+        raise UsageError("a path cannot hold a NUL")
+    if not exists(given):
+        raise UsageError(f"{given} does not exist")
+    real = os.path.realpath(given)
+    if os.path.basename(real) == CLUSTER_METADATA_DIRECTORY:
+        return os.path.dirname(real), real
+    inside = os.path.join(real, CLUSTER_METADATA_DIRECTORY)
+    if os.path.isdir(inside):
+        return real, inside
+    raise UsageError(
+        f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give a controller's or broker's log directory "
+        "(metadata.log.dir, or else the first of log.dirs)"
+    )
+
+
+def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
+    """Read one node's metadata log; what is wrong with it is a finding.
+
+    `UsageError` for a path that holds none, `StorageError` for I/O.
+    """
+    root, directory = root_of_metadata(path)
+    findings: list[Finding] = []
+    meta = _meta_properties(root, limits, findings)
+    found = QuorumLog(
+        root,
+        directory,
+        None if meta is None else meta.cluster_id,
+        None if meta is None else meta.node_id,
+        None if meta is None else meta.directory_id,
+        _quorum_state(directory, limits, findings),
+        findings=findings,
+    )
+    partition = open_partition(directory, limits=limits)
+    found.snapshots = tuple(_snapshots(partition, limits, findings))
+    _walk(found, partition, limits)
+    _judge(found)
+    return found
+
+
+def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> MetaProperties | None:
+    path = os.path.join(root, META_PROPERTIES)
+    try:
+        return decode_meta_properties(read_small(path, limits.checkpoint_bytes))
+    except FileNotFoundError:
+        detail = "there is none: no controller starts without it"
+    except StorageError:
+        raise
+    except KafkaLogError as error:
+        detail = str(error)
+    findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, path))
+    return None
+
+
+def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> QuorumState | None:
+    path = os.path.join(directory, QUORUM_STATE)
+    try:
+        return decode_quorum_state(read_small(path, limits.checkpoint_bytes))
+    except FileNotFoundError:
+        return None
+    except FormatError as error:
+        findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, error.message, path))
+        return None
+
+
+def _control(record: Record) -> KRaftRecord | None:
+    try:
+        return kraft_record(record)
+    except FormatError:
+        return None
+
+
+def _controls(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, KRaftRecord]]:
+    """The control records of a batch that are understood, with their offsets."""
+    if not isinstance(batch.header, BatchHeader) or not batch.header.is_control:
+        return
+    for record in decode_batch(batch, limits=limits).records:
+        value = _control(record)
+        if value is not None:
+            yield record.offset, value
+
+
+def _snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> Iterator[MetadataSnapshot]:
+    named = [(parse_kraft_snapshot_file(os.path.basename(path)), path) for path in partition.kraft_snapshots]
+    known = [
+        (name.end_offset, name.epoch, path)
+        for name, path in named
+        if name is not None and kraft_snapshot_file(name.end_offset, name.epoch) == os.path.basename(path)
+    ]
+    for end, epoch, path in sorted(known):
+        version, voters, has_footer, is_sound = None, None, False, True
+        with open_segment(path).segments[0].scanner(limits=limits) as scanner:
+            for batch in scanner:
+                is_sound = is_sound and decode_batch(batch, limits=limits).finding is None
+                for _offset, value in _controls(batch, limits):
+                    if isinstance(value, KRaftVersion):
+                        version = value.kraft_version
+                    elif isinstance(value, KRaftVoters):
+                        voters = value.voters
+                    has_footer = has_footer or isinstance(value, SnapshotFooter)
+        is_whole = is_sound and has_footer and scanner.stop is StopReason.END
+        if not is_whole:
+            detail = "the snapshot is damaged or cut short: a node that reads it does not start"
+            findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
+        yield MetadataSnapshot(os.path.basename(path), end, epoch, is_whole, version, voters)
+
+
+def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
+    """Read the log up to its end or its first damage."""
+    newest = next((each for each in reversed(found.snapshots) if each.is_whole), None)
+    for snapshot in found.snapshots:
+        _note_voters(found, snapshot.voters or ())
+    if newest is not None:
+        found.kraft_version = newest.kraft_version or 0
+        found.voters = newest.voters or ()
+        found.epoch, found.end = newest.epoch, newest.end
+    found.start = partition.log_start_offset
+    reader = partition.batches(limits=limits)
+    for batch in reader:
+        if not isinstance(batch.header, BatchHeader):
+            continue
+        found.batches.add(batch.header)
+        found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
+        found.end = batch.header.next_offset
+        for offset, value in _controls(batch, limits):
+            _note_control(found, offset, batch.header, value, 0 if newest is None else newest.end)
+    found.end = max(found.end, 0 if newest is None else newest.end)
+    findings = list(reader.findings)
+    behind = behind_first_damage(partition.segments, findings, limits=limits)
+    if behind is not None:
+        finding, counted = behind
+        findings[findings.index(finding)] = with_what_is_behind(finding, counted, ": a start would cut it off")
+        found.records_behind_damage = counted.records
+    found.findings += [*partition.findings, *findings]
+
+
+def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRaftRecord, in_snapshot: int) -> None:
+    match value:
+        case LeaderChange():
+            voters = tuple(each.voter_id for each in value.voters)
+            granting = tuple(each.voter_id for each in value.granting_voters)
+            found.terms.append(Term(value.leader_id, header.partition_leader_epoch, offset, voters, granting))
+        case KRaftVersion() if offset >= in_snapshot:
+            found.kraft_version = value.kraft_version
+        case KRaftVoters():
+            _note_voters(found, value.voters)
+            if offset >= in_snapshot:
+                found.voters, found.voters_offset = value.voters, offset
+
+
+def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
+    for each in voters:
+        found.known[each.voter_id, each.directory_id] = each
+
+
+def _judge(found: QuorumLog) -> None:
+    """Whether a node would start on it at all (`KafkaMetadataLog.recoverSnapshots`, `UnifiedLog`)."""
+    broken = [each.file for each in found.snapshots if not each.is_whole]
+    if found.snapshots and not found.snapshots[-1].is_whole:
+        found.refusal = f"its newest snapshot {broken[-1]} is damaged, and a controller stops when it reads that"
+    elif found.start > max((each.end for each in found.snapshots), default=0):
+        found.refusal = (
+            f"its log begins at offset {found.start} and no snapshot reaches there: what came before is lost, and a "
+            "controller does not start"
+        )
+    elif found.end == 0:
+        found.refusal = "its metadata log holds no record"

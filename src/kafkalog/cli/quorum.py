@@ -1,0 +1,48 @@
+"""`kafkalog quorum`: what is left of a KRaft quorum, and how it is brought back."""
+
+from __future__ import annotations
+
+import click
+
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.quorum_text import print_quorum, quorum_lines
+from kafkalog.cluster.quorum import read_quorum
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+
+__all__ = ["command"]
+
+
+@click.group(name="quorum")
+def command() -> None:
+    """Show what is left of a KRaft quorum, or bring it back from the files."""
+
+
+@command.command(name="show")
+@PATHS
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def show_command(ctx: click.Context, paths: tuple[str, ...], server_properties: str | None, as_json: bool) -> int:
+    """Compare the metadata logs of controllers and brokers: which goes furthest, who is missing, what may be lost.
+
+    Each PATH is a log directory with __cluster_metadata-0 in it, or that directory itself.  Copies are ranked as an
+    election ranks them, by the last epoch and then by the end of the log.  Nothing is changed.
+
+    Exit code 1 if a copy is damaged or differs, or if the copies are of several clusters.
+    """
+    properties_only_for(ctx)
+    quorums = read_quorum(paths)
+    findings: list[Finding] = []
+    for quorum in quorums:
+        if as_json:
+            print_lines(quorum_lines(quorum))
+        else:
+            print_quorum(quorum)
+        findings += quorum.findings
+    if len(quorums) > 1:
+        ids = ", ".join(str(quorum.cluster_id) for quorum in quorums)
+        detail = f"the directories are of {len(quorums)} clusters ({ids}), which have nothing to do with each other"
+        findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail))
+    return finish(findings)

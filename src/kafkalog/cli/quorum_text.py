@@ -1,0 +1,166 @@
+"""What `kafkalog quorum` prints about the copies of a metadata log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.cluster.quorum import KnownVoter, Quorum, Survivor
+from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.text import encode_uuid
+
+__all__ = ["print_quorum", "quorum_lines", "voter_text"]
+
+
+def voter_text(voter: KnownVoter) -> str:
+    """`2 (controller-2:9093)`."""
+    places = ", ".join(f"{host}:{port}" for _name, host, port in voter.endpoints)
+    return f"{voter.node} ({places})" if places else str(voter.node)
+
+
+def _voter_line(voter: KnownVoter) -> dict[str, object]:
+    return {
+        "node": voter.node,
+        "directory_id": voter.directory_id,
+        "endpoints": [{"name": name, "host": host, "port": port} for name, host, port in voter.endpoints],
+        "in_force": voter.is_in_force,
+        "given": voter.is_given,
+    }
+
+
+def _node(voter: VoterNode) -> dict[str, object]:
+    return {
+        "node": voter.voter_id,
+        "directory_id": encode_uuid(voter.directory_id),
+        "endpoints": [{"name": each.name, "host": each.host, "port": each.port} for each in voter.endpoints],
+    }
+
+
+def _survivor_line(survivor: Survivor, rank: int) -> dict[str, object]:
+    log, state = survivor.log, survivor.log.state
+    return {
+        "kind": "survivor",
+        "rank": rank,
+        "node": log.node,
+        "epoch": log.epoch,
+        "end": log.end,
+        "path": log.root,
+        "cluster_id": log.cluster_id,
+        "directory_id": log.directory_id,
+        "voter": log.is_voter,
+        "kraft_version": log.kraft_version,
+        "static_voters": list(log.static_voters),
+        "voters": [_node(each) for each in log.voters],
+        "start": log.start,
+        "last_time": log.last_time,
+        "committed_at_least": min(log.committed_at_least, log.end),
+        "state": None
+        if state is None
+        else {
+            "leader": state.leader_id,
+            "epoch": state.leader_epoch,
+            "voted": state.voted_id,
+            "voted_directory_id": state.voted_directory_id,
+        },
+        "snapshots": [
+            {"file": each.file, "end": each.end, "epoch": each.epoch, "whole": each.is_whole} for each in log.snapshots
+        ],
+        "torn": log.is_torn,
+        "damaged": log.is_damaged,
+        "records_behind_damage": log.records_behind_damage,
+        "refusal": log.refusal,
+        "common_end": survivor.common_end,
+        "lacks": None if survivor.lacks is None else dict(survivor.lacks),
+        "has_more": dict(survivor.has_more),
+        "only_no_ops": survivor.only_no_ops,
+        "findings": [each.as_dict() for each in log.findings],
+    }
+
+
+def quorum_lines(quorum: Quorum) -> Iterator[dict[str, object]]:
+    """The survivors, best first, then what they add up to."""
+    for rank, survivor in enumerate(quorum.survivors, 1):
+        yield _survivor_line(survivor, rank)
+    yield {
+        "kind": "quorum",
+        "cluster_id": quorum.cluster_id,
+        "static": quorum.best.is_static,
+        "best": quorum.best.root,
+        "epoch": quorum.best.epoch,
+        "end": quorum.best.end,
+        "voters": [_voter_line(each) for each in quorum.voters],
+        "missing": [each.node for each in quorum.missing],
+        "majority": quorum.majority,
+        "has_majority": quorum.has_majority,
+        "committed_at_least": quorum.committed_at_least,
+        "later_epoch": quorum.later_epoch,
+        "loss": quorum.loss(),
+    }
+
+
+_COLUMNS: list[str | Column] = [
+    "node",
+    "epoch",
+    "end",
+    Column("as", drop=1),
+    Column("start", drop=6),
+    Column("last record", Kind.TIME, drop=3),
+    Column("votes for", drop=5),
+    Column("snapshots", drop=4),
+    Column("lacks", drop=2, wraps=True),
+    Column("state", alarms=True),
+    "path",
+]
+
+
+def _row(survivor: Survivor, is_best: bool) -> list[object]:
+    log = survivor.log
+    state = "ok"
+    if log.refusal is not None:
+        state = "does not start"
+    elif log.is_damaged:
+        state = "damaged"
+    elif survivor.is_diverged:
+        state = "differs"
+    elif log.is_torn:
+        state = "torn end"
+    role = "voter" if log.is_voter else "observer"
+    voted = "" if log.state is None or log.state.voted_id < 0 else log.state.voted_id
+    snapshots = f"{len(log.snapshots)}, to {log.snapshots[-1].end}" if log.snapshots else "none"
+    node = "?" if log.node is None else log.node
+    last = None if log.last_time < 0 else log.last_time
+    path = min(os.path.relpath(log.root), log.root, key=len)
+    return [node, log.epoch, log.end, role, log.start, last, voted, snapshots,
+            "" if is_best else _lacks(survivor), state, escape_controls(path)]  # fmt: skip
+
+
+def _lacks(survivor: Survivor) -> str:
+    if survivor.lacks is None:
+        return "not known"
+    if not survivor.lacks:
+        return "nothing"
+    total = sum(survivor.lacks.values())
+    if survivor.only_no_ops:
+        return f"{total}, no-ops only"
+    return f"{total}: " + ", ".join(f"{name} {count}" for name, count in survivor.lacks.most_common(3))
+
+
+def print_quorum(quorum: Quorum) -> None:
+    """A table, and what it means."""
+    best = quorum.best
+    kind = "static voters" if best.is_static else "dynamic voters"
+    title = f"cluster {escape_controls(quorum.cluster_id or 'without an id')}, {kind}; best first"
+    print_table(title, _COLUMNS, [_row(each, each.log is best) for each in quorum.survivors])
+    with LineWriter() as writer:
+        if quorum.in_force:
+            writer.write("voters: " + ", ".join(map(voter_text, quorum.in_force)))
+        if quorum.missing:
+            writer.write("not given: " + ", ".join(map(voter_text, quorum.missing)))
+        writer.write(escape_controls(quorum.loss()))
+        if quorum.committed_at_least:
+            writer.write(f"committed for certain, by a snapshot: up to offset {quorum.committed_at_least}")
+        for each in quorum.survivors:
+            if each.log.refusal is not None:
+                writer.write(f"{escape_controls(each.log.root)}: {escape_controls(each.log.refusal)}")

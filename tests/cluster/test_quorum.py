@@ -1,0 +1,257 @@
+"""What is left of a quorum, from recorded controllers; expected is what Kafka's administrator and dump tool said."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers
+from command import kafkalog
+from fixture_data import quorum_expected
+from kafkalog.cluster.quorum import Quorum, read_quorum
+from kafkalog.cluster.quorum_log import read_quorum_log
+from kafkalog.codec.encode.batch import build_control_batch
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
+from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, node, recorded, tear
+from trees import first_difference, stamps
+
+EVERYBODY = (*CONTROLLERS, BROKER)
+
+
+def of(name: str, *nodes: int) -> Quorum:
+    (found,) = read_quorum([node(name, each) for each in nodes])
+    return found
+
+
+def last_batch(dumps: dict[str, str]) -> tuple[int, int]:
+    """Epoch and end of a log, as Kafka's dump tool prints its last batch."""
+    lines = [line for name in sorted(dumps) for line in dumps[name].splitlines() if line.startswith("baseOffset")]
+    last, epoch = re.search(r"lastOffset: (\d+) .*partitionLeaderEpoch: (\d+)", lines[-1]).groups()  # type: ignore[union-attr]
+    return int(epoch), int(last) + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_log_ends_where_kafkas_dump_tool_does(name: str, compared: Callable[[str, int], None]) -> None:
+    dumps = quorum_expected(name)["dump"]
+    for each in EVERYBODY:
+        log = read_quorum_log(node(name, each))
+        assert log.position == last_batch(dumps[f"node-{each}"])
+        assert log.findings == []
+        assert log.refusal is None
+        assert log.node == each
+    compared("metadata logs whose end and epoch are those that Kafka's dump tool prints", len(EVERYBODY))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_voters_are_those_that_the_administrator_named(name: str) -> None:
+    described = quorum_expected(name)["described"]
+    for each in EVERYBODY:
+        log = read_quorum_log(node(name, each))
+        assert sorted(log.voter_ids) == [1, 2, 3]
+        assert log.is_static is (name == "static")
+        assert log.is_voter is (each in CONTROLLERS)
+    found = of(name, *EVERYBODY)
+    if name != "static":
+        named = {(voter["node"], voter["directory_id"]) for voter in described["voters"]}
+        assert {(voter.node, voter.directory_id) for voter in found.in_force} == named
+    assert found.cluster_id == quorum_expected(name)["cluster_id"]
+    assert found.missing == ()
+
+
+@pytest.mark.parametrize("name", ["dynamic", "static"])
+def test_who_fell_behind_comes_last_and_lacks_what_was_created_then(name: str) -> None:
+    told = quorum_expected(name)
+    ends = {voter["node"]: voter["end"] for voter in told["described"]["voters"]}
+    found = of(name, *EVERYBODY)
+    assert [each.log.node for each in found.survivors][-1] == told["behind"]
+    behind = found.survivors[-1]
+    assert behind.log.end == ends[told["behind"]] == behind.common_end
+    assert behind.lacks is not None
+    assert behind.lacks["TopicRecord"] == 1
+    assert behind.lacks["PartitionRecord"] == 1
+    assert behind.only_no_ops is False
+    assert not behind.is_diverged
+    assert sum(behind.lacks.values()) == found.best.end - behind.log.end
+    for each in found.survivors[:-1]:
+        assert each.lacks == {}
+        assert each.only_no_ops
+
+
+def test_a_majority_holds_what_was_committed_and_fewer_cannot_say() -> None:
+    assert of("dynamic", 1, 3).has_majority
+    assert "a majority" in of("dynamic", 1, 3).loss()
+    alone = of("dynamic", 3)
+    assert not alone.has_majority
+    assert [each.node for each in alone.missing] == [1, 2]
+    assert "1 of 3 voters are here and 2 were needed" in alone.loss()
+    assert not of("dynamic", 1, BROKER).has_majority, "a broker does not vote"
+    assert of("static", 1, 2).has_majority
+    assert [each.node for each in of("static", 1).missing] == [2, 3]
+
+
+def test_snapshots_say_what_was_committed() -> None:
+    found = of("snapshots", *EVERYBODY)
+    high_watermark = quorum_expected("snapshots")["described"]["high_watermark"]
+    assert 0 < found.committed_at_least <= high_watermark
+    assert found.best.start > 0
+    assert found.best.voters_offset is None, "the voter set is in the snapshots alone"
+    assert sorted(found.best.voter_ids) == [1, 2, 3]
+    assert of("dynamic", 1).committed_at_least == 0
+
+
+def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1, 2)
+    whole = read_quorum_log(at[1])
+    tear(at[1])
+    torn = read_quorum_log(at[1])
+    assert torn.is_torn
+    assert not torn.is_damaged
+    assert torn.end == whole.end - 1
+    (found,) = read_quorum(at.values())  # type: ignore[arg-type]
+    assert found.best.node == 2
+    assert found.survivors[1].only_no_ops
+    log = last_log(at[2])
+    flip(log, log.stat().st_size // 2)
+    damaged = read_quorum_log(at[2])
+    assert damaged.is_damaged
+    assert damaged.records_behind_damage > 0
+    assert damaged.end < whole.end
+    (found,) = read_quorum(at.values())  # type: ignore[arg-type]
+    assert not found.has_majority, "a damaged voter may lack what was committed"
+
+
+def test_a_broken_snapshot_and_a_lost_beginning_stop_a_controller(tmp_path: Path) -> None:
+    at = copied("snapshots", tmp_path, 1, 2)
+    newest = max((at[1] / METADATA).glob("*.checkpoint"))
+    flip(newest, newest.stat().st_size // 2)
+    assert "is damaged" in (read_quorum_log(at[1]).refusal or "")
+    for path in (at[2] / METADATA).glob("*.checkpoint"):
+        path.unlink()
+    assert "no snapshot reaches there" in (read_quorum_log(at[2]).refusal or "")
+    (found,) = read_quorum([at[1], at[2], node("snapshots", 3)])
+    assert found.best.node == 3
+    assert found.survivors[0].log.refusal is None
+
+
+def append(log: Path, record: KRaftRecord, offset: int, epoch: int) -> None:
+    value = encode_kraft_value(record)
+    with log.open("ab") as file:
+        file.write(build_control_batch([value], base_offset=offset, timestamp=1, partition_leader_epoch=epoch))
+
+
+def tail(log: Path, epoch: int, leader: int, granting: tuple[int, ...], offset: int) -> None:
+    """A leadership of its own at the end of a log."""
+    of_voters = tuple(Voter(each) for each in CONTROLLERS)
+    append(log, LeaderChange(0, leader, of_voters, tuple(Voter(each) for each in granting)), offset, epoch)
+
+
+def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1, 2)
+    end = read_quorum_log(at[1]).end
+    tail(last_log(at[1]), 3, 1, (1, 2), end)
+    tail(last_log(at[2]), 4, 2, (2, 3), end)
+    (found,) = read_quorum([at[1], at[2]])
+    assert found.best.node == 2
+    assert found.survivors[1].is_diverged
+    assert found.survivors[1].common_end == end
+    (finding,) = found.findings
+    assert (finding.code, finding.severity) == (FindingCode.METADATA_INCONSISTENT, Severity.WARNING)
+    other = copied("dynamic", tmp_path / "apart", 1, 2)
+    tail(last_log(other[1]), 3, 1, (1,), end)
+    tail(last_log(other[2]), 4, 2, (2, 3), end)
+    (found,) = read_quorum([other[1], other[2]])
+    (finding,) = found.findings
+    assert finding.severity is Severity.ERROR
+    assert "two quorums have led" in str(finding)
+
+
+def test_the_last_voter_set_in_the_log_counts(tmp_path: Path) -> None:
+    at = copied("snapshots", tmp_path, 1)
+    before = read_quorum_log(at[1])
+    only = KRaftVoters(0, before.voters[:1])
+    append(last_log(at[1]), only, before.end, 9)
+    after = read_quorum_log(at[1])
+    assert after.voters == before.voters[:1]
+    assert after.voters_offset == before.end
+    assert after.position == (9, before.end + 1)
+    (found,) = read_quorum([at[1]])
+    assert {each.node for each in found.missing} | {1} == {1, 2, 3}
+    assert {each.node for each in found.voters if not each.is_in_force} == {1, 2, 3} - {before.voters[0].voter_id}
+
+
+# --- the command
+
+
+def test_json_lines_come_best_first(tmp_path: Path) -> None:
+    told = quorum_expected("dynamic")
+    before = stamps(recorded("dynamic"))
+    finished = kafkalog("quorum", "show", "--json", *(node("dynamic", each) for each in (3, BROKER, 1)))
+    assert finished.code == 0
+    lines = finished.objects
+    survivors = [line for line in lines if line["kind"] == "survivor"]
+    assert [line["node"] for line in survivors] == [1, BROKER, 3]
+    assert [line["rank"] for line in survivors] == [1, 2, 3]
+    assert [(line["epoch"], line["end"]) for line in survivors] == [
+        last_batch(told["dump"][f"node-{each}"]) for each in (1, BROKER, 3)
+    ]
+    assert lines[-1]["kind"] == "quorum"
+    assert lines[-1]["missing"] == [2]
+    assert first_difference(dict(stamps(recorded("dynamic"))), dict(before)) == ""
+
+
+def test_the_metadata_directory_itself_may_be_given_and_damage_is_exit_code_1(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    assert kafkalog("quorum", "show", at[1] / METADATA).code == 0
+    log = last_log(at[1])
+    flip(log, log.stat().st_size // 2)
+    finished = kafkalog("quorum", "show", at[1])
+    assert finished.code == 1
+    assert "damaged" in finished.out
+
+
+def test_directories_of_two_clusters_are_told_apart() -> None:
+    finished = kafkalog("quorum", "show", node("dynamic", 1), node("static", 1))
+    assert finished.code == 1
+    assert "2 clusters" in finished.err
+
+
+def test_what_holds_no_metadata_log_is_a_mistake(tmp_path: Path) -> None:
+    finished = kafkalog("quorum", "show", tmp_path)
+    assert finished.code == 64
+    assert "__cluster_metadata-0" in finished.err
+    assert kafkalog("quorum", "show", tmp_path / "nowhere").code == 64
+
+
+def test_a_directory_without_meta_properties_is_a_finding(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    (at[1] / "meta.properties").unlink()
+    finished = kafkalog("quorum", "show", at[1])
+    assert finished.code == 1
+    assert "meta.properties" in finished.err
+
+
+@pytest.mark.parametrize("case", ["3.9.1/metadata", "4.1.1/metadata", "4.3.0/metadata", "3.9.1/torn", "4.3.0/crash"])
+def test_recorded_single_nodes_are_quorums_of_one(case: str) -> None:
+    found = kafkalog("quorum", "show", "--json", brokers(case)[0]).objects
+    assert found[-1]["has_majority"]
+    assert found[-1]["missing"] == []
+    assert found[0]["voter"]
+
+
+def test_cut_short_anywhere_it_is_read_without_an_exception(tmp_path: Path) -> None:
+    source = node("snapshots", 1)
+    for size in (0, 1, 60, 61, 100):
+        copy = tmp_path / str(size)
+        shutil.copytree(source, copy)
+        for path in (copy / METADATA).iterdir():
+            path.chmod(0o600)
+            with path.open("r+b") as file:
+                file.truncate(min(size, path.stat().st_size))
+        finished = kafkalog("quorum", "show", copy)
+        assert finished.code == 1, finished.err
+        assert "unexpected" not in finished.err

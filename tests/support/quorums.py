@@ -1,0 +1,58 @@
+"""Recorded quorums, unpacked once for a whole run, and what may be done to copies of them."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from fixture_data import unpack_quorum
+from trees import copy_tree
+
+CONTROLLERS = (1, 2, 3)
+BROKER = 11
+NAMES = ("dynamic", "static", "snapshots")
+METADATA = "__cluster_metadata-0"
+
+
+@cache
+def recorded(name: str) -> Path:
+    """The unpacked recording; not to be changed."""
+    place = Path(tempfile.mkdtemp(prefix="kafkalog-quorums-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return unpack_quorum(name, place / name)
+
+
+def node(name: str, number: int) -> Path:
+    """One node's recorded log directory."""
+    return recorded(name) / f"node-{number}"
+
+
+def copied(name: str, target: Path, *numbers: int) -> dict[int, Path]:
+    """Copies of some nodes' directories, times included."""
+    target.mkdir(parents=True, exist_ok=True)
+    return {each: copy_tree(node(name, each), target / f"node-{each}") for each in numbers}
+
+
+def last_log(directory: Path) -> Path:
+    """The active segment of a node's metadata log."""
+    return max((directory / METADATA).glob("*.log"))
+
+
+def tear(directory: Path, length: int = 20) -> None:
+    """Cut the end of the last batch off."""
+    log = last_log(directory)
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size - length)
+
+
+def flip(path: Path, position: int) -> None:
+    """One bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    mode = path.stat().st_mode
+    path.chmod(0o600)
+    path.write_bytes(bytes(data))
+    path.chmod(mode)
