@@ -3,7 +3,8 @@
 What costs without holding data: empty segments, indexes that a broker reserved, holes in files.
 
 `python benchmarks/scaling.py` measures each point in a process of its own, which tells its peak of memory too; all of
-it takes some minutes and 5 GiB of disk below ``.cache/bench``.
+it takes some minutes and 5 GiB of disk below ``.cache/bench``.  Goals are about processor seconds, of the process and
+of those that it starts, but where a point says otherwise.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.broker_directory import broker_directory
+from support.broker_directory import broker_directory, one_partition
 from support.corpora import CACHE, MIB, Shape, partition
 from support.machine import machine
 
 import kafkalog
 import kafkalog.recovery.run
 import kafkalog.recovery.verify
-from kafkalog.cli.main import run
+from kafkalog.__main__ import main as kafkalog_command
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import open_partition
@@ -37,6 +38,10 @@ from kafkalog.log.summary import summarize
 
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
 GIB = 1024 * MIB
+OF_MANY = 10, 512 * MIB
+"""Processor seconds and memory that a command may take over 10,000 partitions."""
+FIRST_TRIGGER_SECONDS = 30
+HOLE_SECONDS = 5
 
 
 # --- what a process measures ----------------------------------------------------------------------------------------
@@ -116,8 +121,7 @@ def _command(name: str) -> Callable[[Path, int], int]:
     """A whole command as somebody types it, but for the start of the interpreter; as many jobs as processors."""
 
     def work(path: Path, threads: int) -> int:
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-            code = run([name, str(path)])
+        code = _typed(name, str(path))
         if code not in (0, 1):  # a log directory after a crash is for recovery: a finding
             raise SystemExit(f"kafkalog {name} {path} ended with {code}")
         return _directories(path)
@@ -125,14 +129,27 @@ def _command(name: str) -> Callable[[Path, int], int]:
     return work
 
 
+def _typed(*words: str) -> int:
+    """The exit code of `kafkalog` with these words; what it prints is for nobody."""
+    before, sys.argv = sys.argv, ["kafkalog", *words]
+    try:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+            kafkalog_command()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    finally:
+        sys.argv = before
+    return 0
+
+
 def _recover_command(path: Path, threads: int) -> int:
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         root = Path(scratch) / "data"
         _copy(path, root)
-        start = time.perf_counter()
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-            code = run(["recover", "--yes", str(root)])
+        start, used = time.perf_counter(), _processor_seconds()
+        code = _typed("recover", "--yes", str(root))
         _recover_seconds.append(time.perf_counter() - start)
+        _recover_used.append(_processor_seconds() - used)
         if code not in (0, 2):
             raise SystemExit(f"kafkalog recover {path} ended with {code}")
     return _directories(path)
@@ -148,6 +165,28 @@ def _spark_plan(path: Path, threads: int) -> int:
     return _directories(path)
 
 
+def _first_trigger(path: Path, threads: int) -> int:
+    """The first trigger of a stream, by Spark's own clock; the session is there already."""
+    from support.local_session import local_session
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = local_session()
+    try:
+        with tempfile.TemporaryDirectory(dir=CACHE) as checkpoints:
+            options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "1000"}
+            frame = spark.readStream.format("kafkalog").options(**options).load(str(path))
+            writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoints)
+            query = writer.trigger(once=True).start()
+            query.awaitTermination()
+            first = query.recentProgress[0]
+    finally:
+        spark.stop()
+    if not first["numInputRows"]:
+        raise SystemExit(f"the first trigger over {path} had no rows")
+    _recover_seconds.append(first["durationMs"]["triggerExecution"] / 1000)
+    return _directories(path)
+
+
 def _directories(path: Path) -> int:
     return sum(1 for each in path.iterdir() if each.is_dir())
 
@@ -157,11 +196,22 @@ OF_A_BROKER: dict[str, Callable[[Path, int], int]] = {
     "kafkalog recover": _recover_command,
     "Spark's planning": _spark_plan,
 }
+TRIGGER = "first trigger of a stream"
 WORKS: dict[str, Callable[[Path, int], int]] = {
     "decode": _decode, "decode all": _decode_all, "verify": _verify, "recover": _recover, "open": _open, "plan": _plan,
-    "ls": _ls, "recover all": _recover_all, **OF_A_BROKER,
+    "ls": _ls, "recover all": _recover_all, TRIGGER: _first_trigger, **OF_A_BROKER,
 }  # fmt: skip
 _recover_seconds: list[float] = []
+_recover_used: list[float] = []
+"""What a work itself says that it took, where preparing it takes time too: by the clock, and of processors."""
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def _peak() -> int:
@@ -176,13 +226,14 @@ def _peak() -> int:
 
 def measure_here(work: str, path: Path, threads: int, rounds: int) -> dict[str, float]:
     """Best of some rounds."""
-    seconds = []
+    seconds, used = [], []
     count = 0
     for _ in range(rounds):
-        start = time.perf_counter()
+        start, before = time.perf_counter(), _processor_seconds()
         count = WORKS[work](path, threads)
         seconds.append(_recover_seconds.pop() if _recover_seconds else time.perf_counter() - start)
-    return {"seconds": min(seconds), "count": count, "peak": _peak()}
+        used.append(_recover_used.pop() if _recover_used else _processor_seconds() - before)
+    return {"seconds": min(seconds), "processor": min(used), "count": count, "peak": _peak()}
 
 
 # --- what the program prints ----------------------------------------------------------------------------------------
@@ -199,6 +250,20 @@ class Point:
     size: int
     threads: int = 1
     rounds: int = 3
+    goal: tuple[float, int] | None = None
+    """at most so many seconds and so many bytes of memory"""
+    by_clock: bool = False
+    """the goal's seconds are those of the clock, not of processors"""
+
+    def judged(self, found: dict[str, float]) -> str:
+        """The goal, and whether it is reached; empty without one."""
+        if self.goal is None:
+            return ""
+        seconds, memory = self.goal
+        taken = found["seconds" if self.by_clock else "processor"]
+        is_reached = taken <= seconds and (not memory or found["peak"] <= memory)
+        limits = f"{seconds:g} s" + (f", {memory // MIB} MiB" if memory else "")
+        return f"{limits}: {'' if is_reached else 'not '}reached"
 
     def measure(self) -> dict[str, float]:
         """Seconds, count and peak memory (bytes), from a process of its own."""
@@ -338,7 +403,7 @@ class Points:
             root = _sparse_log(size)
             for work in ("ls", *works):
                 group = f"a hole after the log: {work.split()[0]}"
-                yield Point(group, f"{size // GIB:,} GiB", work, root, 0, rounds=1)
+                yield Point(group, f"{size // GIB:,} GiB", work, root, 0, rounds=1, goal=(HOLE_SECONDS, 0))
         size = GIB if self._quick else 3 * GIB
         names = [*OF_A_LOG_DIR, *(f"huge-0/{name}" for name in OF_A_PARTITION)]
         for name in names[:: 7 if self._quick else 1]:
@@ -353,7 +418,16 @@ class Points:
         for label, crashed in ((f"{count:,}", False), (f"{count:,}, after a crash", True)):
             root = broker_directory(count, crashed=crashed)
             for work in OF_A_BROKER:
-                yield Point(f"a broker's partitions: {work}", label, work, root, _size_of(root), rounds=1)
+                group = f"a broker's partitions: {work}"
+                yield Point(group, label, work, root, _size_of(root), rounds=1, goal=OF_MANY)
+        root = broker_directory(count)
+        goal = FIRST_TRIGGER_SECONDS, 0
+        size = _size_of(root)
+        yield Point(f"a broker's partitions: {TRIGGER}", f"{count:,}", TRIGGER, root, size, 1, 1, goal, by_clock=True)
+        many = one_partition(50 if self._quick else 100_000)
+        for work in ("kafkalog ls", "kafkalog verify", "kafkalog plan", "kafkalog recover"):
+            label = f"{len(list((many / 'many-0').glob('*.log'))):,} in 1"
+            yield Point(f"a broker's segments: {work}", label, work, many, _size_of(many), rounds=1, goal=OF_MANY)
         for segments in (5, 10) if self._quick else (100, 1000):
             partitions = 2 if self._quick else 100
             root = broker_directory(partitions, segments=segments)
@@ -409,13 +483,19 @@ def table(measured: list[tuple[Point, dict[str, float]]]) -> list[str]:
     for point, found in sorted(measured, key=lambda each: groups.index(each[0].group)):
         if point.group != group:
             group = point.group
-            lines += ["", f"## {group.capitalize()}", "", "| | seconds | MB/s | per s | peak memory |"]
-            lines.append("|---|---|---|---|---|")
+            lines += [
+                "",
+                f"## {group.capitalize()}",
+                "",
+                "| | seconds | processor s | MB/s | per s | peak memory | at most |",
+            ]
+            lines.append("|---|---|---|---|---|---|---|")
         rate = f"{point.size / 1e6 / found['seconds']:,.0f}" if point.size else ""
         per_second = found["count"] / found["seconds"]
         count = f"{per_second / 1e6:.2f} M" if per_second >= 1e5 else f"{per_second:,.0f}"
         memory = f"{found['peak'] / MIB:,.0f} MiB" if found["peak"] else ""
-        lines.append(f"| {point.label} | {found['seconds']:.3f} | {rate} | {count} | {memory} |")
+        times = f"{found['seconds']:.3f} | {found['processor']:.3f}"
+        lines.append(f"| {point.label} | {times} | {rate} | {count} | {memory} | {point.judged(found)} |")
     return lines
 
 

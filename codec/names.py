@@ -108,6 +108,8 @@ _OFFSET_DIGITS = 20
 _EPOCH_DIGITS = 10
 _NAMES_KEPT = 8192
 """File names that are parsed only once: those of many partitions are the same."""
+_DIRECTORIES_KEPT = 16_384
+"""Names of partition directories that are parsed only once: each step of an examination asks for all of them."""
 
 
 class DirectoryState(enum.StrEnum):
@@ -200,6 +202,7 @@ def is_seen_by_java(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
+@lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
     """Topic, partition and state from a directory name; None where the broker would refuse to start."""
     state = DirectoryState.LIVE

@@ -123,7 +123,10 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     away: it does where a file is `.cleaned` still, of the same segment or one before.
     """
     swaps = []
-    parsed_names = [(name, parse_segment_file(name)) for name in tree.names(directory)]
+    names = tree.names(directory)
+    if not any(name.endswith(SWAP) for name in names):
+        return log_segments(tree, directory)
+    parsed_names = [(name, parse_segment_file(name)) for name in names]
     cleaned = [each.base_offset for _name, each in parsed_names if each is not None and each.pending == CLEANED]
     complete_below = min(cleaned, default=None)
     for name, parsed in parsed_names:

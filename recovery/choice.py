@@ -152,8 +152,9 @@ class _Result:
         """It leaves other logs, or begins them elsewhere."""
         if self.tree is None:
             return True
-        same = logs_of(self.tree, unit.directories) == logs_of(before, unit.directories)
-        return not same or self.log_start(unit) != unit.log_start
+        if self.log_start(unit) != unit.log_start:
+            return True
+        return logs_of(self.tree, unit.directories) != logs_of(before, unit.directories)
 
 
 def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
@@ -183,6 +184,8 @@ class _Comparer:
         self.of_own = self.of_kafka if own is None else _Result.of_safe(own)
         self.refused = {} if own is None else own.refusals
         self.originals: dict[str, Census | None] = {}
+        self.untouched: set[str] = set()
+        """partitions of which a broker's start and the plan itself leave the logs as they are"""
 
     def count(self, units: Sequence[Unit]) -> None:
         """What can be read now; logs that nobody touches only if there are not too many of them."""
@@ -190,6 +193,7 @@ class _Comparer:
         for unit in units:
             touched = self.of_kafka.touches(unit, self.before) or self.of_own.touches(unit, self.before)
             if not touched:
+                self.untouched.add(unit.name)
                 left -= sum(
                     self.before.files[path].size
                     for each in unit.directories
@@ -225,8 +229,17 @@ class _Comparer:
     def measured(self, unit: Unit, result: _Result) -> Measured:
         """What a way makes of one partition; what it declines stays as it is."""
         if unit.name not in result.measured:
-            result.measured[unit.name] = self._measure(unit, result)
+            result.measured[unit.name] = self._measured_before(unit, result) or self._measure(unit, result)
         return result.measured[unit.name]
+
+    def _measured_before(self, unit: Unit, result: _Result) -> Measured | None:
+        """What the other of these two makes of a partition, where both make the same of it."""
+        original = self.originals[unit.name]
+        if unit.name not in self.untouched or original is None or original.hidden:
+            return None
+        if result is self.of_own:
+            return self.of_kafka.measured.get(unit.name)
+        return self.of_own.measured.get(unit.name) if result is self.of_kafka else None
 
     def _measure(self, unit: Unit, result: _Result) -> Measured:
         original = self.originals[unit.name]

@@ -62,6 +62,7 @@ from kafkalog.recovery.workers import Group, Workers, groups_of
 
 __all__ = ["SafeResult", "recover_safely"]
 
+_CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
 _STARTS = 4
 _SHORTENED = 12
@@ -143,10 +144,12 @@ class _PartitionRun:
     def load(self, tree: Tree, *, recovery_point: int, log_start: int, clean: bool = False) -> BrokerResult:
         """What the broker makes of this partition alone."""
         copy = tree.copy()
+        for name in _CHECKPOINTS:
+            copy.delete(name)
         checkpoints = Checkpoints({self.key: recovery_point}, {self.key: log_start} if log_start else {})
-        copy.delete(RECOVERY_POINT_CHECKPOINT)
-        copy.delete(LOG_START_OFFSET_CHECKPOINT)
-        checkpoints.write(copy)
+        is_blocked = any(name in copy.links or name in copy.directories for name in _CHECKPOINTS)
+        if is_blocked:
+            checkpoints.write(copy)
         copy.delete(CLEAN_SHUTDOWN_FILE)
         if clean:
             copy.write(CLEAN_SHUTDOWN_FILE, b"")
@@ -156,6 +159,7 @@ class _PartitionRun:
             now_ms=self.rules.now_ms,
             unique=self.rules.unique,
             cluster_metadata=self.rules.cluster_metadata,
+            checkpoints=None if is_blocked else (checkpoints.recovery_points, checkpoints.log_starts),
         )
 
     def is_stable(self, result: BrokerResult, log_start: int) -> bool:
@@ -203,7 +207,7 @@ class _PartitionRun:
             kept = kept and not self.goes_on_above_log_start(sound)
             rest = None
             if kept:
-                left = sound_prefix(theirs.tree, self.result_directory(theirs), start=self.start)
+                left = self.sound_part_of(theirs, untouched, sound)
                 rest = self.at_rest(theirs, goes_back=left.cut is not None or left.repeat is not None)
             if rest is not None and (rest is theirs or self.keeps(rest, untouched, sound)):
                 self.cut, self.repeat = (None if left.ends_at_rest else sound.cut), left.repeat
@@ -213,6 +217,16 @@ class _PartitionRun:
                 self.floor = self.reached(theirs)
         sound = self.keepable(sound_prefix(self.original, self.directory, start=self.start))
         return self.settle(self.above_log_start(sound))
+
+    def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
+        """The sound part of the broker's own result; `sound` is that of the directory before."""
+        directory = self.result_directory(theirs)
+        if directory == self.directory:
+            segments = log_segments(before, directory)
+            unchanged = all(theirs.tree.files.get(path) == before.files[path] for _base, path in segments)
+            if unchanged and log_segments(theirs.tree, directory) == segments:
+                return sound
+        return sound_prefix(theirs.tree, directory, start=self.start)
 
     def goes_on_above_log_start(self, sound: SoundLog) -> bool:
         """More is to be kept than the sound part."""
@@ -672,8 +686,9 @@ def recover_safely(
         for directory in group:
             donor = donors.get(names[directory].topic) or topic_id(names[directory].topic)
             outcome = _recover_partition(own, directory, names[directory], clean, points, rules, donor, known)
-            _put(own, outcome)
             outcomes.append(outcome)
+            if len(group) > 1:
+                _put(own, outcome)
         return outcomes
 
     found: dict[str, _Outcome] = {}
@@ -743,12 +758,9 @@ def _put(tree: Tree, outcome: _Outcome) -> None:
         return
     for path in outcome.removed_directories:
         tree.remove_directory(path)
-    for name in tree.all_names(outcome.directory):
-        tree.delete(f"{outcome.directory}/{name}")
+    tree.put(outcome.directory, outcome.files)
     if outcome.new_directory != outcome.directory:
         tree.rename_directory(outcome.directory, outcome.new_directory)
-    for name, content in outcome.files.items():
-        tree.files[f"{outcome.new_directory}/{name}"] = content
 
 
 def _take_over(result: SafeResult, outcome: _Outcome, after: Checkpoints) -> None:

@@ -29,6 +29,11 @@ __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]
 LINKED_DIRECTORY = "a symbolic link to a directory"
 
 _OPEN_FILES = 64
+_SMALL_BYTES = 1024
+_BYTES_OF_A_SOURCE = 300
+"""What a file takes in memory besides its content, about."""
+_KEPT_BYTES = 32 << 20
+"""Of small files: indexes, snapshots and checkpoints of partitions are read by one examination after the other."""
 _NS_IN_MS = 1_000_000
 _COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
@@ -77,6 +82,9 @@ class Survey:
     scratch: Scratch | None = None
     """where a tree's computed bytes go; None: they stay in memory"""
     _open: OrderedDict[str, ListedSource] = field(default_factory=OrderedDict, repr=False)
+    _kept: _SmallFiles = field(default_factory=lambda: _SmallFiles(), repr=False)
+    _pristine: Tree | None = field(default=None, init=False, repr=False)
+    """the virtual copy that nobody changes"""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open, and who is told of reads, stay in their process."""
@@ -109,12 +117,19 @@ class Survey:
 
     def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
         """What was seen but for directories, and files of the root's own, that turned out not to be readable."""
+        if not unreadable:
+            return self
         kept = self.only(path for path in self.directories if "/" not in path and path not in unreadable)
         files = {path: facts for path, facts in kept.files.items() if path not in unreadable}
         return replace(kept, files=files, unreadable={**self.unreadable, **unreadable})
 
     def tree(self) -> Tree:
         """A virtual copy of all of it."""
+        if self._pristine is None:
+            self._pristine = self._new_tree()
+        return self._pristine.copy()
+
+    def _new_tree(self) -> Tree:
         sizes = {path: facts.size for path, facts in self.files.items()}
         if self.tables is None:
             logs = {path: size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)}
@@ -132,18 +147,24 @@ class Survey:
         )
 
     def source(self, path: str) -> Source:
-        """The opened file, or the scratch file; a bounded number stay open."""
+        """The opened file, its bytes where they are few, or the scratch file; a bounded number stay open."""
+        kept = self._kept.sources.get(path)
+        if kept is not None:
+            return kept
         if self.scratch is not None and path == SCRATCH:
             return self.scratch
         source = self._open.get(path)
-        if source is None:
-            listed = self.files[path].size if path in self.files else 0
-            source = _CountingSource(os.path.join(self.root, path), path, self.on_read, listed)
-            self._open[path] = source
-            if len(self._open) > _OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-        else:
+        if source is not None:
             self._open.move_to_end(path)
+            return source
+        listed = self.files[path].size if path in self.files else 0
+        source = _CountingSource(f"{self.root}/{path}", path, self.on_read, listed)
+        if listed == source.size and self._kept.has_room_for(listed):
+            with source:
+                return self._kept.keep(path, source.read(0, listed))
+        self._open[path] = source
+        if len(self._open) > _OPEN_FILES:
+            self._open.popitem(last=False)[1].close()
         return source
 
     def first_change(self, other: Survey) -> str | None:
@@ -176,6 +197,38 @@ class Survey:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _KeptSource:
+    """The bytes of a small file."""
+
+    __slots__ = ("_data", "size")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ended when it was listed."""
+        return self._data[position : position + length]
+
+
+class _SmallFiles:
+    """Small files that were read already, as many as there is room for."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, _KeptSource] = {}
+        self._bytes = 0
+
+    def has_room_for(self, size: int) -> bool:
+        """A file of that size is small, and there are not too many."""
+        return size <= _SMALL_BYTES and self._bytes + size + _BYTES_OF_A_SOURCE <= _KEPT_BYTES
+
+    def keep(self, path: str, data: bytes) -> _KeptSource:
+        """The source from now on of a file."""
+        self._bytes += len(data) + _BYTES_OF_A_SOURCE
+        source = self.sources[path] = _KeptSource(data)
+        return source
 
 
 class _CountingSource(ListedSource):

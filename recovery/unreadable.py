@@ -27,7 +27,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.log.directory import OFFSET_CHECKPOINTS
-from kafkalog.log.files import FileSource, NotRegularFileError, unreadable
+from kafkalog.log.files import NotRegularFileError, unreadable
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.survey import Survey
 from kafkalog.recovery.workers import Workers, groups_of
@@ -143,12 +143,11 @@ def _not_files(found: Survey) -> dict[str, StorageError]:
 def _unreadable_beside_logs(found: Survey) -> dict[str, StorageError]:
     """Directories in which a file that a broker opens beside the logs cannot be opened, or its first byte not read."""
     failed: dict[str, StorageError] = {}
-    for path in found.files:
+    for path, facts in found.files.items():
         directory, _separator, name = path.partition("/")
         if directory in found.directories and directory not in failed and _is_opened(name):
             try:
-                with FileSource(os.path.join(found.root, path)) as source:
-                    source.read(0, min(source.size, 1))
+                found.source(path).read(0, min(facts.size, 1))
             except StorageError as error:
                 failed[directory] = error
     return failed

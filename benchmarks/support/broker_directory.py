@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+from kafkalog.codec.encode import build_batch
 from kafkalog.codec.encode.batch import ProducerState
+from kafkalog.codec.index_files import TIME_ENTRY, encode_producer_snapshot
+from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CONSUMER_OFFSETS_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    FileKind,
+    segment_file,
 )
 from kafkalog.codec.text import (
     NEW_CLEAN_SHUTDOWN,
+    LeaderEpoch,
     OffsetCheckpointEntry,
     PartitionMetadata,
     encode_clean_shutdown,
+    encode_leader_epochs,
     encode_offset_checkpoint,
     encode_partition_metadata,
     encode_uuid,
@@ -29,7 +38,7 @@ from kafkalog.log.config import LogConfig
 from kafkalog.log.writer import Log
 from support.corpora import CACHE
 
-__all__ = ["broker_directory"]
+__all__ = ["broker_directory", "one_partition"]
 
 _PARTITIONS_OF_A_TOPIC = 100
 _START_MS = 1_700_000_000_000
@@ -58,11 +67,13 @@ def broker_directory(partitions: int, *, segments: int = 1, crashed: bool = Fals
         pass
     if crashed:
         _as_after_a_crash(root / "template" / "template-0", end)
+    content = _content(root / "template" / "template-0")
     for number in range(partitions):
         topic, partition = divmod(number, _PARTITIONS_OF_A_TOPIC)
-        _copy(root / "template" / "template-0", root / "data" / f"topic{topic}-{partition}", topic)
+        _write(content, root / "data" / f"topic{topic}-{partition}", topic)
+    content = _content(root / "template" / "empty-0")
     for number in range(_OFFSETS_PARTITIONS):
-        _copy(root / "template" / "empty-0", root / "data" / f"{CONSUMER_OFFSETS_TOPIC}-{number}", partitions)
+        _write(content, root / "data" / f"{CONSUMER_OFFSETS_TOPIC}-{number}", partitions)
     _files_beside(root / "data", partitions, end, crashed)
     shutil.rmtree(root / "template")
     (root / "complete").touch()
@@ -90,12 +101,48 @@ def _as_after_a_crash(path: Path, end: int) -> None:
         os.truncate(newest, _RESERVED - _RESERVED % (8 if kind == "index" else 12))
 
 
-def _copy(source: Path, target: Path, topic: int) -> None:
-    target.mkdir()
+def one_partition(segments: int) -> Path:
+    """A log directory of one partition after a clean stop, with one small batch in each of its segments.
+
+    It is made once.
+    """
+    root = CACHE / f"one-{segments}"
+    if (root / "complete").exists():
+        return root / "data"
+    shutil.rmtree(root, ignore_errors=True)
+    path = root / "data" / "many-0"
+    path.mkdir(parents=True)
+    for base in range(segments):
+        time = _START_MS + base
+        record = Record(base, time, TimestampType.CREATE_TIME, None, b"%0100d" % base)
+        (path / segment_file(base, FileKind.LOG)).write_bytes(
+            build_batch([record], base_offset=base, partition_leader_epoch=0)
+        )
+        (path / segment_file(base, FileKind.OFFSET_INDEX)).touch()
+        (path / segment_file(base, FileKind.TIME_INDEX)).write_bytes(TIME_ENTRY.struct.pack(time, 0))
+    (path / segment_file(segments, FileKind.PRODUCER_SNAPSHOT)).write_bytes(encode_producer_snapshot([]))
+    (path / LEADER_EPOCH_CHECKPOINT).write_bytes(encode_leader_epochs([LeaderEpoch(0, 0)]))
+    identity = PartitionMetadata(0, encode_uuid((1).to_bytes(16, "big")))
+    (path / PARTITION_METADATA).write_bytes(encode_partition_metadata(identity))
+    _own_files(root / "data", [[OffsetCheckpointEntry("many", 0, segments)]] * 2, crashed=False)
+    (root / "complete").touch()
+    return root / "data"
+
+
+def _content(source: Path) -> dict[str, tuple[bytes, int]]:
+    """Name -> bytes and size of each file of a partition; what an index has reserved is a hole after the bytes."""
+    found = {}
     for file in source.iterdir():
-        size = file.stat().st_size
-        with (target / file.name).open("wb") as copy:
-            copy.write(file.read_bytes().rstrip(b"\0") if size > _RESERVED // 2 else file.read_bytes())
+        data = file.read_bytes()
+        found[file.name] = data.rstrip(b"\0") if len(data) > _RESERVED // 2 else data, len(data)
+    return found
+
+
+def _write(content: dict[str, tuple[bytes, int]], target: Path, topic: int) -> None:
+    target.mkdir()
+    for name, (data, size) in content.items():
+        with (target / name).open("wb") as copy:
+            copy.write(data)
             copy.truncate(size)
     identity = PartitionMetadata(0, encode_uuid((topic + 1).to_bytes(16, "big")))
     (target / PARTITION_METADATA).write_bytes(encode_partition_metadata(identity))
@@ -103,13 +150,17 @@ def _copy(source: Path, target: Path, topic: int) -> None:
 
 def _files_beside(root: Path, partitions: int, end: int, crashed: bool) -> None:
     names = [divmod(number, _PARTITIONS_OF_A_TOPIC) for number in range(partitions)]
+    points, watermarks = (
+        [OffsetCheckpointEntry(f"topic{topic}", partition, offset) for topic, partition in names]
+        for offset in (0 if crashed else end, end)
+    )
+    _own_files(root, [points, watermarks], crashed=crashed)
 
-    def write(name: str, offset: int) -> None:
-        entries = [OffsetCheckpointEntry(f"topic{topic}", partition, offset) for topic, partition in names]
-        (root / name).write_bytes(encode_offset_checkpoint(entries))
 
-    write(RECOVERY_POINT_CHECKPOINT, 0 if crashed else end)
-    write(REPLICATION_OFFSET_CHECKPOINT, end)
+def _own_files(root: Path, entries: Sequence[Sequence[OffsetCheckpointEntry]], *, crashed: bool) -> None:
+    """Those of the log directory; `entries` are of the recovery points and of the high watermarks."""
+    for name, lines in zip((RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT), entries, strict=True):
+        (root / name).write_bytes(encode_offset_checkpoint(lines))
     (root / LOG_START_OFFSET_CHECKPOINT).write_bytes(encode_offset_checkpoint([]))
     (root / META_PROPERTIES).write_bytes(b"#\n#\nversion=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n"
                                          b"directory.id=AAAAAAAAAAAAAAAAAAAAZA\n")  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 from kafkalog.log.storage.java import (
@@ -23,6 +24,8 @@ __all__ = ["java_lines", "read_checkpoint", "read_offset_checkpoint"]
 
 _SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+
+_KEPT_BYTES = 1 << 20
 
 Row = TypeVar("Row")
 
@@ -71,5 +74,15 @@ def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) 
 
 def read_offset_checkpoint(data: bytes) -> dict[tuple[str, int], int]:
     """`OffsetCheckpointFile.read`: offsets by topic and partition; the last line of a partition counts."""
+    return dict(_read_before(data) if len(data) <= _KEPT_BYTES else _read_offsets(data))
+
+
+def _read_offsets(data: bytes) -> dict[tuple[str, int], int]:
     rows = read_checkpoint(data, lambda words: (words[0], parse_int(words[1]), parse_long(words[2])), 3)
     return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+@lru_cache(maxsize=4)
+def _read_before(data: bytes) -> dict[tuple[str, int], int]:
+    """Whoever examines a log directory asks again for the same few files, which may have a line for each partition."""
+    return _read_offsets(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSet
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -25,6 +25,8 @@ class _Files(MutableMapping[str, Content]):
     def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
         self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
         self._changes: Counter[tuple[str, str]] = Counter()
+        self._sorted: dict[str, list[str]] = {}
+        """names of directories as they were asked for, until one comes or goes"""
 
     def __getitem__(self, path: str) -> Content:
         directory, _, name = path.rpartition("/")
@@ -37,7 +39,7 @@ class _Files(MutableMapping[str, Content]):
         directory, _, name = path.rpartition("/")
         held = self._directories.setdefault(directory, {})
         if name not in held:
-            self._changes[directory, name.rpartition(".")[2]] += 1
+            self._came_or_went(directory, name)
         held[name] = content
 
     def __delitem__(self, path: str) -> None:
@@ -46,7 +48,11 @@ class _Files(MutableMapping[str, Content]):
             del self._directories[directory][name]
         except KeyError:
             raise KeyError(path) from None
+        self._came_or_went(directory, name)
+
+    def _came_or_went(self, directory: str, name: str) -> None:
         self._changes[directory, name.rpartition(".")[2]] += 1
+        self._sorted.pop(directory, None)
 
     def __iter__(self) -> Iterator[str]:
         for directory, names in self._directories.items():
@@ -56,9 +62,20 @@ class _Files(MutableMapping[str, Content]):
     def __len__(self) -> int:
         return sum(len(names) for names in self._directories.values())
 
+    def put(self, directory: str, contents: Mapping[str, Content]) -> None:
+        """Let these, by name, be all that is directly in a directory."""
+        held = self._directories.get(directory, {})
+        if held.keys() != contents.keys():
+            for name in held.keys() ^ contents.keys():
+                self._came_or_went(directory, name)
+        self._directories[directory] = dict(contents)
+
     def names(self, directory: str) -> list[str]:
         """Names directly in a directory, sorted."""
-        return sorted(self._directories.get(directory, ()))
+        found = self._sorted.get(directory)
+        if found is None:
+            found = self._sorted[directory] = sorted(self._directories.get(directory, ()))
+        return found.copy()
 
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix (without the dot) came or went in a directory."""
@@ -66,11 +83,15 @@ class _Files(MutableMapping[str, Content]):
 
     def copy(self) -> _Files:
         """The same contents, to be changed apart."""
-        return _Files({directory: dict(names) for directory, names in self._directories.items()})
+        other = _Files({directory: dict(names) for directory, names in self._directories.items()})
+        other._sorted = dict(self._sorted)
+        return other
 
     def of(self, *directories: str) -> _Files:
         """Those directly in some directories, to be changed apart."""
-        return _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
+        other = _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
+        other._sorted = {each: self._sorted[each] for each in directories if each in self._sorted}
+        return other
 
 
 class _Directories(MutableSet[str]):
@@ -96,6 +117,12 @@ class _Directories(MutableSet[str]):
 
     def discard(self, value: str) -> None:
         self._of_first.get(value.partition("/")[0], set()).discard(value)
+
+    def copy(self) -> _Directories:
+        """The same paths, to be changed apart."""
+        other = _Directories(())
+        other._of_first = {first: set(paths) for first, paths in self._of_first.items()}
+        return other
 
     def within(self, first: str) -> set[str]:
         """A directory of the root, if it is there, and all below it."""
@@ -145,7 +172,7 @@ class Tree:
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
         other = self._like_this()
-        other.directories = _Directories(self.directories)
+        other.directories = self.directories.copy()
         other.files = self.files.copy()
         other.times = dict(self.times)
         other.renamed_directories = list(self.renamed_directories)
@@ -191,7 +218,8 @@ class Tree:
 
     def names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory that a JVM finds, sorted."""
-        return [name for name in self.files.names(directory) if name.isascii() or is_seen_by_java(name)]
+        names = self.files.names(directory)
+        return names if "".join(names).isascii() else [name for name in names if is_seen_by_java(name)]
 
     def all_names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""
@@ -277,6 +305,12 @@ class Tree:
         if old in self.times:
             self.times[new] = self.times.pop(old)
         self.files[new] = self.files.pop(old)
+
+    def put(self, directory: str, contents: Mapping[str, Content]) -> None:
+        """Let these, by name, be all the files directly in a directory."""
+        for path in [path for path in self.times if path.rpartition("/")[0] == directory]:
+            del self.times[path]
+        self.files.put(directory, contents)
 
     def sync_names(self, directory: str) -> None:
         """Nothing is lost here."""

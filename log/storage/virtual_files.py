@@ -43,6 +43,8 @@ class VirtualDirectory(Protocol):
 class VirtualSlots:
     """As a broker maps an index (`AbstractIndex`): at full size, with what was there, or zeros, after the entries.
 
+    The tree has what becomes of the file from `store` on.
+
     An existing file is taken to be full of entries; only recovery resets it.  Old bytes stay under a reset until the
     file is trimmed, so the file is modeled as what was written over what was there.
     """
@@ -65,6 +67,8 @@ class VirtualSlots:
             self._length = tree.files[path].size
             self.entries = self._length // entry_size
         self._source = tree.source(path)
+        self._left = self._length
+        """bytes of what was there that are left: a file that was cut holds zeros when it is extended again"""
 
     @property
     def max_entries(self) -> int:
@@ -79,14 +83,19 @@ class VirtualSlots:
             raise IllegalArgumentError("an index entry lies after the end of its file")
         if end <= len(self._written):
             return bytes(self._written[start:end])
-        return bytes(self._source.read(start, self._entry_size)).ljust(self._entry_size, b"\0")
+        return self._before(start, end)
+
+    def _before(self, start: int, end: int) -> bytes:
+        """What was there, of what is left of it, and zeros."""
+        left = min(end, self._left)
+        data = bytes(self._source.read(start, left - start)) if start < left else b""
+        return data.ljust(end - start, b"\0")
 
     def append(self, data: bytes) -> None:
         """Add whole entries."""
         position = self.entries * self._entry_size
         if len(self._written) < position:  # entries that were kept, now under written ones
-            kept = bytes(self._source.read(len(self._written), position - len(self._written)))
-            self._written += kept.ljust(position - len(self._written), b"\0")
+            self._written += self._before(len(self._written), position)
         self._written[position:] = data
         self.entries += len(data) // self._entry_size
         self._dirty = True
@@ -101,28 +110,32 @@ class VirtualSlots:
             return
         self._dirty = False
         written = bytes(self._written[: self._length])
-        rest = self._tree.files[self._path].slice(len(written), max(self._length, len(written)))
-        self._tree.files[self._path] = join([Literal(written), *rest.parts])
+        there = self._tree.files[self._path]
+        if self._left < there.size:
+            there = there.slice(0, self._left)
+        if written or there.size != self._length:
+            there = join([Literal(written), *there.slice(len(written), max(self._length, len(written))).parts])
+        self._tree.files[self._path] = there
+        self._left = self._length
         self._source = self._tree.source(self._path)
 
     def resize(self, size: int) -> bool:
         """Set the file's length; entries stay where they are."""
         size = size // self._entry_size * self._entry_size
         if size == self._length:
-            self.store()
             return False
         if self.entries * self._entry_size > size:
             raise IllegalArgumentError(f"newPosition > limit: ({self.entries * self._entry_size} > {size})")
         del self._written[size:]
         self._length = size
-        self._tree.files[self._path] = self._tree.files[self._path].slice(0, size)
+        self._left = min(self._left, size)
         self._dirty = True
-        self.store()
         return True
 
     def trim(self) -> None:
         """Cut the file after its entries."""
         self.resize(self.entries * self._entry_size)
+        self.store()
 
     def renamed(self, path: str) -> None:
         """The file is under another name now."""
@@ -134,7 +147,8 @@ class VirtualSlots:
         """Nothing is lost here."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing is open; the file has the length that it was given."""
+        self.store()
 
 
 class VirtualFile:

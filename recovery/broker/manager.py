@@ -261,11 +261,12 @@ class _Directory:
 
     def close(self) -> None:
         """Flush epochs, close (of a replica and its future copy the latter only, as the broker), rename strays."""
-        closing = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
+        by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
+        closing = frozenset(by_partition.values())
         for result, (name, loader, loaded) in zip(self.results, self.loaded, strict=True):
             if result.stray is None:
                 loader.epochs.flush()
-            if name in closing.values():
+            if name in closing:
                 loader.close(loaded)
         for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):  # written beside and renamed
             if name + TEMPORARY in self.tree.links:
