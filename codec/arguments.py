@@ -27,7 +27,7 @@ _R = TypeVar("_R")
 _Test = Callable[[Any], bool]
 _INT64 = 2**63
 _SHOWN = 60
-_OPTIONAL = frozenset({"fsspec", "numba", "numpy", "pyarrow", "pyspark"})
+_OPTIONAL = frozenset({"confluent_kafka", "fsspec", "numba", "numpy", "pyarrow", "pyspark"})
 
 
 def byte_view(data: Any) -> memoryview:

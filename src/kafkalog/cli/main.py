@@ -32,6 +32,7 @@ COMMANDS = {
     "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker itself would do."),
     "quorum": ("kafkalog.cli.quorum", "Show what is left of a KRaft quorum, or bring it back."),
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
+    "replay": ("kafkalog.cli.replay", "Write the records of log directories into a live cluster, each once."),
     "report": ("kafkalog.cli.report.command", "Write a one-page report on log directories, to share."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
     "serve": ("kafkalog.cli.serve", "Let Kafka's clients read log directories: a read-only broker."),

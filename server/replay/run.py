@@ -1,0 +1,378 @@
+"""Planning a replay and doing it, so that it can be killed anywhere and begun again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.offsets import CommittedOffset, read_offsets
+from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.model import Record
+from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.consumer_view import READ_COMMITTED
+from kafkalog.log.files import PathLike, exists
+from kafkalog.log.outside import require_outside
+from kafkalog.log.partition import Partition
+from kafkalog.recovery.verify import verify
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.replay.groups import Moved, moved_offsets
+from kafkalog.server.replay.journal import Journal
+from kafkalog.server.replay.offset_map import OffsetMap, runs_of, write_parquet
+from kafkalog.server.replay.retention import Settings, settings_for
+from kafkalog.server.replay.target import AbortedError, Target
+
+__all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "ReplayResult", "plan_replay", "replay"]
+
+_CHUNK_RECORDS = 10_000
+_CHUNK_BYTES = 16 << 20
+_ATTEMPTS = 5
+_RECORD_OVERHEAD = 70
+_LARGEST_BATCH = 1_000_000
+_BATCH_ROOM = 1024
+JOURNAL_SUFFIX = ".journal"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What a replay may be told; `renamed` gives topics another name in the target.
+
+    `identity` tells one replay from another in the target; without it, it comes from the paths.  `client` are
+    librdkafka's own settings, `configs` further settings of all topics that are made.
+    """
+
+    replica: PathLike | None = None
+    select: Chosen = ALL
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    identity: str | None = None
+    replication: int = -1
+    keep_settings: bool = False
+    accept_loss: bool = False
+    with_groups: bool = True
+    configs: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict)
+    compression: str = "lz4"
+    bytes_per_second: int | None = None
+    now: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """A topic of the source, and what becomes of it."""
+
+    name: str
+    target: str
+    partition_count: int
+    partitions: Mapping[int, Partition]
+    settings: Settings
+
+    @property
+    def missing(self) -> list[int]:
+        """Partitions whose logs are not here: they are made, and stay empty."""
+        return [number for number in range(self.partition_count) if number not in self.partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What would be replayed; `damaged` are findings that end a consumer's reading."""
+
+    paths: tuple[str, ...]
+    identity: str
+    topics: tuple[PlannedTopic, ...]
+    commits: tuple[CommittedOffset, ...]
+    damaged: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all logs."""
+        return sum(each.size for topic in self.topics for each in topic.partitions.values())
+
+    def refuse(self, options: ReplayOptions) -> None:
+        """`RecoveryRefused` where something would be lost that nobody has consented to lose."""
+        if options.accept_loss:
+            return
+        if self.damaged:
+            first = self.damaged[0]
+            raise RecoveryRefused(
+                f"{len(self.damaged)} partition(s) are damaged, and a consumer reads only up to the damage (first: "
+                f"{first.file} at byte {first.position}: {first.code.value}); nothing was changed. Recover them first "
+                "(kafkalog recover), or pass --accept-loss to replay what comes before it.",
+                reason="damaged",
+            )
+        losing = [topic.name for topic in self.topics if topic.settings.would_lose]
+        if options.keep_settings and losing:
+            raise RecoveryRefused(
+                f"with their old settings the target would at once delete or compact records of {', '.join(losing)}; "
+                "nothing was changed. Leave out --keep-retention, or pass --accept-loss as well.",
+                reason="retention",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What was done; `maps` are of whole partitions, what earlier runs had replayed included."""
+
+    records: int
+    bytes: int
+    made: tuple[str, ...]
+    maps: Mapping[tuple[str, int], OffsetMap]
+    without_time: Mapping[tuple[str, int], int]
+    """records by partition that have no timestamp above 0, and therefore have that of the replay now"""
+    moved: tuple[Moved, ...]
+    left: tuple[Moved, ...]
+    """offsets that the target's group had committed already, and that were left as they are"""
+    findings: tuple[Finding, ...]
+    map_path: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written to the target."""
+        return bool(self.records or self.made or self.moved)
+
+
+def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int = 1) -> ReplayPlan:
+    """Read what is to be replayed: every record is checked as far as its batch's checksum goes.
+
+    Raises `UsageError` for paths without Kafka data, `UnknownName` for a topic that is not there, `StorageError`.
+    """
+    given = tuple(str(os.fspath(path)) for path in paths)
+    catalog = Catalog(given, replica=options.replica)
+    topics = {name: each for name, each in catalog.topics.items() if not name.startswith("__")}
+    options.select.check((name, number) for name, each in topics.items() for number in each.partitions)
+    now = int(time.time() * 1000) if options.now is None else options.now
+    planned = []
+    for name, topic in sorted(topics.items()):
+        here = {number: log.listed for number, log in topic.partitions.items() if options.select.takes(name, number)}
+        if not here:
+            continue
+        old = catalog.cluster.configs.get(f"topic:{name}", {})
+        settings = settings_for(old, here.values(), now, keep=options.keep_settings, further=options.configs)
+        target = options.renamed.get(name, f"{options.prefix}{name}")
+        planned.append(PlannedTopic(name, target, topic.partition_count, here, settings))
+    if not planned:
+        raise UsageError(f"{', '.join(given)}: no topic of a user is here to replay")
+    _refuse_one_name([topic.target for topic in planned])
+    damaged = [
+        finding
+        for topic in planned
+        for each in topic.partitions.values()
+        for finding in verify(each.path, deep=False, jobs=jobs).findings
+        if finding.severity is Severity.ERROR
+    ]
+    commits = read_offsets(catalog.partitions) if options.with_groups else None
+    return ReplayPlan(
+        given,
+        options.identity or _identity(given),
+        tuple(planned),
+        commits.committed if commits is not None else (),
+        tuple({finding.file: finding for finding in reversed(damaged)}.values()),
+        (*catalog.findings, *(commits.findings if commits is not None else ())),
+    )
+
+
+def _refuse_one_name(targets: Sequence[str]) -> None:
+    twice = sorted({name for name in targets if targets.count(name) > 1})
+    if twice:
+        raise UsageError(f"two topics would become {', '.join(twice)} in the target")
+
+
+def _identity(paths: Sequence[str]) -> str:
+    """The same for the same directories, whatever is given to find them."""
+    real = sorted(os.path.realpath(path) for path in paths)
+    return hashlib.sha256("\0".join(real).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def replay(
+    plan: ReplayPlan,
+    bootstrap: str,
+    map_path: str,
+    options: ReplayOptions,
+    *,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> ReplayResult:
+    """Do what was planned, from where a killed run of the same identity had come to.
+
+    `map_path` is a new Parquet file, see `write_parquet`; beside it lies a journal until the replay is over.  Raises
+    `RecoveryRefused` where the target has such topics with somebody else's records, `ClusterError`, and what
+    `plan_replay` raises.
+    """
+    plan.refuse(options)
+    require_outside(map_path, plan.paths)
+    sizes = [int(topic.settings.written.get("max.message.bytes", _LARGEST_BATCH)) for topic in plan.topics]
+    with Target(
+        bootstrap, plan.identity, options.client, compression=options.compression,
+        batch_bytes=min([_LARGEST_BATCH, *sizes]) - _BATCH_ROOM,
+    ) as target:  # fmt: skip
+        return _Replay(plan, target, map_path, options, on_bytes).run()
+
+
+class _Replay:
+    def __init__(
+        self, plan: ReplayPlan, target: Target, map_path: str, options: ReplayOptions, on_bytes: Callable[[int], None]
+    ) -> None:
+        self._plan = plan
+        self._target = target
+        self._map_path = map_path
+        self._options = options
+        self._on_bytes = on_bytes
+        self._pace = _Pace(options.bytes_per_second)
+        self._records = self._bytes = 0
+        self._without_time: dict[tuple[str, int], int] = {}
+        self._findings: list[Finding] = []
+
+    def run(self) -> ReplayResult:
+        plan, target = self._plan, self._target
+        cluster = target.cluster_id()
+        identity = f"{plan.identity} to {cluster}"
+        existing = target.topics()
+        target.begin()
+        keys = {(topic.target, number): partition
+                for topic in plan.topics for number, partition in topic.partitions.items()}  # fmt: skip
+        known = [key for key in keys if key[0] in existing and key[1] < existing[key[0]].partitions]
+        progress = target.progress(known)
+        self._refuse_foreign(existing, progress)
+        is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
+        if is_over:
+            return self._nothing_left(progress)
+        made = self._make(existing)
+        target.note({key: partition.log_start_offset for key, partition in keys.items() if key not in progress})
+        maps: dict[tuple[str, int], OffsetMap] = {}
+        with Journal(self._map_path + JOURNAL_SUFFIX, identity) as journal:
+            for topic in plan.topics:
+                for number, partition in sorted(topic.partitions.items()):
+                    begin = partition.log_start_offset
+                    reached = progress.get((topic.target, number), begin)
+                    reached = self._partition(topic.target, number, partition, reached, journal)
+                    maps[topic.name, number] = journal.map_of(topic.target, number, begin, reached)
+            renamed = {topic.name: topic.target for topic in plan.topics}
+            moved, left = self._groups(maps, renamed)
+            write_parquet(self._map_path, maps, renamed)
+            journal.remove()
+        return ReplayResult(
+            self._records, self._bytes, tuple(made), maps, self._without_time, tuple(moved), tuple(left),
+            tuple(self._findings), self._map_path,
+        )  # fmt: skip
+
+    def _nothing_left(self, progress: Mapping[tuple[str, int], int]) -> ReplayResult:
+        """The map is there: the replay is over, or the file is somebody else's."""
+        for topic in self._plan.topics:
+            for number, partition in topic.partitions.items():
+                if progress.get((topic.target, number), -1) < self._end(partition):
+                    raise UsageError(f"{self._map_path} already exists; only a new file can be written")
+        return ReplayResult(0, 0, (), {}, {}, (), (), (), self._map_path)
+
+    @staticmethod
+    def _end(partition: Partition) -> int:
+        """Behind the last record that is replayed."""
+        reader = partition.to_arrow(["offset"], isolation_level=READ_COMMITTED, findings=[])
+        last = -1
+        for batch in reader:
+            if batch.num_rows:
+                last = int(batch.column(0)[batch.num_rows - 1].as_py())
+        return last + 1
+
+    def _refuse_foreign(self, existing: Mapping[str, object], progress: Mapping[tuple[str, int], int]) -> None:
+        for topic in self._plan.topics:
+            if topic.target not in existing:
+                continue
+            count = existing[topic.target].partitions  # type: ignore[attr-defined]
+            if count < topic.partition_count:
+                raise RecoveryRefused(
+                    f"the target's {topic.target} has {count} partition(s), and the source's {topic.partition_count}; "
+                    "nothing was changed. Give the topic another name with --rename.",
+                    reason="partitions",
+                )
+            for number in topic.partitions:
+                if (topic.target, number) not in progress and not self._target.is_empty(topic.target, number):
+                    raise RecoveryRefused(
+                        f"the target's {topic.target}-{number} has records that this replay did not write; nothing was "
+                        "changed. Give the topic another name with --rename, or delete it.",
+                        reason="not_empty",
+                    )
+
+    def _make(self, existing: Mapping[str, object]) -> list[str]:
+        made = []
+        for topic in self._plan.topics:
+            if topic.target not in existing:
+                written = topic.settings.written
+                self._target.create(topic.target, topic.partition_count, self._options.replication, written)
+                made.append(topic.target)
+        return made
+
+    def _partition(self, target: str, number: int, partition: Partition, reached: int, journal: Journal) -> int:
+        for chunk, size in self._chunks(partition, reached):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    written = self._target.write(target, number, chunk)
+                    next_offset = chunk[-1].offset + 1
+                    offsets = zip((record.offset for record in chunk), written.offsets, strict=True)
+                    journal.add(target, number, reached, next_offset, runs_of(offsets))
+                    written.commit(next_offset)
+                    break
+                except AbortedError as error:
+                    if attempt + 1 == _ATTEMPTS:
+                        raise FormatError(f"the transaction was aborted {_ATTEMPTS} times: {error}") from None
+            reached = next_offset
+            self._records += len(chunk)
+            self._bytes += size
+            without = sum(record.timestamp <= 0 for record in chunk)
+            if without:
+                key = target, number
+                self._without_time[key] = self._without_time.get(key, 0) + without
+            self._pace.after(size)
+        return reached
+
+    def _chunks(self, partition: Partition, start: int) -> Iterator[tuple[list[Record], int]]:
+        reader = partition.records(start, isolation_level=READ_COMMITTED, on_bytes=self._on_bytes)
+        most = min(_CHUNK_BYTES, self._options.bytes_per_second or _CHUNK_BYTES)
+        chunk: list[Record] = []
+        size = 0
+        for record in reader:
+            chunk.append(record)
+            size += len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+            size += sum(len(each.key) + len(each.value or b"") for each in record.headers)
+            if len(chunk) >= _CHUNK_RECORDS or size >= most:
+                yield chunk, size
+                chunk, size = [], 0
+        if chunk:
+            yield chunk, size
+        self._findings += [each for each in reader.findings if each.severity is Severity.ERROR]
+
+    def _groups(
+        self, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
+    ) -> tuple[list[Moved], list[Moved]]:
+        moved: list[Moved] = []
+        left: list[Moved] = []
+        by_group: dict[str, list[Moved]] = {}
+        for each in moved_offsets(self._plan.commits, maps, renamed):
+            by_group.setdefault(each.group, []).append(each)
+        for group, wanted in by_group.items():
+            there = self._target.group_offsets(group, [(each.topic, each.partition) for each in wanted])
+            new = [each for each in wanted if (each.topic, each.partition) not in there]
+            left += [each for each in wanted if there.get((each.topic, each.partition), each.offset) != each.offset]
+            if new:
+                self._target.set_group_offsets(group, new)
+                moved += new
+        return moved, left
+
+
+class _Pace:
+    """Holds back whoever would write more than so many bytes in a second."""
+
+    def __init__(self, bytes_per_second: int | None) -> None:
+        self._rate = bytes_per_second
+        self._begun = time.monotonic()
+        self._bytes = 0
+
+    def after(self, size: int) -> None:
+        if self._rate is None:
+            return
+        self._bytes += size
+        wait = self._begun + self._bytes / self._rate - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)

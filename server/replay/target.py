@@ -1,0 +1,280 @@
+"""The live cluster, spoken to through librdkafka: the only module here that knows a client."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from kafkalog.codec.model import Record
+    from kafkalog.server.replay.groups import Moved
+
+__all__ = ["AbortedError", "ClusterError", "Existing", "Target"]
+
+_TIMEOUT = 30.0
+_FLUSH_SECONDS = 120.0
+_TRANSACTION_MS = 60_000
+_LARGEST_MESSAGE = 1_000_000_000
+_COMMITTED_AT_ONCE = 500
+Key = tuple[str, int]
+
+
+class ClusterError(StorageError):
+    """The cluster cannot be reached, or refuses."""
+
+    def __init__(self, bootstrap: str, what: str) -> None:
+        super().__init__(errno.EIO, what, bootstrap)
+
+
+class AbortedError(Exception):
+    """The transaction was aborted, and can be tried again."""
+
+
+class Existing:
+    """A topic that the target has."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+
+
+class Target:
+    """A cluster at `bootstrap`; `settings` are librdkafka's own.  `identity` names the transactions and their progress.
+
+    A context manager.  Raises `ClusterError`, and `UsageError` for settings that librdkafka does not take.
+    """
+
+    def __init__(
+        self, bootstrap: str, identity: str, settings: Mapping[str, str], *, compression: str, batch_bytes: int
+    ) -> None:
+        with needed("replay", "replay"):
+            import confluent_kafka
+            import confluent_kafka.admin
+
+        self.bootstrap = bootstrap
+        self._kafka: Any = confluent_kafka
+        self._admin_module: Any = confluent_kafka.admin
+        self._group = f"kafkalog-replay-{identity}"
+        common: dict[str, Any] = {**settings, "bootstrap.servers": bootstrap, "log_level": 0, "error_cb": self._note}
+        self._last_error = ""
+        try:
+            self._admin: Any = confluent_kafka.admin.AdminClient(dict(common))
+            self._consumer: Any = confluent_kafka.Consumer({**common, "group.id": self._group,
+                                                            "enable.auto.commit": False})  # fmt: skip
+            self._producer: Any = confluent_kafka.Producer({
+                **common, "transactional.id": self._group, "transaction.timeout.ms": _TRANSACTION_MS,
+                "message.max.bytes": _LARGEST_MESSAGE, "batch.size": max(batch_bytes, 1024), "linger.ms": 20,
+                "compression.type": compression,
+            })  # fmt: skip
+        except confluent_kafka.KafkaException as error:
+            raise UsageError(f"librdkafka does not take these settings: {error.args[0].str()}") from None
+        self._is_ready = False
+
+    def _note(self, error: Any) -> None:
+        self._last_error = error.str()
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except self._kafka.KafkaException as error:
+            raise self._error(doing, error) from None
+
+    def _error(self, doing: str, error: Any) -> ClusterError:
+        told = error.args[0]
+        more = f" ({self._last_error})" if self._last_error and told.code() < 0 else ""
+        return ClusterError(self.bootstrap, f"{doing}: {told.str()}{more}")
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    def cluster_id(self) -> str:
+        """The cluster's own name for itself; empty where it has none."""
+        with self._told("cannot reach the cluster"):
+            return str(self._admin.list_topics(timeout=_TIMEOUT).cluster_id or "")
+
+    def topics(self) -> dict[str, Existing]:
+        """Those that are there, the internal ones too."""
+        with self._told("cannot list the topics"):
+            found = self._admin.list_topics(timeout=_TIMEOUT).topics
+        return {name: Existing(len(topic.partitions)) for name, topic in found.items() if topic.error is None}
+
+    def is_empty(self, topic: str, partition: int) -> bool:
+        """Whether nothing was ever written to a partition."""
+        with self._told(f"cannot ask for the offsets of {topic}-{partition}"):
+            _low, high = self._consumer.get_watermark_offsets(
+                self._kafka.TopicPartition(topic, partition), timeout=_TIMEOUT
+            )
+        return bool(high == 0)
+
+    def create(self, topic: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
+        """Make a topic and wait until it is there."""
+        new = self._admin_module.NewTopic(topic, partitions, replication, config=dict(configs))
+        with self._told(f"cannot create {topic} with {_words(configs)}"):
+            self._admin.create_topics([new], operation_timeout=_TIMEOUT)[topic].result(_TIMEOUT)
+        until = time.monotonic() + _TIMEOUT
+        while len(self._partitions(topic)) < partitions:
+            if time.monotonic() > until:
+                raise ClusterError(self.bootstrap, f"{topic} was created, but has no leaders yet")
+            time.sleep(0.1)
+
+    def _partitions(self, topic: str) -> Sequence[int]:
+        with self._told(f"cannot ask for {topic}"):
+            found = self._admin.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+        return [number for number, each in found.partitions.items() if each.leader >= 0]
+
+    # -- progress ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """End what a killed replay of this identity left open: nobody else writes under it from here on."""
+        with self._told("cannot begin to write"):
+            self._producer.init_transactions(_TIMEOUT * 2)
+        self._is_ready = True
+
+    def progress(self, wanted: Sequence[Key]) -> dict[Key, int]:
+        """Where the source is to be read next, of partitions that were begun."""
+        found: dict[Key, int] = {}
+        for start in range(0, len(wanted), _COMMITTED_AT_ONCE):
+            some = [self._kafka.TopicPartition(*key) for key in wanted[start : start + _COMMITTED_AT_ONCE]]
+            with self._told("cannot ask how far the replay has come"):
+                for each in self._consumer.committed(some, timeout=_TIMEOUT):
+                    if each.error is not None:
+                        raise ClusterError(
+                            self.bootstrap, f"cannot ask how far the replay has come: {each.error.str()}"
+                        )
+                    if each.offset >= 0:
+                        found[each.topic, each.partition] = each.offset
+        return found
+
+    def note(self, starts: Mapping[Key, int]) -> None:
+        """Commit where the source of each partition begins, before anything is written to it."""
+        if starts:
+            self._in_transaction((), [(topic, number, offset) for (topic, number), offset in starts.items()])
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def write(self, topic: str, partition: int, records: Sequence[Record]) -> Written:
+        """Write records in a new transaction; they count when `commit` is called on what this gives."""
+        with self._transaction():
+            self._producer.begin_transaction()
+            offsets: list[int] = [-1] * len(records)
+            failed: list[Any] = []
+            for number, record in enumerate(records):
+                self._produce(topic, partition, record, number, offsets, failed)
+            if self._producer.flush(_FLUSH_SECONDS) or failed or -1 in offsets:
+                what = failed[0].str() if failed else "not all records were taken in time"
+                where = records[max(offsets.index(-1), 0) if -1 in offsets else 0].offset
+                self._producer.abort_transaction(_TIMEOUT)
+                raise ClusterError(
+                    self.bootstrap, f"cannot write {topic}-{partition} from source offset {where} on: {what}"
+                )
+        return Written(self, topic, partition, offsets)
+
+    def _produce(
+        self, topic: str, partition: int, record: Record, number: int, offsets: list[int], failed: list[Any]
+    ) -> None:
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                offsets[number] = message.offset()
+            else:
+                failed.append(error)
+
+        while True:
+            try:
+                self._producer.produce(
+                    topic, record.value, record.key, partition, on_delivery=delivered,
+                    timestamp=max(record.timestamp, 0),
+                    headers=[(header.key, header.value) for header in record.headers],
+                )  # fmt: skip
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def _in_transaction(self, _records: Iterable[Record], progress: Sequence[tuple[str, int, int]]) -> None:
+        with self._transaction():
+            self._producer.begin_transaction()
+            self._commit(progress)
+
+    def _commit(self, progress: Sequence[tuple[str, int, int]]) -> None:
+        with self._transaction():
+            offsets = [self._kafka.TopicPartition(*each) for each in progress]
+            self._producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), _TIMEOUT)
+            while True:
+                try:
+                    self._producer.commit_transaction(_TIMEOUT)
+                except self._kafka.KafkaException as error:
+                    if error.args[0].retriable():
+                        continue
+                    raise
+                return
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            yield
+        except self._kafka.KafkaException as error:
+            if error.args[0].txn_requires_abort():
+                with self._told("cannot abort a transaction"):
+                    self._producer.abort_transaction(_TIMEOUT)
+                raise AbortedError(error.args[0].str()) from None
+            raise self._error("cannot write", error) from None
+
+    def abort(self) -> None:
+        """Leave no transaction open, as far as that is possible."""
+        if self._is_ready:
+            try:
+                self._producer.purge()
+                self._producer.abort_transaction(_TIMEOUT)
+            except self._kafka.KafkaException:
+                pass  # there was none; or the cluster aborts it after a minute
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def group_offsets(self, group: str, wanted: Sequence[Key]) -> dict[Key, int]:
+        """What a group of the target has committed."""
+        asked = self._kafka.ConsumerGroupTopicPartitions(group, [self._kafka.TopicPartition(*key) for key in wanted])
+        with self._told(f"cannot ask for the offsets of group {group}"):
+            answer = self._admin.list_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
+        return {(each.topic, each.partition): each.offset for each in answer.topic_partitions if each.offset >= 0}
+
+    def set_group_offsets(self, group: str, moved: Sequence[Moved]) -> None:
+        """Commit offsets for a group, which must have no members."""
+        offsets = [self._kafka.TopicPartition(each.topic, each.partition, each.offset, each.metadata) for each in moved]
+        asked = self._kafka.ConsumerGroupTopicPartitions(group, offsets)
+        with self._told(f"cannot set the offsets of group {group}"):
+            answer = self._admin.alter_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
+        for each in answer.topic_partitions:
+            if each.error is not None:
+                what = f"cannot set the offset of group {group} for {each.topic}-{each.partition}: {each.error.str()}"
+                raise ClusterError(self.bootstrap, what)
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abort()
+        self._consumer.close()
+
+
+class Written:
+    """Records in a transaction that is still open; `offsets` are theirs in the target."""
+
+    def __init__(self, target: Target, topic: str, partition: int, offsets: list[int]) -> None:
+        self._target = target
+        self._place = topic, partition
+        self.offsets = offsets
+
+    def commit(self, next_offset: int) -> None:
+        """Commit them, and with them from where the source is to be read next; `AbortedError` if that failed."""
+        self._target._commit([(*self._place, next_offset)])  # noqa: SLF001 - a part of it
+
+
+def _words(configs: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in configs.items()) or "the cluster's own settings"

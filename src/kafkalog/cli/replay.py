@@ -1,0 +1,247 @@
+"""`kafkalog replay`: the records of log directories into a live cluster, each exactly once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkalog.cli.confirm import confirm
+from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.outcome import Outcome, outcome_of_findings
+from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.tables import print_table
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.files import read_small
+
+if TYPE_CHECKING:
+    from kafkalog.server.replay.run import PlannedTopic, ReplayPlan, ReplayResult
+
+__all__ = ["command"]
+
+_SETTINGS_BYTES = 1 << 20
+
+
+@click.command(name="replay")
+@PATHS
+@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help="A broker of the live cluster.")
+@click.option("--map", "map_path", metavar="FILE",
+              help="The new Parquet file with every record's old and new offset [replay-ID.parquet].")  # fmt: skip
+@selection_options
+@click.option("--rename", "renamed", metavar="OLD=NEW", multiple=True,
+              help="Another name for a topic in the target; may be repeated.")  # fmt: skip
+@click.option("--prefix", metavar="TEXT", default="", help="What the names of all other topics begin with there.")
+@click.option("--id", "identity", metavar="ID",
+              help="Tells this replay from others in the target [derived from the paths].")  # fmt: skip
+@click.option("--replication-factor", metavar="N", type=Whole(1, 32_767),
+              help="Replicas of the topics that are made [the cluster's default].")  # fmt: skip
+@click.option("--keep-retention", is_flag=True,
+              help="Make topics with their old retention and compaction [nothing expires].")  # fmt: skip
+@click.option("--accept-loss", is_flag=True,
+              help="Proceed even if retention would remove records at once, or damage hides some.")  # fmt: skip
+@click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
+              show_default=True, help="How the records are compressed on their way.")  # fmt: skip
+@click.option("--rate", metavar="BYTES", type=Whole(1, 1 << 40), help="At most so many bytes of records in a second.")
+@click.option("--client-config", metavar="FILE",
+              help="librdkafka's own settings for the connection, as NAME=VALUE lines: SASL, TLS.")  # fmt: skip
+@CONFIG
+@AT
+@YES
+@JSON
+@REPLICA
+@SERVER_PROPERTIES
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    paths: tuple[str, ...],
+    bootstrap_server: str,
+    map_path: str | None,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    renamed: tuple[str, ...],
+    prefix: str,
+    identity: str | None,
+    replication_factor: int | None,
+    keep_retention: bool,
+    accept_loss: bool,
+    without_groups: bool,
+    compression: str,
+    rate: int | None,
+    client_config: str | None,
+    config: tuple[str, ...],
+    at: int | None,
+    yes: bool,
+    as_json: bool,
+    replica: str | None,
+    server_properties: str | None,
+) -> int:
+    """Write the records of log directories into a live cluster, each exactly once.
+
+    Partitions, offsets' order, timestamps, keys and headers are kept; of transactions only what was committed is
+    written.  Topics are made with their old settings as far as the directories know them, but so that nothing expires:
+    what a topic's old retention would have removed is told.  Whoever is killed goes on where it was when the same
+    command is given again.  Prints its plan first; acts with --yes, or asks.  Exit code 0 if nothing was left to do, 2
+    if something was written, 3 if it refused.
+    """
+    properties_only_for(ctx)
+    from kafkalog.server.replay.run import ReplayOptions, plan_replay, replay
+
+    options = ReplayOptions(
+        replica=replica,
+        select=chosen_of(topics, numbers, excluded),
+        renamed=_pairs(renamed, "--rename"),
+        prefix=prefix,
+        identity=identity,
+        replication=-1 if replication_factor is None else replication_factor,
+        keep_settings=keep_retention,
+        accept_loss=accept_loss,
+        with_groups=not without_groups,
+        configs=_pairs(config, "--config"),
+        client={} if client_config is None else _client(client_config),
+        compression=compression,
+        bytes_per_second=rate,
+        now=at,
+    )
+    plan = plan_replay(paths, options)
+    report_findings((*plan.findings, *plan.damaged))
+    _print_plan(plan, bootstrap_server, as_json=as_json)
+    plan.refuse(options)
+    if not yes:
+        confirm(f"Write this to {escape_controls(bootstrap_server)}?")
+    with ByteProgress("replaying", plan.size) as progress:
+        result = replay(
+            plan, bootstrap_server, map_path or f"replay-{plan.identity}.parquet", options, on_bytes=progress.advance
+        )
+    report_findings(result.findings)
+    _print_result(result, as_json=as_json)
+    if result.changed:
+        return Outcome.CHANGED
+    return outcome_of_findings((*plan.findings, *result.findings))
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for name, equals, value in pairs:
+        if not (name and equals and (value or option == "--config")):
+            raise UsageError(f"{option} takes OLD=NEW or NAME=VALUE, not {name + equals + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _client(path: str) -> dict[str, str]:
+    try:
+        text = read_small(path, _SETTINGS_BYTES).decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a text file") from None
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
+    if as_json:
+        for topic in plan.topics:
+            print_json(_topic_object(topic))
+        return
+    rows = [
+        [topic.name, topic.target, len(topic.partitions), topic.partition_count,
+         sum(each.size for each in topic.partitions.values()), topic.settings.expired or None,
+         "yes" if topic.settings.is_compacted else None]
+        for topic in plan.topics
+    ]  # fmt: skip
+    print_table(
+        f"to be written to {bootstrap}",
+        ["topic", "there", "partitions", "of", "bytes", "would expire", "compacted"],
+        rows,
+    )
+    with LineWriter() as writer:
+        for topic in plan.topics:
+            for line in _remarks(topic):
+                writer.write(escape_controls(line))
+
+
+def _remarks(topic: PlannedTopic) -> list[str]:
+    settings = topic.settings
+    lines = []
+    if topic.missing:
+        numbers = ", ".join(map(str, topic.missing))
+        lines.append(f"{topic.name}: no log here for partition(s) {numbers}; they are made and stay empty")
+    if settings.expired:
+        lines.append(f"{topic.name}: its old retention would delete {settings.expired} offset(s) at once")
+    if settings.is_compacted:
+        lines.append(f"{topic.name}: its old settings would compact it at once")
+    if settings.put_back:
+        old = ", ".join(f"{name}={value}" for name, value in settings.put_back.items())
+        lines.append(f"{topic.name}: is made so that nothing goes; set back when that is wanted: {old}")
+    if settings.left_out:
+        lines.append(f"{topic.name}: not taken over: {', '.join(settings.left_out)}")
+    return lines
+
+
+def _topic_object(topic: PlannedTopic) -> dict[str, object]:
+    settings = topic.settings
+    return {
+        "kind": "topic",
+        "topic": topic.name,
+        "target_topic": topic.target,
+        "partitions": sorted(topic.partitions),
+        "partition_count": topic.partition_count,
+        "bytes": sum(each.size for each in topic.partitions.values()),
+        "would_expire": settings.expired,
+        "would_be_compacted": settings.is_compacted,
+        "settings": dict(settings.written),
+        "old_settings": dict(settings.put_back),
+        "left_out": dict(settings.left_out),
+    }
+
+
+def _print_result(result: ReplayResult, *, as_json: bool) -> None:
+    if as_json:
+        for (topic, partition), found in sorted(result.maps.items()):
+            print_json({
+                "kind": "partition", "topic": topic, "partition": partition, "records": found.records,
+                "end": found.runs[-1].target + found.runs[-1].count if found.runs else 0,
+                "without_time": result.without_time.get((topic, partition), 0),
+            })  # fmt: skip
+        for kind, some in (("offset", result.moved), ("offset_left", result.left)):
+            for each in some:
+                print_json({
+                    "kind": kind, "group": each.group, "topic": each.source_topic, "target_topic": each.topic,
+                    "partition": each.partition, "offset": each.source_offset, "target_offset": each.offset,
+                })  # fmt: skip
+        print_json({
+            "kind": "replayed", "records": result.records, "bytes": result.bytes, "topics_made": list(result.made),
+            "offsets_set": len(result.moved), "map": os.path.abspath(result.map_path),
+        })  # fmt: skip
+        return
+    with LineWriter() as writer:
+        if not result.changed:
+            writer.write("nothing was left to do")
+            return
+        for (topic, partition), count in sorted(result.without_time.items()):
+            writer.write(escape_controls(
+                f"{topic}-{partition}: {count} record(s) have no time above 1970 and were given that of now"
+            ))  # fmt: skip
+        for each in result.left:
+            writer.write(escape_controls(
+                f"group {each.group} has committed for {each.topic}-{each.partition} in the target already, and was "
+                f"left there; offset {each.source_offset} would be {each.offset}"
+            ))  # fmt: skip
+        groups = len({each.group for each in result.moved})
+        writer.write(
+            f"{result.records} record(s) written, {len(result.made)} topic(s) made, {len(result.moved)} offset(s) of "
+            f"{groups} group(s) set; where each record is: {escape_controls(result.map_path)}"
+        )
+        if result.moved:
+            writer.write(
+                "Offsets of a group that nobody uses expire after offsets.retention.minutes (7 days by default) "
+                "from now on."
+            )

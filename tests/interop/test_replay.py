@@ -1,0 +1,193 @@
+"""Recorded directories replayed into a live broker: consumers of it read what Kafka's own consumer once read."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pyarrow.parquet as pq
+import pytest
+
+from broker_dirs import brokers, expected_records
+from fixture_data import broker_case
+from kafka_oracle import KafkaOracle
+from kafkalog import Log, LogConfig
+from kafkalog.codec.model import Record, TimestampType
+from real_broker import RealBroker
+
+WEEK = {"log.retention.ms": 604_800_000}
+"""what brokers do unless they are told"""
+CASES = ("0.8.2.2/codecs", "0.10.2.2/groups", "0.11.0.3/txn", "2.8.2/txn", "2.8.2/groups", "4.1.1/txn", "4.3.0/groups",
+         "4.3.0/compact", "4.3.0/codecs")  # fmt: skip
+KILLS = 20
+Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBroker]:
+    with RealBroker("4.3.0", tmp_path_factory.mktemp("live") / "b", settings=WEEK) as live:
+        live.start()
+        yield live
+
+
+def command(broker: RealBroker, *words: object) -> list[str]:
+    given = map(str, ("--bootstrap-server", broker.bootstrap, "--yes", "--json", *words))
+    return [sys.executable, "-m", "kafkalog", "replay", *given]
+
+
+def replay(broker: RealBroker, *words: object) -> int:
+    finished = subprocess.run(command(broker, *words), capture_output=True, text=True, check=False, timeout=300)
+    assert finished.returncode in (0, 2), finished.stderr
+    return finished.returncode
+
+
+def read(broker: RealBroker, topic: str, partition: int) -> list[tuple[int, Row]]:
+    """Offsets and records that were committed."""
+    consumer = confluent_kafka.Consumer({
+        "bootstrap.servers": broker.bootstrap, "group.id": "nobody", "enable.partition.eof": True,
+        "isolation.level": "read_committed", "check.crcs": True,
+    })  # fmt: skip
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
+    found: list[tuple[int, Row]] = []
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        message = consumer.poll(5)
+        if message is None:
+            continue
+        if message.error() is not None:
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+            consumer.close()
+            return found
+        row = message.timestamp()[1], message.key(), message.value(), list(message.headers() or ())
+        found.append((message.offset(), row))
+    raise AssertionError(f"{topic}-{partition} has no end after a minute")
+
+
+def of_line(line: dict[str, Any]) -> Row:
+    def decoded(text: str | None) -> bytes | None:
+        return None if text is None else b64decode(text)
+
+    headers = [(name, decoded(value)) for name, value in line.get("headers", ())]
+    return line.get("timestamp", -1), decoded(line["key"]), decoded(line["value"]), headers
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("case_id", CASES)
+def test_what_consumers_read_is_what_was_recorded(
+    case_id: str, broker: RealBroker, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path,
+    compared: Callable[[str, int], None],
+) -> None:  # fmt: skip
+    kafka_of("4.3.0")
+    version, _, name = case_id.partition("/")
+    case = broker_case(version, name)
+    prefix = f"{case_id.replace('/', '-')}."
+    words = (*brokers(case_id), "--prefix", prefix, "--map", tmp_path / "map.parquet")
+    assert replay(broker, *words) == 2
+    assert replay(broker, *words) == 0, "a second time nothing is left to do"
+    time.sleep(3)  # a broker looks for what has expired every second here
+    expected: dict[tuple[str, int], list[tuple[int, Row]]] = {}
+    for (topic, partition, offset), line in sorted(expected_records(case, "read_committed").items()):
+        if not topic.startswith("__"):
+            expected.setdefault((topic, partition), []).append((offset, of_line(line)))
+    rows = pq.read_table(tmp_path / "map.parquet").to_pylist()
+    target = {(row["topic"], row["partition"], row["offset"]): row["target_offset"] for row in rows}
+    count = 0
+    for (topic, partition), records in expected.items():
+        found = dict(read(broker, f"{prefix}{topic}", partition))
+        assert len(found) == len(records)
+        for offset, row in records:
+            there = found[target[topic, partition, offset]]
+            assert there[1:] == row[1:]
+            assert there[0] == row[0] or row[0] <= 0, "who had no time has that of the replay"
+            count += 1
+    assert count > 0
+    compared(f"records of {case_id} replayed", count)
+    compared(f"offsets of groups of {case_id} moved", check_groups(broker, case.expected("committed"), prefix, target)
+             if case.has("committed") else 0)  # fmt: skip
+
+
+def check_groups(
+    broker: RealBroker, committed: list[dict[str, Any]], prefix: str, target: dict[tuple[str, int, int], int]
+) -> int:
+    """Each group of the target goes on with the record that it would have read next."""
+    count = 0
+    for line in committed:
+        topic, partition, offset = line["topic"], line["partition"], line["offset"]
+        places = sorted((key[2], there) for key, there in target.items() if key[:2] == (topic, partition))
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": line["group"]})
+        (found,) = consumer.committed([confluent_kafka.TopicPartition(f"{prefix}{topic}", partition)], timeout=30)
+        consumer.close()
+        if not places:
+            continue
+        after = [there for source, there in places if source >= offset]
+        assert found.offset == (after[0] if after else places[-1][1] + 1), line
+        count += 1
+    return count
+
+
+@pytest.mark.interop
+def test_killed_again_and_again_each_record_is_there_once(
+    broker: RealBroker, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    kafka_of("4.3.0")
+    source = tmp_path / "data"
+    source.mkdir()
+    written: dict[int, list[Row]] = {0: [], 1: []}
+    for partition, rows in written.items():
+        with Log.open(source / f"many-{partition}", LogConfig()) as log:
+            for first in range(0, 30_000, 100):
+                some = [
+                    Record(
+                        -1, 1_500_000_000_000 + each, TimestampType.CREATE_TIME, b"%d" % each, b"v%d" % each * 30, ()
+                    )
+                    for each in range(first, first + 100)
+                ]
+                log.append(some, compression="lz4")
+                rows += [(each.timestamp, each.key, each.value, []) for each in some]
+    rng = random.Random(20)
+    size = sum(len(row[2] or b"") + 75 for rows in written.values() for row in rows)
+    words = (source, "--map", tmp_path / "map.parquet", "--rate", size // 25)
+    kills = 0
+    for _ in range(KILLS):
+        running = subprocess.Popen(command(broker, *words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            running.wait(rng.uniform(0.5, 4))
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGKILL)
+            kills += 1
+        assert running.wait() in (-signal.SIGKILL, 2, 0)
+    replay(broker, source, "--map", tmp_path / "map.parquet")
+    assert kills > 5
+    rows = pq.read_table(tmp_path / "map.parquet").to_pylist()
+    for partition, expected in written.items():
+        found = read(broker, "many", partition)
+        assert [row for _, row in found] == expected
+        offsets = [row["target_offset"] for row in rows if row["partition"] == partition]
+        assert offsets == [offset for offset, _ in found]
+    compared(f"records that are there once after {kills} kills", len(rows))
+
+
+@pytest.mark.interop
+def test_a_topic_with_records_of_others_is_refused(
+    broker: RealBroker, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
+) -> None:
+    kafka_of("4.3.0")
+    (tmp_path / "data").mkdir()
+    with Log.open(tmp_path / "data" / "taken-0", LogConfig()) as log:
+        log.append([Record(-1, 1, TimestampType.CREATE_TIME, None, b"x", ())])
+    broker.create("taken", 1)
+    broker.client("produce", topic="taken", records=[{"partition": 0, "k": None, "v": "eA=="}])
+    given = command(broker, tmp_path / "data", "--map", tmp_path / "map.parquet")
+    finished = subprocess.run(given, capture_output=True, text=True, check=False, timeout=100)
+    assert finished.returncode == 3, finished.stderr
+    assert "has records that this replay did not write" in finished.stderr
+    assert len(read(broker, "taken", 0)) == 1
+    assert not (tmp_path / "map.parquet").exists()

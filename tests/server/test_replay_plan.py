@@ -1,0 +1,103 @@
+"""What a replay would do, from the files alone; and with which settings topics are made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog as command
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.log import open_all
+from kafkalog.log.chosen import Chosen
+from kafkalog.server.replay import ReplayOptions, plan_replay
+from kafkalog.server.replay.retention import settings_for
+
+NOW = 1_900_000_000_000
+(TXN,) = brokers("4.1.1/txn")
+(COMPACT,) = brokers("4.1.1/compact")
+
+
+def test_old_records_are_told_and_kept() -> None:
+    plan = plan_replay([TXN], ReplayOptions(now=NOW))
+    assert plan.topics
+    assert not plan.damaged
+    for topic in plan.topics:
+        ends = {number: partition.log_end_offset() for number, partition in topic.partitions.items()}
+        assert topic.settings.expired == sum(ends.values())
+        assert topic.settings.written["retention.ms"] == topic.settings.written["retention.bytes"] == "-1"
+        assert topic.settings.put_back["retention.ms"] == "604800000"
+    before = plan_replay([TXN], ReplayOptions(now=0))
+    assert all(topic.settings.expired == 0 for topic in before.topics)
+
+
+def test_a_compacted_topic_is_not_compacted_at_once() -> None:
+    plan = plan_replay([COMPACT], ReplayOptions(now=NOW))
+    compacted = [topic for topic in plan.topics if topic.settings.is_compacted]
+    assert compacted
+    for topic in compacted:
+        assert topic.settings.written["min.compaction.lag.ms"] == str(2**63 - 1)
+        assert "compact" in topic.settings.written["cleanup.policy"]
+
+
+def test_old_settings_need_consent() -> None:
+    options = ReplayOptions(now=NOW, keep_settings=True)
+    plan = plan_replay([TXN], options)
+    assert all(topic.settings.written.get("retention.ms") != "-1" for topic in plan.topics)
+    with pytest.raises(RecoveryRefused, match="would at once delete or compact"):
+        plan.refuse(options)
+    plan.refuse(ReplayOptions(now=NOW, keep_settings=True, accept_loss=True))
+
+
+def test_damage_needs_consent(tmp_path: Path) -> None:
+    copy = own_copy(TXN, tmp_path / "copy")
+    partition = next(each for each in open_all(copy).readable() if not (each.topic or "__").startswith("__"))
+    log = Path(partition.segments[0].path)
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    log.write_bytes(content)
+    plan = plan_replay([copy], ReplayOptions())
+    with pytest.raises(RecoveryRefused, match=r"1 partition.*are damaged.*kafkalog recover"):
+        plan.refuse(ReplayOptions())
+    finished = command("replay", "--bootstrap-server", "127.0.0.1:1", copy, "--yes")
+    assert finished.code == 3
+    assert "Recover them first" in finished.err
+
+
+def test_names_in_the_target() -> None:
+    names = [topic.name for topic in plan_replay([TXN], ReplayOptions()).topics]
+    options = ReplayOptions(renamed={names[0]: "other"}, prefix="old.")
+    assert [topic.target for topic in plan_replay([TXN], options).topics] == [
+        "other", *(f"old.{name}" for name in names[1:]),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match=f"two topics would become {names[1]}"):
+        plan_replay([TXN], ReplayOptions(renamed={names[0]: names[1]}))
+    with pytest.raises(UsageError, match="no topic of a user"):
+        plan_replay([TXN], ReplayOptions(select=Chosen.of(excluded=["*"])))
+
+
+def test_settings_that_no_cluster_takes_over_are_left_out() -> None:
+    old = {"message.format.version": "2.8", "segment.bytes": "1000", "message.timestamp.type": "LogAppendTime"}
+    found = settings_for(old, (), NOW, further={"segment.bytes": "2000"})
+    assert found.left_out == {"message.format.version": "2.8"}
+    assert found.written["segment.bytes"] == "2000"
+    assert found.written["message.timestamp.type"] == "CreateTime", "the time of the replay is nobody's"
+    assert found.put_back["message.timestamp.type"] == "LogAppendTime"
+
+
+def test_without_an_answer_nothing_is_done() -> None:
+    finished = command("replay", "--json", "--bootstrap-server", "127.0.0.1:1", TXN)
+    assert finished.code == 3
+    assert {each["kind"] for each in finished.objects} == {"topic"}
+    assert "--yes" in finished.err
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    finished = command(
+        "replay", "--bootstrap-server", "127.0.0.1:1", TXN, "--yes", "--map", tmp_path / "m.parquet",
+    )  # fmt: skip
+    assert finished.code == 4
+    assert "cannot reach the cluster" in finished.err
+    assert "Traceback" not in finished.err
+    assert list(tmp_path.iterdir()) == []
