@@ -17,7 +17,7 @@ from typing import Self
 
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.server.answers import Answer, Later
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commits, CommitsFile
@@ -209,6 +209,11 @@ class Server:
                 self._network.changed()
             ended = time.monotonic()
             next_listing = ended + max(self._refresh_seconds, (ended - began) * _LISTING_SHARE)
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """What is served now, by name."""
+        return self._catalog.topics
 
     def start(self) -> None:
         """Begin to serve."""

@@ -50,6 +50,7 @@ elections data
 elections zookeeper
 compare data
 index verify data
+serve data --topic nosuch
 staging data
 report data -o - --format md --at 2026-11-22T00:00:00Z
 completion fish
