@@ -215,6 +215,11 @@ class Server:
         """What is served now, by name."""
         return self._catalog.topics
 
+    @property
+    def connection_count(self) -> int:
+        """Clients that are connected."""
+        return self._network.connection_count
+
     def start(self) -> None:
         """Begin to serve."""
         self._network.start(self.handle)
