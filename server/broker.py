@@ -205,8 +205,11 @@ class Server:
             began = time.monotonic()
             if self._refresh_seconds <= 0 or began < next_listing:
                 continue
-            if self._catalog.refresh():
-                self._network.changed()
+            try:
+                if self._catalog.refresh():
+                    self._network.changed()
+            except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the thread
+                self._complain(f"unexpected {type(error).__name__} while the directories are listed: {error}")
             ended = time.monotonic()
             next_listing = ended + max(self._refresh_seconds, (ended - began) * _LISTING_SHARE)
 

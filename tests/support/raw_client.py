@@ -33,6 +33,7 @@ class RawClient:
     """One connection; a context manager."""
 
     def __init__(self, address: tuple[str, int], timeout: float = 20) -> None:
+        self.address = address
         self.socket = socket.create_connection(address, timeout)
 
     def __enter__(self) -> Self:
