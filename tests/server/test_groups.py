@@ -65,7 +65,7 @@ def test_the_groups_of_the_files_are_listed() -> None:
     with serving(GROUPS) as server, RawClient(server.address) as client:
         listed = {each["group_id"] for each in client.ask("ListGroups", 5)["groups"]}
         assert {key[0] for key in recorded()} <= listed
-        (described,) = client.ask("DescribeGroups", 5, groups=[sorted(listed)[0]])["groups"]
+        (described,) = client.ask("DescribeGroups", 5, groups=[min(listed)])["groups"]
         assert described["group_state"] == "Empty"
         (missing,) = client.ask("DescribeGroups", 5, groups=["nobody"])["groups"]
         assert missing["group_state"] == "Dead"
