@@ -94,7 +94,8 @@ def console(address: str, topic: str, count: int, isolation_level: str, *, group
     printed = {f"print.{name}": "true" for name in ("key", "partition", "offset")}
     properties = [f"--formatter-property={name}={value}" for name, value in printed.items()]
     command = kafka_jars.java(
-        version, CONSOLE_CONSUMER, "--bootstrap-server", address, "--topic", topic, "--from-beginning", "--max-messages", str(count),
+        version, CONSOLE_CONSUMER, "--bootstrap-server", address, "--topic", topic, "--from-beginning",
+        "--max-messages", str(count),
         "--isolation-level", isolation_level, "--group", group, "--timeout-ms", "20000", *properties,
         "--formatter-property=key.deserializer=org.apache.kafka.common.serialization.BytesDeserializer",
         "--formatter-property=value.deserializer=org.apache.kafka.common.serialization.BytesDeserializer",
