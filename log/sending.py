@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from kafkalog.codec.errors import StorageError
 
-__all__ = ["send", "send_file"]
+__all__ = ["send", "send_file", "send_some"]
 
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTSOCK)
 
@@ -45,3 +45,11 @@ def send_file(target: int, source: int, position: int, length: int) -> int:
                 break
             sent += count
     return sent
+
+
+def send_some(target: int, source: int, position: int, most: int) -> int:
+    """The same for a socket that does not block: as much as it takes now.
+
+    Raises `BlockingIOError` where it takes nothing, and other errors as they are.
+    """
+    return os.sendfile(target, source, position, most)

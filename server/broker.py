@@ -17,7 +17,7 @@ from typing import Self
 
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.server.answers import Answer, Later
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commits, CommitsFile
@@ -205,10 +205,23 @@ class Server:
             began = time.monotonic()
             if self._refresh_seconds <= 0 or began < next_listing:
                 continue
-            if self._catalog.refresh():
-                self._network.changed()
+            try:
+                if self._catalog.refresh():
+                    self._network.changed()
+            except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the thread
+                self._complain(f"unexpected {type(error).__name__} while the directories are listed: {error}")
             ended = time.monotonic()
             next_listing = ended + max(self._refresh_seconds, (ended - began) * _LISTING_SHARE)
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """What is served now, by name."""
+        return self._catalog.topics
+
+    @property
+    def connection_count(self) -> int:
+        """Clients that are connected."""
+        return self._network.connection_count
 
     def start(self) -> None:
         """Begin to serve."""

@@ -6,13 +6,13 @@ the system's buffer.  A request is held only as far as it has come, whatever siz
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 import time
 from collections import deque
 from collections.abc import Iterable
 
+from kafkalog.log.sending import send_some
 from kafkalog.server.answers import Later
 from kafkalog.server.files import FileRange
 from kafkalog.server.wire import SIZE, Part, Request
@@ -167,7 +167,7 @@ class Connection:
         if part.size == 0:
             return 0
         if self._tls is None and part.log.descriptor >= 0:
-            sent = os.sendfile(self.socket.fileno(), part.log.descriptor, part.position, min(part.size, most))
+            sent = send_some(self.socket.fileno(), part.log.descriptor, part.position, min(part.size, most))
         else:
             data = part.log.read(part.position, min(part.size, _COPY_BYTES))
             sent = self.socket.send(data) if data else 0

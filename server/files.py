@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import enum
 import weakref
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 
 from kafkalog.log.files import FileSource, status_of
 from kafkalog.log.segment import Segment
 
-__all__ = ["FileRange", "OpenLog", "OpenLogs"]
+__all__ = ["Fact", "FileRange", "OpenLog", "OpenLogs"]
 
 _HINTS = 512
 """Positions that are remembered of one file."""
+
+
+class Fact(enum.Enum):
+    """What can be learned of a log file: a position for a number."""
+
+    BATCH_OF = "where the batch begins that holds an offset as its first"
+    END_BELOW = "where the batches end that are below an offset"
+    BEHIND = "where a sound batch begins after bytes at a position that are none; -1 for nowhere"
 
 
 class OpenLog:
@@ -24,7 +34,7 @@ class OpenLog:
         self.path = path
         self.inode = self.source.identity
         self._finalizer = weakref.finalize(self, self.source.close)
-        self._positions: OrderedDict[int, int] = OrderedDict()
+        self._learned: OrderedDict[tuple[Fact, int], int] = OrderedDict()
 
     @property
     def descriptor(self) -> int:
@@ -36,22 +46,20 @@ class OpenLog:
         """Bytes there were when it was opened."""
         return self.source.size
 
-    def position_of(self, offset: int) -> int | None:
-        """Where the batch of an offset begins, if that was learned."""
-        return self._positions.get(offset)
+    def recall(self, fact: Fact, number: int) -> int | None:
+        """The position that was learned, if any was."""
+        return self._learned.get((fact, number))
 
-    def learn(self, offset: int, position: int) -> None:
-        """A batch that holds an offset as its first begins at a position."""
-        self._positions[offset] = position
-        while len(self._positions) > _HINTS:
-            try:
-                self._positions.popitem(last=False)
-            except KeyError:  # another thread was faster
-                return
+    def learn(self, fact: Fact, number: int, position: int) -> None:
+        """Keep a position for later; only so many are kept."""
+        self._learned[fact, number] = position
+        while len(self._learned) > _HINTS:
+            with suppress(KeyError):  # another thread was faster
+                self._learned.popitem(last=False)
 
     def inherit(self, other: OpenLog) -> None:
         """What was learned of the same file before it grew."""
-        self._positions = other._positions.copy()
+        self._learned = other._learned.copy()
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes at a position; fewer where the file ends."""

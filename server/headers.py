@@ -26,7 +26,10 @@ class DamagedError(Exception):
 
     def __init__(self, position: int) -> None:
         self.position = position
-        super().__init__(f"no batch at byte {position}")
+        super().__init__(position)
+
+    def __str__(self) -> str:
+        return f"no batch at byte {self.position}"
 
 
 class Place(NamedTuple):

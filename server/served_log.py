@@ -18,6 +18,7 @@ from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.files import FileSource
@@ -27,7 +28,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.transactions import TransactionTracker
-from kafkalog.server.files import FileRange, OpenLog, OpenLogs
+from kafkalog.server.files import Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
 
 __all__ = ["Bounds", "Committed", "Read", "ServedLog", "epoch_end"]
@@ -114,11 +115,11 @@ class ServedLog:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)
             if same:
                 return False
-            kept = set(partition.segments)
+            kept = {_stamp(each) for each in partition.segments}
             self._listed = partition
             known, self._bounds = self._bounds is not None, None
         for segment in before.segments:
-            if segment not in kept:
+            if _stamp(segment) not in kept:
                 self._files.forget_replaced(segment.path)
         self._sound.clear()
         if known:
@@ -198,7 +199,7 @@ class ServedLog:
             if self._on_damage is not None:
                 end, next_offset = self._sound_end(log, first, end, next_offset)
             if next_offset is not None and next_offset < upper:
-                log.learn(next_offset, end)
+                log.learn(Fact.BATCH_OF, next_offset, end)
             known = next_offset if next_offset is not None else upper
             return Read(FileRange(log, first.position, end - first.position), min(known, upper))
         return Read(None, offset)
@@ -208,25 +209,43 @@ class ServedLog:
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
             return size
-        known = log.position_of(-upper - 1)
+        known = log.recall(Fact.END_BELOW, upper)
         if known is not None:
             return known
-        start = segment.position_of(upper, log.source, limits=self._limits)
-        end = start
-        try:
-            for place in places(log, start, size):
-                if place.last_offset >= upper:
-                    break
-                end = place.end
-        except DamagedError as damage:
-            end = damage.position
+        end = self._walk_to(log, segment, upper, size)
         if end < size:  # more may come where the log ends
-            log.learn(-upper - 1, end)
+            log.learn(Fact.END_BELOW, upper, end)
         return end
+
+    def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int) -> int:
+        position = segment.position_of(upper, log.source, limits=self._limits)
+        while True:
+            try:
+                for place in places(log, position, size):
+                    if place.last_offset >= upper:
+                        return place.position
+                    position = place.end
+                return position
+            except DamagedError as damage:
+                again = self._behind(log, segment, damage.position)
+                if again is None:
+                    return damage.position
+                position = again
+
+    def _behind(self, log: OpenLog, segment: Segment, position: int) -> int | None:
+        """Where a sound batch begins after bytes that are none."""
+        known = log.recall(Fact.BEHIND, position)
+        if known is None:
+            found = Resync(log.source, self._limits).next_batch(
+                position, Expected.in_segment(segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
+            )
+            known = -1 if found is None else found
+            log.learn(Fact.BEHIND, position, known)
+        return None if known < 0 else known
 
     def _first(self, log: OpenLog, segment: Segment, offset: int, limit: int) -> Place | None:
         """The batch that a fetch begins with; None if all of a segment is below."""
-        position = log.position_of(offset)
+        position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
             position = segment.position_of(offset, log.source, limits=self._limits)
         while True:
@@ -241,9 +260,7 @@ class ServedLog:
                 if self._on_damage is None:
                     raise
                 self._tell(log, damage.position)
-                again = Resync(log.source, self._limits).next_batch(
-                    damage.position, Expected.in_segment(segment.base_offset, _BEYOND)
-                )
+                again = self._behind(log, segment, damage.position)
                 if again is None or again >= limit:
                     return None
                 position = again
@@ -326,8 +343,12 @@ def _one(log: OpenLog, position: int, end: int) -> Iterator[Place]:
         return
 
 
+def _stamp(segment: Segment) -> tuple[str, int, int]:
+    return segment.path, segment.size, segment.modified_ns
+
+
 def _stamps(partition: Partition) -> object:
-    return partition.segments, partition.log_start_offset, partition.leader_epochs
+    return tuple(map(_stamp, partition.segments)), partition.log_start_offset, partition.leader_epochs
 
 
 class _CommittedWalk:

@@ -77,9 +77,9 @@ def parse_request(data: bytes) -> Request:
     return Request(kind, version, correlation_id, header["client_id"], body)
 
 
-def encode_response(request: Request, body: Fields, version: int | None = None) -> list[Part]:
+def encode_response(request: Request, body: Fields) -> list[Part]:
     """The parts of a response, its size first."""
-    version = request.version if version is None else version
+    version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS
     output = Output()
     output.write(SIZE.pack(0))

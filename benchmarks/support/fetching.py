@@ -48,10 +48,10 @@ class CountingClient:
         answer = newest("ListOffsetsResponse").construct(_OFFSETS_VERSION).parse(bytes(self._answer()[4:]))
         return int(answer["topics"][0]["partitions"][0]["offset"])
 
-    def count(self, chunk: int) -> tuple[int, int]:
-        """Bytes of batches, and requests, from the first offset to the last; `chunk` bytes are asked for at a time."""
+    def count(self, chunk: int, most: int = 1 << 62) -> tuple[int, int]:
+        """Bytes of batches, and requests, from the first offset on; `chunk` bytes are asked for at a time."""
         end, offset, total, requests = self.end(), 0, 0, 0
-        while offset < end:
+        while offset < end and total < most:
             partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": chunk}
             body = {
                 "replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": chunk, "isolation_level": 0,

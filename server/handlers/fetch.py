@@ -105,7 +105,7 @@ class FetchHandler:
         def poll(is_over: bool) -> Fields | None:
             found, total, at_once = self._read_all(work, most, committed)
             if is_over or at_once or total >= least or not found:
-                return self._fields(work, found)
+                return self._response(work, found)
             return None
 
         first = poll(body["max_wait_ms"] <= 0)
@@ -173,7 +173,7 @@ class FetchHandler:
             found.aborted = []
         return found
 
-    def _fields(self, work: _Work, found: list[tuple[Key, Asked, _Found]]) -> Fields:
+    def _response(self, work: _Work, found: list[tuple[Key, Asked, _Found]]) -> Fields:
         session = work.session
         topics: dict[str, list[Fields]] = {}
         for key, asked, one in found:

@@ -38,7 +38,7 @@ class SessionError(Exception):
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        super().__init__(code.name)
+        super().__init__(code)
 
 
 @dataclass(slots=True)

@@ -52,6 +52,12 @@ HELD = {
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",
     "kafkalog.codec.columnar.message_sets.Opened": "memory of a kernel",
     "kafkalog.codec.columnar.decompressed.Decompressed": "memory of a kernel",
+    "kafkalog.server.answers.Later": "functions that are asked",
+    "kafkalog.server.broker.ServerOptions": "keys of TLS",
+    "kafkalog.server.catalog.Topic": "logs that are open",
+    "kafkalog.server.files.FileRange": "a file that is open",
+    "kafkalog.server.handlers.fetch._Found": "a file that is open",
+    "kafkalog.server.served_log.Read": "a file that is open",
 }
 """Classes that hold what cannot leave a process, and what that is; all others are values."""
 LEFT = {"Survey._open", "Survey.on_read", "Survey.scratch", "Survey.tables"}

@@ -14,6 +14,7 @@ from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import apis, newest
 from kafkalog.codec.messages.schema import snake_case
 from kafkalog.server.apis import API_VERSIONS, api
+from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.wire import SIZE, Request, RequestError, encode_response, parse_request
 from message_values import values
 
@@ -121,6 +122,13 @@ def test_a_response_has_holes_for_records() -> None:
         SIZE.pack(len(expected) + 4) + SIZE.pack(5) + expected
     )
     assert sizes[1] == sizes[3] == 1000
+
+
+def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
+    asked = parse_request(bytes.fromhex("0012 7fff 00000009 ffff"))
+    (data,) = encode_response(asked, api_versions(asked))
+    answer = asked.api.response.construct(0).parse(bytes(data)[8:])
+    assert answer == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 4}]}
 
 
 def test_the_header_of_api_versions_is_never_flexible() -> None:

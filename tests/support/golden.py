@@ -51,6 +51,7 @@ elections zookeeper
 compare data
 quorum show data
 index verify data
+serve data --topic nosuch
 staging data
 report data -o - --format md --at 2026-11-22T00:00:00Z
 completion fish

@@ -10,6 +10,7 @@ from pathlib import Path
 from broker_dirs import brokers, own_copy, unpacked
 from command import Finished, kafkalog
 from fixture_data import recovery_cases
+from the_server import the_command
 
 Run = tuple[str, Finished]
 """name of a schema in docs/json, and what a command line of it gave"""
@@ -50,6 +51,16 @@ def dumps(directory: Path) -> Iterator[Run]:
             finished = kafkalog("dump", "--json", "-n", 20, path)
             if finished.code in (0, 1):
                 yield "dump", finished
+
+
+def served(directory: Path) -> Iterator[Run]:
+    """The line of a server, which is then told to end."""
+    with the_command("--listen", "127.0.0.1:0", "--json", directory) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        rest, _ = process.communicate(timeout=30)
+    yield "serve", Finished(process.returncode, line + rest, "")
 
 
 def cluster(directory: Path) -> Iterator[Run]:
@@ -139,6 +150,7 @@ def every_run(scratch: Path) -> Iterator[Run]:
             for group in (readers, dumps, cluster):
                 yield from group(broker)
         if number == 0:
+            yield from served(broker)
             yield from acting(broker, scratch)
             yield from deleted(broker, scratch)
     zkhist = unpacked("2.8.2/zkhist")

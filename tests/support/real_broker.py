@@ -92,6 +92,11 @@ class RealBroker:
         directory.mkdir(parents=True, exist_ok=True)
 
     @property
+    def process_id(self) -> int:
+        """Of the broker that is running."""
+        return self._processes["broker"].pid
+
+    @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 

@@ -41,9 +41,11 @@ class Given(NamedTuple):
 
 @contextmanager
 def serving(*paths: Path, options: ServerOptions | None = None, **catalog: Any) -> Iterator[Server]:
-    """A server of directories on a free port."""
-    with Server(Catalog(paths, **catalog), ("127.0.0.1", 0), options) as server:
+    """A server of directories on a free port, which must not meet anything that it did not expect."""
+    complaints: list[str] = []
+    with Server(Catalog(paths, **catalog), ("127.0.0.1", 0), options, complain=complaints.append) as server:
         yield server
+    assert [each for each in complaints if "unexpected" in each] == []
 
 
 def bootstrap(server: Server) -> str:

@@ -1,0 +1,124 @@
+"""Every recorded directory through the server: three clients of other people's, and Kafka's own console consumer."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import kafka_jars
+from broker_dirs import KILLED, brokers, expected_offsets, expected_records
+from fixture_data import BrokerCase, broker_cases
+from kafka_needed import kafka_needed
+from kafkalog.log.consumer_view import ISOLATION_LEVELS
+from serving import CLIENTS, Given, Place, bootstrap, serving
+
+pytestmark = pytest.mark.interop
+
+CASES = [case for case in broker_cases() if expected_offsets(case, "read_uncommitted")]
+NO_TIME = (None, "NoTimestampType")
+# aiokafka refuses lz4 in messages of magic 0, whoever serves them: topics of 0.8 and 0.9, and what later brokers kept.
+LZ4_IN_MAGIC_0 = (
+    "0.8.2.2/codecs", "0.9.0.1/codecs", "0.11.0.3/codecs", "1.1.1/codecs", "2.8.2/codecs", "0.8.2.2/crash",
+    "0.9.0.1/crash", "0.8.2.2/torn", "0.9.0.1/torn",
+)  # fmt: skip
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+JAVA_CASES = ("2.8.2/txn", "4.3.0/txn", "0.9.0.1/codecs", "4.3.0/codecs")
+
+
+def digest(data: bytes | None) -> tuple[int, int]:
+    return (-1, 0) if data is None else (len(data), zlib.crc32(data))
+
+
+def shown(record: Given, *, digests: bool) -> tuple[Any, ...]:
+    """A record as it can be compared with what was recorded."""
+    if digests:
+        return record.timestamp, digest(record.key), digest(record.value)
+    return tuple(record)
+
+
+def recorded(case: BrokerCase, isolation_level: str, *, digests: bool) -> dict[Place, tuple[Any, ...]]:
+    found = {}
+    for place, line in expected_records(case, isolation_level).items():
+        timestamp = -1 if line.get("timestampType") in NO_TIME else line["timestamp"]
+        if digests:
+            sizes = [(line[f"{name}Size"], line[f"{name}Crc32"] if line[f"{name}Size"] >= 0 else 0)
+                     for name in ("key", "value")]  # fmt: skip
+            found[place] = (timestamp, *sizes)
+        else:
+            found[place] = (timestamp, plain(line["key"]), plain(line["value"]),
+                            tuple((name, plain(value)) for name, value in line.get("headers", ())))  # fmt: skip
+    return found
+
+
+def plain(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+PAIRS = [pytest.param(client, case, id=f"{client}-{case.id}") for client in CLIENTS for case in CASES
+         if client != "aiokafka" or case.id not in LZ4_IN_MAGIC_0]  # fmt: skip
+
+
+@pytest.mark.parametrize("isolation_level", ISOLATION_LEVELS)
+@pytest.mark.parametrize(("client", "case"), PAIRS)
+def test_every_directory(client: str, case: BrokerCase, isolation_level: str) -> None:
+    """Of brokers that were killed up to where their own recovery has cut the logs, with damage left out."""
+    killed = case.name in KILLED
+    ends = expected_offsets(case, isolation_level)
+    told: list[str] = []
+    with serving(*brokers(case.id), replica="longest", on_damage=told.append if killed else None) as server:
+        found = CLIENTS[client](bootstrap(server), ends, isolation_level)
+    kept = {place: shown(each, digests=killed) for place, each in found.items() if place[2] < ends[place[:2]][1]}
+    assert kept == recorded(case, isolation_level, digests=killed)
+    assert killed or kept.keys() == found.keys()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_refuses_a_damaged_batch_by_itself(client: str) -> None:
+    case = next(each for each in CASES if each.id == "4.3.0/torn")
+    ends = expected_offsets(case, "read_uncommitted")
+    with (
+        serving(*brokers(case.id)) as server,
+        pytest.raises(Exception, match=r"CRC|crc"),
+    ):
+        CLIENTS[client](bootstrap(server), ends, "read_uncommitted")
+
+
+def console(address: str, topic: str, count: int, isolation_level: str, *, group: str) -> list[Mapping[str, Any]]:
+    """What Kafka's console consumer prints of a topic: partition, offset, key and value."""
+    version = kafka_jars.harness_versions()[0]
+    printed = {f"print.{name}": "true" for name in ("key", "partition", "offset")}
+    properties = [f"--formatter-property={name}={value}" for name, value in printed.items()]
+    command = kafka_jars.java(
+        version, CONSOLE_CONSUMER, "--bootstrap-server", address, "--topic", topic, "--from-beginning",
+        "--max-messages", str(count),
+        "--isolation-level", isolation_level, "--group", group, "--timeout-ms", "20000", *properties,
+        "--formatter-property=key.deserializer=org.apache.kafka.common.serialization.BytesDeserializer",
+        "--formatter-property=value.deserializer=org.apache.kafka.common.serialization.BytesDeserializer",
+    )  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = []
+    for line in done.stdout.splitlines():
+        partition, offset, _ = line.split("\t", 2)
+        found.append({"partition": int(partition.split(":")[1]), "offset": int(offset.split(":")[1])})
+    return found
+
+
+@pytest.mark.parametrize("isolation_level", ISOLATION_LEVELS)
+@pytest.mark.parametrize("case_id", JAVA_CASES)
+def test_kafkas_console_consumer(case_id: str, isolation_level: str) -> None:
+    case = next(each for each in CASES if each.id == case_id)
+    expected = expected_records(case, isolation_level)
+    topics: dict[str, set[tuple[int, int]]] = {}
+    for topic, partition, offset in expected:
+        topics.setdefault(topic, set()).add((partition, offset))
+    with kafka_needed(), serving(*brokers(case_id)) as server:
+        for topic, places in sorted(topics.items(), key=lambda pair: -len(pair[1]))[:2]:
+            lines = console(bootstrap(server), topic, len(places), isolation_level, group=f"{topic}-{isolation_level}")
+            assert {(line["partition"], line["offset"]) for line in lines} == places
+

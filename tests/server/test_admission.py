@@ -1,0 +1,113 @@
+"""Who may ask: SASL/PLAIN, and TLS with certificates that openssl makes."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from broker_dirs import brokers, expected_offsets, expected_records
+from fixture_data import broker_case
+from kafkalog.server.broker import Server, ServerOptions
+from kafkalog.server.error_codes import Code
+from raw_client import RawClient
+from serving import SECONDS, bootstrap, serving
+
+TXN = brokers("4.3.0/txn")[0]
+CASE = broker_case("4.3.0", "txn")
+USERS = {"anna": "s3cret", "берта": "пароль"}
+
+
+def read_all(server: Server, **settings: Any) -> set[tuple[str, int, int]]:
+    """The places of all records, as librdkafka with these settings reads them."""
+    ends = expected_offsets(CASE, "read_uncommitted")
+    consumer = confluent_kafka.Consumer({
+        "bootstrap.servers": bootstrap(server), "group.id": "g", "enable.auto.commit": False,
+        "enable.partition.eof": True, "isolation.level": "read_uncommitted", "fetch.wait.max.ms": 50, **settings,
+    })  # fmt: skip
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(*key, 0) for key in ends])
+        found, waiting = set(), set(ends)
+        until = time.monotonic() + SECONDS
+        while waiting:
+            assert time.monotonic() < until, f"nothing came of {waiting}"
+            for message in consumer.consume(1000, 0.1):
+                if message.error() is None:
+                    found.add((message.topic(), message.partition(), message.offset()))
+                else:
+                    waiting.discard((message.topic(), message.partition()))
+        return found
+    finally:
+        consumer.close()
+
+
+EXPECTED = set(expected_records(CASE, "read_uncommitted"))
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_a_client_that_says_who_it_is_may_read(name: str) -> None:
+    with serving(TXN, options=ServerOptions(users=USERS)) as server:
+        found = read_all(server, **{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+                                    "sasl.username": name, "sasl.password": USERS[name]})  # fmt: skip
+    assert found == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"\0anna\0wrong", b"\0nobody\0s3cret", b"\0nobody\0", b"anna s3cret", b"", b"berta\0anna\0s3cret",
+     b"\0anna\0s3cret\0"],
+)
+def test_who_is_not_known_is_turned_away(said: bytes) -> None:
+    with serving(TXN, options=ServerOptions(users=USERS)) as server, RawClient(server.address) as client:
+        assert client.ask("SaslHandshake", 1, mechanism="PLAIN")["error_code"] == Code.NONE
+        answer = client.ask("SaslAuthenticate", 2, auth_bytes=said)
+        assert answer["error_code"] == Code.SASL_AUTHENTICATION_FAILED
+        assert client.receive() is None
+
+
+def test_nothing_is_told_before() -> None:
+    with serving(TXN, options=ServerOptions(users=USERS)) as server:
+        with RawClient(server.address) as client:
+            assert client.ask("ApiVersions", 0)["error_code"] == Code.NONE
+            assert client.ask("SaslHandshake", 1, mechanism="SCRAM-SHA-256") == {
+                "error_code": Code.UNSUPPORTED_SASL_MECHANISM, "mechanisms": ["PLAIN"]
+            }  # fmt: skip
+            assert client.ask("SaslAuthenticate", 2, auth_bytes=b"\0anna\0s3cret")["error_code"] == (
+                Code.ILLEGAL_SASL_STATE
+            )
+        with RawClient(server.address) as client, pytest.raises(AssertionError, match="was closed"):
+            client.ask("Metadata", 12, topics=None)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """A certificate for 127.0.0.1 that vouches for itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.fail("openssl makes the certificate of this test, and is not on the path")
+    place = tmp_path_factory.mktemp("tls")
+    paths = place / "certificate.pem", place / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+               "-addext", "subjectAltName=IP:127.0.0.1", "-out", str(paths[0]), "-keyout", str(paths[1])]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    yield paths
+    shutil.rmtree(place)
+
+
+def test_with_tls(certificate: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    with serving(TXN, options=ServerOptions(tls=context, users=USERS)) as server:
+        with RawClient(server.address) as plain:  # who does not speak TLS is not answered
+            plain.send(bytes(100))
+            assert plain.receive() is None
+        found = read_all(server, **{"security.protocol": "SASL_SSL", "ssl.ca.location": str(certificate[0]),
+                                    "sasl.mechanism": "PLAIN", "sasl.username": "anna",
+                                    "sasl.password": "s3cret"})  # fmt: skip
+    assert found == EXPECTED

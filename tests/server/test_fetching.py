@@ -1,0 +1,276 @@
+"""What a fetch gives, request by request: sessions, limits, bounds, epochs, growth, damage, the past."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+from broker_dirs import brokers, expected_offsets, own_copy
+from fixture_data import broker_case
+from kafkalog.codec.scan import scan
+from kafkalog.server.broker import ServerOptions
+from kafkalog.server.error_codes import Code
+from raw_client import RawClient, fetching
+from serving import bootstrap, by_librdkafka, serving
+
+TXN = brokers("4.3.0/txn")[0]
+QUICK = ServerOptions(refresh_seconds=0.05)
+T0 = 1_700_000_000_000
+
+
+def written(directory: Path, *, topic: str = "orders", records: int = 50, **config: Any) -> kafkalog.Log:
+    """A log with one record in each batch, a second apart."""
+    directory.mkdir(exist_ok=True)
+    log = kafkalog.Log.open(directory / f"{topic}-0", kafkalog.LogConfig(**config))
+    more(log, records)
+    return log
+
+
+def more(log: kafkalog.Log, records: int) -> None:
+    for _ in range(records):
+        number = log.end_offset
+        log.append([kafkalog.NewRecord(value=b"v%d" % number, key=b"k", timestamp=T0 + 1000 * number)])
+    log.flush()
+
+
+@contextmanager
+def written_and_served(place: Path) -> Iterator[tuple[kafkalog.Log, RawClient]]:
+    """A log that may grow, and a client of a server that looks often."""
+    with (
+        written(place / "data") as log,
+        serving(place / "data", options=QUICK) as server,
+        RawClient(server.address) as client,
+    ):
+        yield log, client
+
+
+def earliest(client: RawClient) -> int:
+    """The log start offset, as clients are told it."""
+    partition = {"partition_index": 0, "timestamp": -2}
+    answer = client.ask("ListOffsets", 5, topics=[{"name": "orders", "partitions": [partition]}])
+    return int(answer["topics"][0]["partitions"][0]["offset"])
+
+
+def one(answer: dict[str, Any]) -> dict[str, Any]:
+    """The only partition of an answer."""
+    ((partition,),) = [each["partitions"] for each in answer["responses"]]
+    found: dict[str, Any] = partition
+    return found
+
+
+def offsets(partition: dict[str, Any]) -> list[int]:
+    """Base offsets of the whole batches in an answer; they are all there is."""
+    result = scan(partition["records"])
+    assert result.valid_bytes == len(partition["records"])
+    return [batch.header.base_offset for batch in result.batches]
+
+
+def test_whole_batches_up_to_a_size(tmp_path: Path) -> None:
+    with written(tmp_path / "data") as log:
+        size = log.read(0, 1).batches[0].size
+    with serving(tmp_path / "data") as server, RawClient(server.address) as client:
+        for most in (1, size, size + 1, 3 * size, 3 * size + size // 2):
+            answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 7}, most=most)))
+            assert offsets(answer) == list(range(7, 7 + max(1, most // size)))
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 7}, max_bytes=2 * size)))
+        assert offsets(answer) == [7, 8]
+        assert (answer["high_watermark"], answer["last_stable_offset"], answer["log_start_offset"]) == (50, 50, 0)
+
+
+def test_every_offset_of_every_log_begins_where_it_should() -> None:
+    ends = expected_offsets(broker_case("4.3.0", "txn"), "read_uncommitted")
+    with serving(TXN) as server, RawClient(server.address) as client:
+        for (topic, number), (start, end) in ends.items():
+            partition = kafkalog.open_partition(TXN / f"{topic}-{number}")
+            batches = [(batch.header.base_offset, batch.last_offset) for batch in partition.batches()]
+            for offset in range(start, end):
+                body = fetching(topic, {number: offset}, most=3000)
+                found = offsets(one(client.ask("Fetch", 11, **body)))
+                first = next(base for base, last in batches if last >= offset)
+                assert found == [base for base, _ in batches if base >= first][: len(found)]
+                assert found
+
+
+def test_bounds_and_unknown_partitions() -> None:
+    with serving(TXN) as server, RawClient(server.address) as client:
+        for topic, number, offset, code in (
+            ("orders-20", 0, 110, Code.OFFSET_OUT_OF_RANGE), ("orders-20", 0, -1, Code.OFFSET_OUT_OF_RANGE),
+            ("orders-20", 0, 109, Code.NONE), ("orders-20", 9, 0, Code.UNKNOWN_TOPIC_OR_PARTITION),
+            ("nothing", 0, 0, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ):  # fmt: skip
+            answer = one(client.ask("Fetch", 11, **fetching(topic, {number: offset})))
+            assert (answer["error_code"], answer["records"]) == (code, b"")
+
+
+def test_topic_ids() -> None:
+    with serving(TXN) as server, RawClient(server.address) as client:
+        topics = client.ask("Metadata", 12, topics=[{"name": "orders-20"}])["topics"]
+        topic_id = topics[0]["topic_id"]
+        answer = one(client.ask("Fetch", 17, **fetching(topic_id, {0: 0}, version=17)))
+        assert offsets(answer)
+        answer = one(client.ask("Fetch", 17, **fetching("A" * 22, {0: 0}, version=17)))
+        assert answer["error_code"] == Code.UNKNOWN_TOPIC_ID
+
+
+def test_a_session_says_only_what_is_new(tmp_path: Path) -> None:
+    with written_and_served(tmp_path) as (log, client):
+        first = client.ask("Fetch", 11, **fetching("orders", {0: 0}, session_epoch=0))
+        session = first["session_id"]
+        assert session != 0
+        again = fetching("orders", {0: 50}, session_id=session, session_epoch=1)
+        assert client.ask("Fetch", 11, **again)["responses"] == []
+        nothing = fetching("orders", {}, session_id=session, session_epoch=2)
+        assert client.ask("Fetch", 11, **nothing)["responses"] == []
+        more(log, 2)
+        waiting = fetching("orders", {}, session_id=session, session_epoch=3, max_wait_ms=20_000)
+        assert offsets(one(client.ask("Fetch", 11, **waiting))) == [50, 51]
+        wrong = client.ask("Fetch", 11, **fetching("orders", {}, session_id=session, session_epoch=9))
+        assert wrong["error_code"] == Code.INVALID_FETCH_SESSION_EPOCH
+        other = client.ask("Fetch", 11, **fetching("orders", {}, session_id=session ^ 1, session_epoch=4))
+        assert other["error_code"] == Code.FETCH_SESSION_ID_NOT_FOUND
+        forgotten = fetching("orders", {}, session_id=session, session_epoch=4)
+        forgotten["forgotten_topics_data"] = [{"topic": "orders", "partitions": [0]}]
+        assert client.ask("Fetch", 11, **forgotten)["responses"] == []
+
+
+def test_a_wait_ends_when_something_is_written_or_the_time_is_over(tmp_path: Path) -> None:
+    with written_and_served(tmp_path) as (log, client):
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 50}, max_wait_ms=30)))
+        assert answer["records"] == b""
+        body = fetching("orders", {0: 50}, max_wait_ms=20_000)
+        with RawClient(client.address, timeout=0.3) as other, pytest.raises(TimeoutError):
+            other.ask("Fetch", 11, **body)
+        more(log, 1)
+        assert offsets(one(client.ask("Fetch", 11, **body))) == [50]
+
+
+def test_new_segments_and_deleted_ones(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with written(directory, segment_bytes=400) as log, serving(directory, options=QUICK) as server:
+        more(log, 50)
+        with RawClient(server.address) as client:
+            until = time.monotonic() + 20
+            while True:
+                answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 99}, max_wait_ms=50)))
+                if answer["error_code"] == Code.NONE and answer["records"]:
+                    break
+                assert time.monotonic() < until
+            assert offsets(answer) == [99]
+            for path in sorted((directory / "orders-0").glob("*.log"))[:3]:
+                path.unlink()
+            start = int(min((directory / "orders-0").glob("*.log")).stem)
+            while earliest(client) != start:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            below = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
+            assert below["error_code"] == Code.OFFSET_OUT_OF_RANGE
+
+
+def test_a_topic_that_comes_and_goes(tmp_path: Path) -> None:
+    written(tmp_path / "data").close()
+    with serving(tmp_path / "data", options=QUICK) as server, RawClient(server.address) as client:
+        written(tmp_path / "data", topic="later").close()
+        for names in (["later", "orders"], ["orders"]):
+            until = time.monotonic() + 20
+            while sorted(each["name"] for each in client.ask("Metadata", 12, topics=None)["topics"]) != names:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            for path in (tmp_path / "data" / "later-0").glob("*"):
+                path.unlink()
+            if (tmp_path / "data" / "later-0").is_dir():
+                (tmp_path / "data" / "later-0").rmdir()
+
+
+def damaged(directory: Path, batch: int) -> Path:
+    """The log with one bit of a record's value flipped."""
+    written(directory).close()
+    log = directory / "orders-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    place = scan(bytes(data)).batches[batch]
+    data[place.position + place.size - 3] ^= 1
+    log.write_bytes(data)
+    return log
+
+
+def test_damage_is_served_as_it_is(tmp_path: Path) -> None:
+    log = damaged(tmp_path / "data", 20)
+    with serving(tmp_path / "data") as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
+        assert answer["records"] == log.read_bytes()
+        assert answer["high_watermark"] == 50
+
+
+def test_damage_is_left_out_if_that_is_wanted(tmp_path: Path) -> None:
+    log = damaged(tmp_path / "data", 20)
+    told: list[str] = []
+    with serving(tmp_path / "data", on_damage=told.append) as server:
+        found = by_librdkafka(bootstrap(server), {("orders", 0): (0, 50)}, "read_uncommitted")
+        with RawClient(server.address) as client:
+            assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))) == list(range(20))
+            assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
+    assert sorted(offset for _, _, offset in found) == [*range(20), *range(21, 50)]
+    assert told == [f"{log}: the bytes at {scan(log.read_bytes()).valid_bytes} are damaged and left out"]
+
+
+def test_bytes_that_are_no_batch(tmp_path: Path) -> None:
+    log = damaged(tmp_path / "data", 20)
+    data = bytearray(log.read_bytes())
+    place = scan(bytes(data)).valid_bytes
+    data[place : place + 30] = bytes(30)
+    log.write_bytes(data)
+    told: list[str] = []
+    with serving(tmp_path / "data") as server, RawClient(server.address) as client:
+        assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))) == list(range(20))
+        assert one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))["error_code"] == Code.CORRUPT_MESSAGE
+    with serving(tmp_path / "data", on_damage=told.append) as server, RawClient(server.address) as client:
+        assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
+    assert len(told) == 1
+
+
+def test_a_wrong_index_leads_nowhere_else(tmp_path: Path) -> None:
+    source = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    plain = own_copy(source, tmp_path / "plain")
+    for path in source.rglob("*.index"):
+        data = path.read_bytes()
+        path.write_bytes(bytes(each ^ 0x15 for each in data))
+    for path in plain.rglob("*.index"):
+        path.unlink()
+    answers = []
+    for directory in (brokers("4.3.0/segments")[0], source, plain):
+        with serving(directory) as server, RawClient(server.address) as client:
+            found = []
+            for topic in client.ask("Metadata", 12, topics=None)["topics"]:
+                for offset in range(0, 300, 7):
+                    answer = one(client.ask("Fetch", 11, **fetching(topic["name"], {0: offset}, most=2000)))
+                    found.append((topic["name"], offset, answer["error_code"], offsets(answer)[:1]))
+            answers.append(found)
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_the_past(tmp_path: Path) -> None:
+    written(tmp_path / "data").close()
+    with serving(tmp_path / "data", as_of=T0 + 20_500) as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
+        assert offsets(answer) == list(range(21))
+        assert answer["high_watermark"] == 21
+    with serving(tmp_path / "data", as_of=T0 - 1) as server, RawClient(server.address) as client:
+        assert one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))["high_watermark"] == 0
+
+
+def test_leader_epochs() -> None:
+    with serving(TXN) as server, RawClient(server.address) as client:
+        topic = client.ask("Metadata", 12, topics=[{"name": "orders-20"}])["topics"][0]
+        epoch = topic["partitions"][0]["leader_epoch"]
+        for current, code in ((epoch, 0), (epoch + 1, Code.UNKNOWN_LEADER_EPOCH), (-1, 0)):
+            body = fetching("orders-20", {0: 0})
+            body["topics"][0]["partitions"][0]["current_leader_epoch"] = current
+            assert one(client.ask("Fetch", 11, **body))["error_code"] == code
+        asked = [{"topic": "orders-20", "partitions": [{"partition": 0, "leader_epoch": epoch}]}]
+        found = client.ask("OffsetForLeaderEpoch", 4, topics=asked)["topics"][0]["partitions"][0]
+        assert (found["leader_epoch"], found["end_offset"]) == (epoch, 109)

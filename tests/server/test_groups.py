@@ -1,0 +1,192 @@
+"""Groups and committed offsets: members that come and go, and what the files say of groups that were."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_dirs import brokers
+from kafkalog.cluster.offsets import read_offsets
+from kafkalog.codec.errors import UsageError
+from kafkalog.log import open_all
+from kafkalog.server.broker import ServerOptions
+from kafkalog.server.error_codes import Code
+from kafkalog.server.groups.commits import CommitsFile
+from raw_client import RawClient
+from serving import serving
+
+GROUPS = brokers("4.3.0/groups")[0]
+TXN = brokers("4.3.0/txn")[0]
+
+
+def recorded() -> dict[tuple[str, str, int], int]:
+    found = read_offsets(open_all(GROUPS).readable())
+    return {(each.key.group, each.key.topic, each.key.partition): each.offset for each in found.committed}
+
+
+@pytest.mark.parametrize("version", [1, 7, 9])
+def test_committed_offsets_are_those_of_the_files(version: int) -> None:
+    expected = recorded()
+    assert expected
+    with serving(GROUPS) as server, RawClient(server.address) as client:
+        for group in {key[0] for key in expected}:
+            own = [key for key in expected if key[0] == group]
+            topics = [{"name": topic, "partition_indexes": [number]} for _, topic, number in own]
+            if version < 8:
+                answer = client.ask("OffsetFetch", version, group_id=group, topics=topics)
+            else:
+                asked = [{"group_id": group, "topics": topics}]
+                (answer,) = client.ask("OffsetFetch", version, groups=asked)["groups"]
+            found = {
+                (group, topic["name"], each["partition_index"]): each["committed_offset"]
+                for topic in answer["topics"] for each in topic["partitions"]
+            }  # fmt: skip
+            assert found == {key: offset for key, offset in expected.items() if key[0] == group}
+
+
+def test_all_offsets_of_a_group_and_of_none() -> None:
+    expected = recorded()
+    group = next(iter(expected))[0]
+    with serving(GROUPS) as server, RawClient(server.address) as client:
+        answer = client.ask("OffsetFetch", 5, group_id=group, topics=None)
+        assert sum(len(topic["partitions"]) for topic in answer["topics"]) == sum(key[0] == group for key in expected)
+        assert client.ask("OffsetFetch", 5, group_id="nobody", topics=None)["topics"] == []
+        asked = [{"name": "t", "partition_indexes": [0]}]
+        ((none,),) = [each["partitions"] for each in
+                      client.ask("OffsetFetch", 5, group_id="nobody", topics=asked)["topics"]]  # fmt: skip
+        assert none["committed_offset"] == -1
+
+
+def test_the_groups_of_the_files_are_listed() -> None:
+    with serving(GROUPS) as server, RawClient(server.address) as client:
+        listed = {each["group_id"] for each in client.ask("ListGroups", 5)["groups"]}
+        assert {key[0] for key in recorded()} <= listed
+        (described,) = client.ask("DescribeGroups", 5, groups=[min(listed)])["groups"]
+        assert described["group_state"] == "Empty"
+        (missing,) = client.ask("DescribeGroups", 5, groups=["nobody"])["groups"]
+        assert missing["group_state"] == "Dead"
+
+
+def joining(group: str, member_id: str = "", **other: Any) -> dict[str, Any]:
+    return {"group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": member_id,
+            "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b"m"}], **other}  # fmt: skip
+
+
+def given_id(client: RawClient, group: str) -> str:
+    """The id that a new member is to join with."""
+    answer = client.ask("JoinGroup", 9, **joining(group))
+    assert answer["error_code"] == Code.MEMBER_ID_REQUIRED
+    return str(answer["member_id"])
+
+
+def test_two_members_agree_and_one_leaves() -> None:
+    with serving(TXN) as server, RawClient(server.address) as one, RawClient(server.address) as two:
+        joined: dict[str, dict[str, Any]] = {}
+        clients = {"one": one, "two": two}
+        ids = {name: given_id(client, "g") for name, client in clients.items()}  # nobody joins before both have come
+
+        def join(name: str) -> None:
+            joined[name] = clients[name].ask("JoinGroup", 9, **joining("g", ids[name]))
+
+        joiners = [threading.Thread(target=join, args=(name,)) for name in clients]
+        for each in joiners:
+            each.start()
+        for each in joiners:
+            each.join()
+        members = {name: each["member_id"] for name, each in joined.items()}
+        assert {each["generation_id"] for each in joined.values()} == {joined["one"]["generation_id"]}
+        leader = joined["one"]["leader"]
+        assert {each["leader"] for each in joined.values()} == {leader}
+        (told,) = [each["members"] for each in joined.values() if each["members"]]
+        assert {each["member_id"] for each in told} == set(members.values())
+        generation = joined["one"]["generation_id"]
+        assignments = [{"member_id": each, "assignment": each.encode()} for each in members.values()]
+        synced: dict[str, dict[str, Any]] = {}
+
+        def sync(client: RawClient, name: str) -> None:
+            given = assignments if members[name] == leader else []
+            synced[name] = client.ask("SyncGroup", 5, group_id="g", generation_id=generation, member_id=members[name],
+                                      assignments=given)  # fmt: skip
+
+        threads = [threading.Thread(target=sync, args=(client, name)) for name, client in clients.items()]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert {name: each["assignment"] for name, each in synced.items()} == {
+            name: member.encode() for name, member in members.items()
+        }
+        beat = {"group_id": "g", "generation_id": generation, "member_id": members["two"]}
+        assert two.ask("Heartbeat", 4, **beat)["error_code"] == Code.NONE
+        assert two.ask("Heartbeat", 4, **{**beat, "generation_id": 99})["error_code"] == Code.ILLEGAL_GENERATION
+        assert two.ask("Heartbeat", 4, **{**beat, "member_id": "x"})["error_code"] == Code.UNKNOWN_MEMBER_ID
+        one.ask("LeaveGroup", 4, group_id="g", members=[{"member_id": members["one"], "group_instance_id": None}])
+        assert two.ask("Heartbeat", 4, **beat)["error_code"] == Code.REBALANCE_IN_PROGRESS
+        alone = two.ask("JoinGroup", 9, **joining("g", members["two"]))
+        assert (alone["leader"], len(alone["members"])) == (members["two"], 1)
+
+
+def test_a_member_that_is_silent_is_dropped() -> None:
+    with serving(TXN) as server, RawClient(server.address) as client:
+        body = joining("g", session_timeout_ms=200, rebalance_timeout_ms=200)
+        given = client.ask("JoinGroup", 9, **body)["member_id"]
+        answer = client.ask("JoinGroup", 9, **{**body, "member_id": given})
+        sync = {"group_id": "g", "generation_id": answer["generation_id"], "member_id": given,
+                "assignments": [{"member_id": given, "assignment": b"all"}]}  # fmt: skip
+        assert client.ask("SyncGroup", 5, **sync)["assignment"] == b"all"
+        beat = {"group_id": "g", "generation_id": answer["generation_id"], "member_id": given}
+        assert client.ask("Heartbeat", 4, **beat)["error_code"] == Code.NONE
+        threading.Event().wait(0.6)
+        assert client.ask("Heartbeat", 4, **beat)["error_code"] == Code.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"group_id": ""}, Code.INVALID_GROUP_ID),
+        ({"session_timeout_ms": 0}, Code.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "nobody"}, Code.UNKNOWN_MEMBER_ID),
+        ({"protocols": []}, Code.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_who_may_not_join(changed: dict[str, Any], code: Code) -> None:
+    with serving(TXN) as server, RawClient(server.address) as client:
+        assert client.ask("JoinGroup", 9, **{**joining("g"), **changed})["error_code"] == code
+
+
+def commit(client: RawClient, group: str, offset: int, **other: Any) -> int:
+    partitions = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}]
+    topics = [{"name": "orders-20", "partitions": partitions}]
+    body = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics, **other}
+    answer = client.ask("OffsetCommit", 8, **body)
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+def test_commits_are_kept_in_a_file_and_beside_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.jsonl"
+    options = ServerOptions(commits_file=CommitsFile(str(path)))
+    with serving(TXN, options=options) as server, RawClient(server.address) as client:
+        assert commit(client, "g", 5) == Code.NONE
+        assert commit(client, "g", 6, member_id="nobody", generation_id_or_member_epoch=3) == Code.UNKNOWN_MEMBER_ID
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"group": "g", "topic": "orders-20", "partition": 0, "offset": 5, "leader_epoch": -1, "metadata": "note"}
+    ]
+    again = ServerOptions(commits_file=CommitsFile(str(path)))
+    with serving(TXN, options=again) as server, RawClient(server.address) as client:
+        answer = client.ask("OffsetFetch", 5, group_id="g", topics=None)
+        assert answer["topics"][0]["partitions"][0]["committed_offset"] == 5
+
+
+def test_a_file_of_offsets_that_cannot_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.jsonl"
+    path.write_text("nonsense\n")
+    with pytest.raises(UsageError, match="does not hold committed offsets"):
+        CommitsFile(str(path)).load()
+    with pytest.raises(UsageError, match="inside the log directory"):
+        CommitsFile(str(TXN / "offsets.jsonl"))
+

@@ -1,0 +1,32 @@
+"""`kafkalog serve` as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STOP_SECONDS = 30
+
+
+@contextmanager
+def the_command(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """The command with these arguments, killed at the end if it is still there."""
+    words = [sys.executable, "-m", "kafkalog", "serve", *map(str, arguments)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def listening(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Where the command listens, on a free port, and its process."""
+    with the_command("--listen", "127.0.0.1:0", "--json", *arguments) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate(timeout=STOP_SECONDS)[1]
+        yield json.loads(line)["bootstrap"], process
