@@ -123,9 +123,9 @@ class Quorum:
                 f"{name}, which ends at offset {best.end} of epoch {best.epoch}"
             )
         text = (
-            f"{given} of {total} voters are here and {self.majority} were needed to commit: metadata that the others "
+            f"{given} of {total} voters are here and {self.majority} were needed to commit: whatever the others "
             f"committed after offset {best.end} of epoch {best.epoch} is lost, and the files of {name} cannot say "
-            "whether there was any"
+            "whether there was anything"
         )
         if self.later_epoch is not None:
             text += f"; epoch {self.later_epoch} is known to have been voted on, and no record of it is here"
