@@ -20,7 +20,7 @@ from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, difference
-from kafkalog.recovery.quorum.wanted import Wanted
+from kafkalog.recovery.quorum.request import QuorumRequest
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import Survey
@@ -51,7 +51,7 @@ def broken_snapshots(log: QuorumLog) -> list[str]:
 
 
 def make_metadata(
-    found: Survey, log: QuorumLog, wanted: Wanted, records: Sequence[KRaftRecord], state: QuorumState, epoch: int
+    found: Survey, log: QuorumLog, wanted: QuorumRequest, records: Sequence[KRaftRecord], state: QuorumState, epoch: int
 ) -> NewMetadata:
     """The donor's log, cut if it is torn, with `records` behind it at `epoch`, and `state` beside it."""
     rules = Rules(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms).settled(())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,8 +41,8 @@ from kafkalog.recovery.quorum.refusals import (
     refuse_majority,
     refuse_old_metadata,
     refuse_others,
-    refuse_running,
 )
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.voters import (
     Member,
     bootstrap_line,
@@ -54,7 +54,6 @@ from kafkalog.recovery.quorum.voters import (
     node_of,
     static_line,
 )
-from kafkalog.recovery.quorum.wanted import Wanted, Way
 from kafkalog.recovery.survey import Survey, survey
 
 __all__ = ["DirectoryChange", "QuorumPlan", "make_plan"]
@@ -89,7 +88,7 @@ class DirectoryChange:
 class QuorumPlan:
     """Everything that would be done, and what an operator must know before it is."""
 
-    wanted: Wanted
+    wanted: QuorumRequest
     quorum: Quorum
     donor: QuorumLog
     """whose log all of the new quorum get"""
@@ -165,26 +164,27 @@ class QuorumPlan:
 
 
 def make_plan(
-    stack: ExitStack, wanted: Wanted, directory_id: str, held: frozenset[str] = frozenset()
+    stack: ExitStack, wanted: QuorumRequest, directory_id: str, refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
     """Plan; the surveys are closed with `stack`.  `RecoveryRefused` if it cannot be done, or not without consent.
 
-    `directory_id` is for the controller that is made of a broker's copy; `held` are the directories that the caller has
-    locked.
+    `directory_id` is for the controller that is made of a broker's copy; `refuse_in_use` raises for a directory that
+    somebody is using.
     """
     wanted = _rooted(wanted)
     quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *wanted.brokers]))
     logs = {each.log.root: each.log for each in quorum.survivors}
     targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
     best = quorum.best
-    refuse_running(quorum, held)
+    for each in quorum.survivors:
+        refuse_in_use(each.log.root)
     refuse_damage(best, wanted)
     image = MetadataLog(open_partition(best.directory)).state().image
     refuse_kinds(quorum, targets, wanted, image)
     refuse_majority(quorum, wanted)
     known = endpoints_known(best, image)
     members = members_of(targets, wanted, known)
-    if wanted.way is Way.FROM_BROKER:
+    if wanted.way is QuorumWay.FROM_BROKER:
         members = (new_member(wanted.node or 0, directory_id, wanted),)
     others = gone(quorum, [(each.node, each.directory_id) for each in members])
     refuse_others(others, wanted)
@@ -199,7 +199,7 @@ def make_plan(
     return made
 
 
-def _brokers(wanted: Wanted, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
+def _brokers(wanted: QuorumRequest, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
     """The directories in which partitions are: brokers', and those of controllers that are brokers too."""
     combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
     return [(root, logs[root].node) for root in dict.fromkeys([*wanted.brokers, *combined])]
@@ -211,7 +211,7 @@ def _is_live(name: str) -> bool:
     return parsed is not None and parsed.state is DirectoryState.LIVE and parsed.topic != CLUSTER_METADATA_TOPIC
 
 
-def _rooted(wanted: Wanted) -> Wanted:
+def _rooted(wanted: QuorumRequest) -> QuorumRequest:
     def roots(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(root_of_metadata(path)[0] for path in paths)
 
@@ -224,7 +224,7 @@ class _Making:
     def __init__(
         self,
         stack: ExitStack,
-        wanted: Wanted,
+        wanted: QuorumRequest,
         quorum: Quorum,
         targets: Sequence[QuorumLog],
         members: tuple[Member, ...],
@@ -256,7 +256,7 @@ class _Making:
              *(each for each in changes if each.root == self.best.root)],
             donor_survey,
         )  # fmt: skip
-        if self.wanted.way is Way.FROM_BROKER:
+        if self.wanted.way is QuorumWay.FROM_BROKER:
             member = self.members[0]
             made.identity = member.node, member.directory_id or ""
         made.configuration = self.configuration()
@@ -269,7 +269,7 @@ class _Making:
     @property
     def is_smaller(self) -> bool:
         """With static voters: somebody who voted is gone, and must not win with a later epoch."""
-        return bool(self.others) or self.wanted.way is Way.FROM_BROKER
+        return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
 
     def records(self) -> tuple[KRaftRecord, ...]:
         """What is to be appended; nothing where the log ends with it already."""
@@ -310,7 +310,7 @@ class _Making:
         lines: list[tuple[str, list[str]]] = []
         for each in self.members:
             own = [f"listeners={self.listener}://{each.place}"]
-            if self.wanted.way is Way.FROM_BROKER:
+            if self.wanted.way is QuorumWay.FROM_BROKER:
                 place = os.path.abspath(self.wanted.into or "")
                 own = ["process.roles=controller", f"node.id={each.node}", f"log.dirs={place}", *own,
                        f"controller.listener.names={self.listener}"]  # fmt: skip

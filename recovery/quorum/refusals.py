@@ -8,9 +8,8 @@ from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.quorum import KnownVoter, Quorum
 from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.recovery.lock import refuse_if_locked
 from kafkalog.recovery.quorum.metadata_tree import broken_snapshots
-from kafkalog.recovery.quorum.wanted import Wanted, Way
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
 __all__ = [
     "gone",
@@ -19,7 +18,6 @@ __all__ = [
     "refuse_kinds",
     "refuse_majority",
     "refuse_others",
-    "refuse_running",
 ]
 
 _FIRST_DYNAMIC = 21
@@ -34,18 +32,11 @@ def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
     return quorums[0]
 
 
-def refuse_running(quorum: Quorum, held: frozenset[str]) -> None:
-    """Nobody may be using any of the directories, whether it will be changed or only read, but those held by us."""
-    for each in quorum.survivors:
-        if each.log.root not in held:
-            refuse_if_locked(each.log.root)
-
-
 def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
     return log.node in log.voter_ids or log.node in image.controllers
 
 
-def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: Wanted, image: MetadataImage) -> None:
+def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRequest, image: MetadataImage) -> None:
     """Controllers' directories where controllers' are wanted, and a broker's where a broker's is."""
     for log in targets:
         if log.node is None or log.cluster_id is None:
@@ -76,7 +67,7 @@ def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: Wanted, i
             f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
             reason="endpoint",
         )
-    if wanted.way is not Way.FROM_BROKER:
+    if wanted.way is not QuorumWay.FROM_BROKER:
         return
     source = next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0])
     if _is_controller(source, image):
@@ -92,9 +83,9 @@ def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: Wanted, i
         )
 
 
-def refuse_majority(quorum: Quorum, wanted: Wanted) -> None:
+def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
     """Nothing has to be forced while enough voters are left to elect a leader."""
-    if wanted.way is Way.TOGETHER or not quorum.has_majority or len(quorum.in_force) == 1:
+    if wanted.way is QuorumWay.TOGETHER or not quorum.has_majority or len(quorum.in_force) == 1:
         return
     given = [str(each.node) for each in quorum.in_force if each.is_given]
     raise RecoveryRefused(
@@ -115,7 +106,7 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
     return tuple(each for each in quorum.voters if not stays(each))
 
 
-def refuse_others(others: Sequence[KnownVoter], wanted: Wanted) -> None:
+def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRequest) -> None:
     """Another voter who is alive, or comes back, would go on with the old quorum."""
     alive = [each for each in others if each.is_in_force]
     if not alive or wanted.others_are_gone:
@@ -133,7 +124,7 @@ def _named(voter: KnownVoter) -> str:
     return f"{voter.node} at {places}" if places else f"{voter.node}"
 
 
-def refuse_damage(best: QuorumLog, wanted: Wanted) -> None:
+def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
     """A start would cut the log at its first damage: what comes after it is not given up without consent."""
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(f"{best.root}: {best.refusal}", reason="unusable")

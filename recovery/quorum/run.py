@@ -17,11 +17,11 @@ from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_proper
 from kafkalog.log.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.fs import PIECE, FileSystem, Owner
-from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
 from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan, make_plan
-from kafkalog.recovery.quorum.wanted import Wanted, Way
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, complete_earlier, tool_version
 from kafkalog.recovery.runner import Completed, act, refuse_foreign, refuse_place
@@ -44,7 +44,7 @@ class DirectoryRun:
 
 @dataclass(frozen=True, slots=True)
 class QuorumResult:
-    """What was done."""
+    """What `recover_quorum` did; each directory has a run of its own."""
 
     plan: QuorumPlan
     runs: tuple[DirectoryRun, ...]
@@ -84,14 +84,14 @@ def _new_directory_id() -> str:
 
 
 @checked
-def plan_quorum(wanted: Wanted) -> QuorumPlan:
+def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
     """What `recover_quorum` would do; only reads.  Errors are those of `recover_quorum`.
 
     The plan's surveys keep files open; `close()` closes them.
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
-        made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id())
+        made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
         if wanted.into is not None:
             new_directory(wanted.into, beside=made.donor.root)
         stack.pop_all()
@@ -100,7 +100,7 @@ def plan_quorum(wanted: Wanted) -> QuorumPlan:
 
 @checked
 def recover_quorum(
-    wanted: Wanted,
+    wanted: QuorumRequest,
     *,
     quarantine: str | None = None,
     expected: QuorumPlan | None = None,
@@ -126,14 +126,19 @@ def recover_quorum(
         options = RecoveryOptions(rules=Rules(topics=NO_FACTS, at=wanted.at).settled(()))
         earlier = {fs.root: complete_earlier(fs, kept, options, Workers()) for fs, kept in opened}
         held = frozenset(fs.root for fs, _ in opened)
-        made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), held)
+
+        def refuse_in_use(root: str) -> None:
+            if root not in held:
+                refuse_if_locked(root)
+
+        made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_in_use)
         was_cut_short = any(each.completed for each in earlier.values())
         changed = None if expected is None or was_cut_short else expected.first_change(made)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
         if on_plan is not None:
             on_plan(made)
-        if wanted.way is Way.FROM_BROKER:
+        if wanted.way is QuorumWay.FROM_BROKER:
             return QuorumResult(made, (), _make_controller(made))
         by_root = {fs.root: (fs, kept) for fs, kept in opened}
         for each in made.changes:
@@ -142,7 +147,7 @@ def recover_quorum(
         return QuorumResult(made, tuple(_act(each, *by_root[each.root], earlier[each.root]) for each in made.changes))
 
 
-def _targets(wanted: Wanted) -> list[str]:
+def _targets(wanted: QuorumRequest) -> list[str]:
     return list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets))
 
 

@@ -10,7 +10,7 @@ from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import Endpoint, KRaftRecord, KRaftVersion, KRaftVoters, VoterNode
 from kafkalog.codec.text import decode_uuid, encode_uuid
-from kafkalog.recovery.quorum.wanted import Wanted
+from kafkalog.recovery.quorum.request import QuorumRequest
 
 if TYPE_CHECKING:
     from kafkalog.cluster.metadata_image import MetadataImage
@@ -52,14 +52,14 @@ def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[End
 
 
 def members_of(
-    logs: Sequence[QuorumLog], wanted: Wanted, known: Mapping[int, tuple[Endpoint, ...]]
+    logs: Sequence[QuorumLog], wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]]
 ) -> tuple[Member, ...]:
     """The members that the given directories are."""
     return tuple(_member(log.node or 0, log.directory_id, wanted, known) for log in logs)
 
 
 def _member(
-    node: int, directory_id: str | None, wanted: Wanted, known: Mapping[int, tuple[Endpoint, ...]]
+    node: int, directory_id: str | None, wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]]
 ) -> Member:
     host, port = wanted.endpoints.get(node, (None, None))
     if host is None:
@@ -68,20 +68,20 @@ def _member(
     return Member(node, directory_id, host, port)
 
 
-def new_member(node: int, directory_id: str, wanted: Wanted) -> Member:
+def new_member(node: int, directory_id: str, wanted: QuorumRequest) -> Member:
     """The controller that is made of a broker's copy."""
     host, port = wanted.endpoints[node]
     return Member(node, directory_id, host, port)
 
 
-def listener_of(wanted: Wanted, known: Mapping[int, tuple[Endpoint, ...]]) -> str:
+def listener_of(wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]]) -> str:
     """The name of the controllers' listener: as given, as any file says, or Kafka's usual one."""
     named = (each.name for endpoints in known.values() for each in endpoints)
     return wanted.listener or next(named, _LISTENER)
 
 
 def node_of(
-    member: Member, wanted: Wanted, known: Mapping[int, tuple[Endpoint, ...]], before: Sequence[VoterNode]
+    member: Member, wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]], before: Sequence[VoterNode]
 ) -> VoterNode:
     """The member as a voters record has it; what it listened on stays, unless it has moved."""
     if member.directory_id is None:

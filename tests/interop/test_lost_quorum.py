@@ -97,3 +97,46 @@ def test_dead_controllers_that_come_back_all_the_same_are_seen_in_the_files(
         finished = kafkalog("quorum", "show", *(quorum[each] for each in (1, 2, 3)))
     assert finished.code == 1
     assert any("two quorums have led" in str(each) for each in found.findings), found.findings
+
+
+def test_what_has_become_too_old_goes_at_the_first_start_and_stays_with_the_lines_of_the_plan(tmp_path: Path) -> None:
+    """Records of a month ago in a topic that keeps a day: the plan counts them, and a broker does as it says."""
+    month_ago = int(time.time() * 1000) - 30 * 86_400_000
+    old = [{"partition": 0, "ts": month_ago + each, "k": "aw==", "v": "dg=="} for each in range(20)]
+    place = tmp_path / "base"
+    patient = {"log.initial.task.delay.ms": 86_400_000}
+    with kafka_needed(), RealQuorum(VERSION, place, brokers=(11,), settings=patient) as q:
+        q.start(1, 2, 3, 11)
+        q.client("create", topic="old", partitions=1, replicas=1, config={"retention.ms": "86400000"})
+        q.client("produce", topic="old", records=old)
+        q.ask("commit", group="billing", topic="old", partition=0, offset=7)
+        q.kill()
+        known = q.cluster_id, dict(q.ports)
+    kept = {}
+    for prevented in (False, True):
+        shutil.copytree(place, tmp_path / str(prevented))
+        with RealQuorum(VERSION, tmp_path / str(prevented), brokers=(11,)) as q:
+            q.cluster_id, q.ports, q.controllers = known[0], dict(known[1]), [1]
+            words = ("--others-are-gone", "--standalone", q[1], "--broker", q[11])
+            finished = kafkalog("quorum", "recover", "--yes", "--json", *words)
+            assert finished.code == 2
+            told = finished.objects[0]
+            assert [(each["name"], each["partition"], each["setting"], each["count"]) for each in told["expiry"]] == [
+                ("old", 0, "retention.ms", 1)
+            ]
+            if prevented:
+                (lines,) = (each["lines"] for each in told["configuration"] if "may go" in each["for"])
+                q.configure(**{name.replace(".", "_"): value for name, value in (line.split("=", 1) for line in lines)})
+            q.start(1, 11)
+            kept[prevented] = _settled(q)
+    assert kept == {False: 0, True: 20}
+
+
+def _settled(quorum: RealQuorum) -> int:
+    """How many records a consumer gets once retention has had its time."""
+    counts = []
+    deadline = time.monotonic() + 25
+    while time.monotonic() < deadline and (not counts or counts[-1]):
+        counts.append(len(quorum.records({"old": 1})["old-0"]["records"]))
+        time.sleep(2)
+    return counts[-1]

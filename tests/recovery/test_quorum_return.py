@@ -16,8 +16,8 @@ from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.quorum import read_quorum
 from kafkalog.cluster.quorum_log import QuorumLog, read_quorum_log
 from kafkalog.log import open_partition
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
-from kafkalog.recovery.quorum.wanted import Wanted, Way
 from lock_holder import held
 from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, lean, node, tear
 from stopping import Stopped, disturbed, take_back_all
@@ -325,14 +325,14 @@ def test_a_single_recorded_node_of_each_release(tmp_path: Path) -> None:
 # --- stopped anywhere
 
 
-def alone(at: Path) -> Wanted:
-    return Wanted(way=Way.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT)
+def alone(at: Path) -> QuorumRequest:
+    return QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT)
 
 
-def wanted(at: dict[int, Path]) -> Wanted:
+def wanted(at: dict[int, Path]) -> QuorumRequest:
     endpoints = {each: ("moved", 9000 + each) for each in at}
-    return Wanted(
-        way=Way.TOGETHER, targets=tuple(map(str, at.values())), endpoints=endpoints, others_are_gone=True, at=AT
+    return QuorumRequest(
+        way=QuorumWay.TOGETHER, targets=tuple(map(str, at.values())), endpoints=endpoints, others_are_gone=True, at=AT
     )
 
 
@@ -384,7 +384,7 @@ def test_two_controllers_stopped_anywhere_end_alike(
 
 def test_a_directory_that_changed_since_the_plan_is_left_alone(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1)
-    request = Wanted(way=Way.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT)
+    request = QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT)
     made = plan_quorum(request)
     made.close()
     log = last_log(at[1])

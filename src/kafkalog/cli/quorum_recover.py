@@ -18,8 +18,8 @@ from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.quorum.plan import QuorumPlan
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
-from kafkalog.recovery.quorum.wanted import Wanted, Way
 
 __all__ = ["recover_command"]
 
@@ -89,7 +89,7 @@ def recover_command(
 
     Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it refused.
     """
-    wanted = Wanted(
+    wanted = QuorumRequest(
         way=_way(paths, standalone, from_broker),
         targets=(standalone,) if standalone is not None else () if from_broker is not None else paths,
         beside=paths if standalone is not None or from_broker is not None else (),
@@ -111,16 +111,16 @@ def recover_command(
         return _done(wanted, quarantine=quarantine, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> Way:
+def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> QuorumWay:
     if standalone is not None and from_broker is not None:
         raise UsageError("--standalone keeps a controller and --from-broker makes one: give one of them")
     if standalone is not None:
-        return Way.STANDALONE
+        return QuorumWay.STANDALONE
     if from_broker is not None:
-        return Way.FROM_BROKER
+        return QuorumWay.FROM_BROKER
     if not paths:
         raise UsageError("give --standalone DIR, --from-broker DIR, or the log directories of all controllers")
-    return Way.TOGETHER
+    return QuorumWay.TOGETHER
 
 
 def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[str, int]]:
@@ -134,7 +134,7 @@ def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[s
     return found
 
 
-def _done(wanted: Wanted, *, quarantine: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
+def _done(wanted: QuorumRequest, *, quarantine: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     expected: QuorumPlan | None = None
     if dry_run or not yes:
         expected = plan_quorum(wanted)

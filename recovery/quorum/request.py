@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["Wanted", "Way"]
+__all__ = ["QuorumRequest", "QuorumWay"]
 
 _LARGEST_PORT = 65_535
 _LARGEST_ID = 2**31 - 1
 
 
-class Way(enum.StrEnum):
+class QuorumWay(enum.StrEnum):
     """How a quorum comes back."""
 
     STANDALONE = "standalone"
@@ -27,10 +27,10 @@ class Way(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class QuorumRequest:
     """The request."""
 
-    way: Way
+    way: QuorumWay
     targets: tuple[str, ...] = ()
     """directories of controllers that will be the quorum"""
     beside: tuple[str, ...] = ()
@@ -60,14 +60,14 @@ class Wanted:
     config: Mapping[str, str] = field(default_factory=dict)
     """settings of the brokers, by which data expires"""
 
-    def checked(self) -> Wanted:
+    def checked(self) -> QuorumRequest:
         """The request with its time; `UsageError` if it makes no sense."""
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:
                 raise UsageError(f"node {node} is not a node id")
             if not host or not 0 < port <= _LARGEST_PORT:
                 raise UsageError(f"{host}:{port} is not an endpoint of node {node}: give HOST:PORT")
-        if self.way is Way.FROM_BROKER:
+        if self.way is QuorumWay.FROM_BROKER:
             if self.node is None or self.into is None or not self.brokers:
                 raise UsageError("a broker's copy becomes a controller with --node and --into")
             if set(self.endpoints) != {self.node}:
