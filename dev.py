@@ -102,6 +102,12 @@ def interop() -> None:
         print(f"not checked: {sentence}")
 
 
+def quorum_trials() -> None:
+    """Lose and bring back real KRaft quorums in every way; goes on where it was stopped; needs a JDK and Maven"""
+    _ensure_venv()
+    _run_all({"quorum trials": _quorum_trials})
+
+
 def bench() -> None:
     """Run every program of benchmarks/"""
     _ensure_venv()
@@ -131,7 +137,8 @@ def ci() -> None:
 
 
 COMMANDS: dict[str, Callable[[], None]] = {
-    command.__name__: command for command in (setup, demo, test, lint, types, sweep, interop, bench, wheel, bundle, ci)
+    command.__name__.replace("_", "-"): command
+    for command in (setup, demo, test, lint, types, sweep, interop, quorum_trials, bench, wheel, bundle, ci)
 }
 
 
@@ -144,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) in ([], ["help"], ["-h"], ["--help"]):
         print("python3 dev.py COMMAND\n")
         for name, command in COMMANDS.items():
-            print(f"  {name:<8} {command.__doc__}")
+            print(f"  {name:<13} {command.__doc__}")
         return 0
     if len(arguments) != 1 or arguments[0] not in COMMANDS:
         print(f"dev.py: no such command: {' '.join(arguments)}; see python3 dev.py help", file=sys.stderr)
@@ -195,6 +202,17 @@ def _interop() -> None:
         raise DevError("; ".join(sentences))
     os.environ["KAFKALOG_INTEROP"] = "required"  # Kafka that cannot be had is a failure here, not a reason to skip
     _call_marked("interop")
+
+
+def _quorum_trials() -> None:
+    sentences = missing_tools(os.environ)
+    if sentences:
+        raise DevError("; ".join(sentences))
+    variables = {**environment(), "PYTHONPATH": str(ROOT / "tests" / "support")}
+    command = [_python(), "tests/campaigns/lost_quorums.py"]
+    code = subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
+    if code != 0:
+        raise DevError(f"quorum trials ended with {code}")
 
 
 def _call_marked(marker: str, *options: str) -> None:

@@ -123,9 +123,9 @@ class Quorum:
                 f"{name}, which ends at offset {best.end} of epoch {best.epoch}"
             )
         text = (
-            f"{given} of {total} voters are here and {self.majority} were needed to commit: metadata that the others "
+            f"{given} of {total} voters are here and {self.majority} were needed to commit: whatever the others "
             f"committed after offset {best.end} of epoch {best.epoch} is lost, and the files of {name} cannot say "
-            "whether there was any"
+            "whether there was anything"
         )
         if self.later_epoch is not None:
             text += f"; epoch {self.later_epoch} is known to have been voted on, and no record of it is here"
@@ -231,8 +231,9 @@ def _of_divergence(best: QuorumLog, other: Survivor) -> Finding | None:
     file = log.directory
     lacks_it = log.node not in best.voter_ids or best.node not in log.voter_ids
     apart = any(not set(a.granting) & set(b.granting) for a in here for b in there)
-    went_on = log.committed_at_least > at
-    if there and (apart or lacks_it or went_on):
+    went_on = there and log.committed_at_least > at
+    own_voters = any(each.voters_offset is not None and each.voters_offset >= at for each in (best, log))
+    if went_on or apart or (lacks_it and (there or own_voters)):
         detail = f"{where}; two quorums have led this cluster apart from each other, and {more} would go"
         return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, at, detail, file)
     detail = f"{where}; {more} in it, which may never have been committed, would go"

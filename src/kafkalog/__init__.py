@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from kafkalog.cli.report.making import Report, report
     from kafkalog.cluster.commit_offsets import GroupOffsets, OffsetAndMetadata, commit_offsets
+    from kafkalog.cluster.quorum import Quorum, read_quorum
     from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
         FormatError,
@@ -73,6 +74,9 @@ if TYPE_CHECKING:
     from kafkalog.recovery.plan import Plan
     from kafkalog.recovery.preview import merge_preview
     from kafkalog.recovery.purging import PurgeResult, purge
+    from kafkalog.recovery.quorum.plan import QuorumPlan
+    from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
+    from kafkalog.recovery.quorum.run import QuorumResult, plan_quorum, recover_quorum
     from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
     from kafkalog.recovery.taking_out import TakenOut, undelete_into
@@ -151,6 +155,11 @@ _HOMES = {
     "Mode": "kafkalog.recovery.modes",
     "Plan": "kafkalog.recovery.plan",
     "PurgeResult": "kafkalog.recovery.purging",
+    "Quorum": "kafkalog.cluster.quorum",
+    "QuorumPlan": "kafkalog.recovery.quorum.plan",
+    "QuorumRequest": "kafkalog.recovery.quorum.request",
+    "QuorumResult": "kafkalog.recovery.quorum.run",
+    "QuorumWay": "kafkalog.recovery.quorum.request",
     "RecoveryResult": "kafkalog.recovery.run",
     "Remains": "kafkalog.recovery.remains",
     "RemainsKind": "kafkalog.recovery.remains",
@@ -177,9 +186,12 @@ _HOMES = {
     "report": "kafkalog.cli.report.making",
     "plan": "kafkalog.recovery.run",
     "plan_compaction": "kafkalog.recovery.compaction_run",
+    "plan_quorum": "kafkalog.recovery.quorum.run",
     "plan_undelete": "kafkalog.recovery.undeletion",
     "purge": "kafkalog.recovery.purging",
+    "read_quorum": "kafkalog.cluster.quorum",
     "recover": "kafkalog.recovery.run",
+    "recover_quorum": "kafkalog.recovery.quorum.run",
     "runs": "kafkalog.recovery.history",
     "scan": "kafkalog.codec.scan",
     "undelete": "kafkalog.recovery.undeletion",
@@ -239,6 +251,11 @@ __all__ = [
     "ProducerState",
     "PurgeResult",
     "QueueFullError",
+    "Quorum",
+    "QuorumPlan",
+    "QuorumRequest",
+    "QuorumResult",
+    "QuorumWay",
     "ReadyBatch",
     "Record",
     "RecordBatch",
@@ -286,9 +303,12 @@ __all__ = [
     "partition_for_key",
     "plan",
     "plan_compaction",
+    "plan_quorum",
     "plan_undelete",
     "purge",
+    "read_quorum",
     "recover",
+    "recover_quorum",
     "report",
     "runs",
     "scan",

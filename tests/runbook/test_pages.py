@@ -14,8 +14,12 @@ from trees import first_difference, stamps
 
 RUNBOOK = DOCS / "runbook"
 PAGES = sorted(path for path in RUNBOOK.glob("*.md") if path.name != "README.md")
-RESULTS = {"failing-disk": "recovered", "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued"}
-"""New directories; the other pages put the directory itself right, and take it back at their end."""
+RESULTS = {
+    "failing-disk": "recovered", "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
+    "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
+    "one-broker-left": "controller",
+}  # fmt: skip
+"""New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
 
 
 def test_there_is_a_page_for_each_scene_and_the_index_names_them_all() -> None:

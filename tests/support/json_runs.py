@@ -77,6 +77,7 @@ def cluster(directory: Path) -> Iterator[Run]:
         yield "metadata", kafkalog("metadata", "--json", "--effective", directory)
         yield "elections", kafkalog("elections", "--json", "--all", directory)
         yield "quorum-show", kafkalog("quorum", "show", "--json", directory)
+        yield "quorum-recover", kafkalog("quorum", "recover", "--json", "--dry-run", "--standalone", directory)
         node = next((line[8:] for line in (directory / "meta.properties").read_text().splitlines()
                      if line.startswith("node.id=")), "1")  # fmt: skip
         yield "elections", kafkalog("elections", "--json", "--without", node, directory)

@@ -36,6 +36,14 @@ def copied(name: str, target: Path, *numbers: int) -> dict[int, Path]:
     return {each: copy_tree(node(name, each), target / f"node-{each}") for each in numbers}
 
 
+def lean(directory: Path) -> Path:
+    """The same without the 10 MiB that a killed node has reserved for each index: copied and hashed many times."""
+    for path in directory.rglob("*index"):
+        with path.open("r+b") as file:
+            file.truncate(0)
+    return directory
+
+
 def last_log(directory: Path) -> Path:
     """The active segment of a node's metadata log."""
     return max((directory / METADATA).glob("*.log"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker_dirs import brokers, own_copy
 from fixture_data import unpack_replicas
-from quorums import copied
+from quorums import copied, tear
 
 __all__ = ["SCENES"]
 
@@ -125,6 +125,21 @@ def quorum(directory: Path) -> None:
         copied("dynamic", directory, number)
 
 
+def lost_controllers(directory: Path) -> None:
+    """One controller of three, whose log has a torn end, and a broker."""
+    tear(copied("dynamic", directory, 1, 11)[1])
+
+
+def moved_controllers(directory: Path) -> None:
+    """All three, as they were killed."""
+    copied("dynamic", directory, 1, 2, 3)
+
+
+def no_controller(directory: Path) -> None:
+    """A broker."""
+    copied("dynamic", directory, 11)
+
+
 def quick_start(directory: Path) -> None:
     """A broker's directory in good order, with transactions."""
     own_copy(brokers("4.1.1/txn")[0], directory / "data")
@@ -149,4 +164,8 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "quick-start": quick_start,
     "readme": readme,
     "quorum": quorum,
+    "lost-controllers": lost_controllers,
+    "moved-controllers": moved_controllers,
+    "no-controller": no_controller,
+    "one-broker-left": no_controller,
 }

@@ -7,6 +7,7 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.quorum_recover import recover_command
 from kafkalog.cli.quorum_text import print_quorum, quorum_lines
 from kafkalog.cluster.quorum import read_quorum
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -46,3 +47,6 @@ def show_command(ctx: click.Context, paths: tuple[str, ...], server_properties: 
         detail = f"the directories are of {len(quorums)} clusters ({ids}), which have nothing to do with each other"
         findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail))
     return finish(findings)
+
+
+command.add_command(recover_command)

@@ -9,9 +9,16 @@ from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.quorum import KnownVoter, Quorum, Survivor
 from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.shell import shell_word
 from kafkalog.codec.text import encode_uuid
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.quorum.plan import QuorumPlan
+from kafkalog.recovery.quorum.run import QuorumResult
 
-__all__ = ["print_quorum", "quorum_lines", "voter_text"]
+__all__ = ["print_quorum", "print_quorum_plan", "print_quorum_result", "quorum_lines", "voter_text"]
+
+
+_SHOWN = 20
 
 
 def voter_text(voter: KnownVoter) -> str:
@@ -164,3 +171,61 @@ def print_quorum(quorum: Quorum) -> None:
         for each in quorum.survivors:
             if each.log.refusal is not None:
                 writer.write(f"{escape_controls(each.log.root)}: {escape_controls(each.log.refusal)}")
+
+
+def print_quorum_plan(made: QuorumPlan) -> None:
+    """The copies, what would be done to each directory, what it costs, and the configuration."""
+    print_quorum(made.quorum)
+    with LineWriter() as writer:
+        for line in _plan_lines(made):
+            writer.write(escape_controls(line))
+
+
+def _plan_lines(made: QuorumPlan) -> Iterator[str]:
+    names = ", ".join(f"{each.node} ({each.place})" for each in made.members)
+    yield f"the quorum will be {names}, with the log of {made.donor.root}"
+    if made.metadata.batch:
+        yield (
+            f"a batch of {len(made.metadata.batch)} bytes at offset {made.metadata.end_before}, epoch {made.epoch}, "
+            "makes them the voters"
+        )
+    for change in made.changes:
+        what = counted(len(change.actions), "change") if change.actions else "nothing to do"
+        yield f"{change.root}: {what}"
+        for action in change.actions:
+            size = "" if action.size is None else f" ({action.size} bytes)"
+            yield f"  {action.kind} {action.path}{size}"
+    if made.identity is not None:
+        yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
+    yield from (f"warning: {each}" for each in made.warnings)
+    yield from _expiry_lines(made)
+    for who, lines in made.configuration:
+        yield f"in the properties of {who}:"
+        yield from (f"  {line}" for line in lines)
+
+
+def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
+    """What brokers would delete at their first start; the first of many."""
+    if not made.expiry:
+        return
+    yield "brokers delete at their first start, unless they are told not to:"
+    for each in made.expiry[:_SHOWN]:
+        number = "" if each.partition is None else f"-{each.partition}"
+        kind = each.kind.replace("_", " ")
+        yield f"  {kind} {each.name}{number}: {each.detail} ({each.setting}={each.value}, {each.origin})"
+    if len(made.expiry) > _SHOWN:
+        yield f"  and {len(made.expiry) - _SHOWN} more (--json lists all)"
+
+
+def print_quorum_result(result: QuorumResult) -> None:
+    """What was done, and how it is taken back."""
+    with LineWriter() as writer:
+        if result.into is not None:
+            writer.write(f"written: {escape_controls(result.into)}")
+        for each in result.runs:
+            root = escape_controls(each.root)
+            if each.run_id is None:
+                writer.write(f"{root}: nothing to do")
+                continue
+            writer.write(f"{root}: done; what was there is in {escape_controls(each.quarantine or '')}")
+            writer.write(f"  kafkalog undo {shell_word(each.root)} --run {each.run_id} reverses it")

@@ -44,7 +44,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *   transaction     transactional_id, records with topic, end commit|abort|open; a producer left open stays open in this process
  *   flood           topic, partitions, value_bytes, out, producer: in the background, until sends fail; acknowledged "partition offset" lines go to out
  *   flood_state     sent, acknowledged and whether the flood has ended
- *   consume         topics {name: partitions}, isolation, timeout_ms; returns every record and the offsets
+ *   consume         topics {name: how many partitions, or which}, isolation, timeout_ms; returns every record and the offsets
  *   committed       group; the offsets that the group coordinator has for it, as [topic, partition, offset, metadata]
  *   delete_records  topic, partition, before
  *   ready           waits until the broker answers
@@ -271,10 +271,18 @@ final class Client implements Operation {
         Map<String, Object> result = new TreeMap<>();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             for (Map.Entry<String, Object> topic : request.object("topics").fields.entrySet())
-                for (int p = 0; p < ((Number) topic.getValue()).intValue(); p++)
+                for (int p : numbers(topic.getValue()))
                     result.put(topic.getKey() + "-" + p, partition(consumer, new TopicPartition(topic.getKey(), p), request.number("timeout_ms", 20000)));
         }
         return Json.object("partitions", result);
+    }
+
+    /** All partitions below a number, or those that are listed. */
+    private static List<Integer> numbers(Object given) {
+        List<Integer> found = new ArrayList<>();
+        if (given instanceof List) for (Object each : (List<?>) given) found.add(((Number) each).intValue());
+        else for (int p = 0; p < ((Number) given).intValue(); p++) found.add(p);
+        return found;
     }
 
     private static Object partition(KafkaConsumer<byte[], byte[]> consumer, TopicPartition partition, long timeout) {

@@ -1,0 +1,268 @@
+"""What brokers delete at their first start after a long time, because it has become too old or too much meanwhile.
+
+Retention runs half a minute after a start (`LogManager`), over data whose clock has stood still since the cluster was
+lost; offsets of groups without members (`OffsetExpirationConditionImpl`) and transactional ids follow.  What goes is
+counted where a broker's directory is at hand; elsewhere the cluster's metadata says by which settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from kafkalog.cluster.configuration import ConfigSource, Setting, effective_of_broker, effective_of_topic
+from kafkalog.cluster.groups import Group, read_groups
+from kafkalog.cluster.metadata_image import MetadataImage
+from kafkalog.cluster.offsets import CommittedOffset
+from kafkalog.cluster.transactions import TransactionState, read_transactions
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
+from kafkalog.codec.wording import counted
+from kafkalog.log.directory import LogDir, open_log_dir
+from kafkalog.log.partition import Partition
+from kafkalog.log.retention import beyond_size
+
+__all__ = ["PREVENTION", "Expiry", "expiry_of"]
+
+PREVENTION = (
+    "log.initial.task.delay.ms=86400000",
+    "log.cleaner.enable=false",
+    "offsets.retention.minutes=2147483647",
+    "transaction.remove.expired.transaction.cleanup.interval.ms=2147483647",
+)
+"""Lines for a broker's properties with which nothing of this is deleted for a day, whatever topics say themselves."""
+
+_DAY_MS = 86_400_000
+_WEEK_MS = 7 * _DAY_MS
+_MINUTE_MS = 60_000
+_UNLIMITED = -1
+_DELETE, _COMPACT = "delete", "compact"
+_MAX_TIME = 253_402_300_799_000
+"""the last millisecond that can be printed, in the year 9999"""
+_ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+_EMPTY = "Empty"
+_SOURCES = {
+    ConfigSource.TOPIC: "topic",
+    ConfigSource.BROKER: "broker",
+    ConfigSource.CLUSTER: "broker",
+    ConfigSource.STATIC: "given",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Something that would be deleted."""
+
+    kind: str
+    """topic, group or transactional_id"""
+    name: str
+    partition: int | None
+    path: str | None
+    """the partition directory; None where no broker's directory was given"""
+    setting: str
+    """Kafka's name of what decides"""
+    value: str
+    origin: str
+    """topic, broker, given or default"""
+    count: int | None
+    """segments or offsets that go; None: not known"""
+    bytes: int | None
+    detail: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        values = asdict(self)
+        values["from"] = values.pop("origin")
+        return values
+
+
+class _Value(NamedTuple):
+    """A setting that counts."""
+
+    name: str
+    value: int
+    origin: str
+
+
+class _Facts(NamedTuple):
+    """Of a segment, what retention by size looks at."""
+
+    base_offset: int
+    size: int
+    largest_timestamp: int = 0
+
+
+def expiry_of(
+    image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
+) -> list[Expiry]:
+    """What would go; `roots` are brokers' log directories with their node ids, `static` their properties."""
+    found: list[Expiry] = []
+    for root, node in roots:
+        directory = open_log_dir(root, tolerant=True)
+        found += _in_directory(directory, _Rules(image, node, static, now_ms))
+    return found if roots else list(_by_settings(_Rules(image, None, static, now_ms)))
+
+
+class _Rules:
+    """Which settings count, and the time."""
+
+    def __init__(self, image: MetadataImage, node: int | None, static: Mapping[str, str], now_ms: int) -> None:
+        self.image = image
+        self.node = node
+        self.static = static
+        self.now_ms = now_ms
+        self.topics: dict[str, dict[str, Setting]] = {}
+
+    def _of_topic(self, topic: str) -> dict[str, Setting]:
+        if topic not in self.topics:
+            resources = self.image.configs
+            self.topics[topic] = effective_of_topic(resources, topic, broker=self.node, static=self.static)
+        return self.topics[topic]
+
+    def policy(self, topic: str) -> str:
+        """Of cleaning up."""
+        setting = self._of_topic(topic).get("cleanup.policy")
+        return _DELETE if setting is None else setting.value
+
+    def of_topic(self, topic: str, name: str, otherwise: int) -> _Value:
+        """A number of a topic."""
+        return _value(name, self._of_topic(topic).get(name), otherwise)
+
+    def of_broker(self, name: str, otherwise: int) -> _Value:
+        """A number of the broker."""
+        settings = effective_of_broker(self.image.configs, -1 if self.node is None else self.node, self.static)
+        return _value(name, settings.get(name), otherwise)
+
+
+def _value(name: str, setting: Setting | None, otherwise: int) -> _Value:
+    number = None if setting is None else parse_java_long(setting.value.strip(), 64)
+    if setting is None or number is None:
+        return _Value(name, otherwise, "default")
+    return _Value(name, number, _SOURCES[setting.source])
+
+
+def _time(ms: int) -> str:
+    if not 0 <= ms <= _MAX_TIME:
+        return f"{ms} ms since 1970"
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+# --- with a broker's directory
+
+
+def _in_directory(directory: LogDir, rules: _Rules) -> Iterator[Expiry]:
+    partitions = [partition for key in directory for partition in directory.live(*key)]
+    for partition in partitions:
+        yield from _of_log(partition, rules)
+    yield from _of_groups(partitions, rules)
+    yield from _of_transactions(partitions, rules)
+
+
+def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
+    topic = partition.topic or ""
+    if topic == CLUSTER_METADATA_TOPIC or partition.state is not DirectoryState.LIVE:
+        return
+    if topic in COORDINATOR_TOPICS:
+        return
+    policy = rules.policy(topic)
+    if _COMPACT in policy:
+        yield from _of_compaction(topic, partition, rules)
+    if _DELETE not in policy:
+        return
+    by_time = rules.of_topic(topic, "retention.ms", _WEEK_MS)
+    segments = list(partition.segments)
+    old = 0
+    if by_time.value != _UNLIMITED:
+        old = _older(partition, rules.now_ms - by_time.value)
+        if old:
+            size = sum(each.size for each in segments[:old])
+            since = _time(rules.now_ms - by_time.value)
+            detail = f"{counted(old, 'segment')} of {len(segments)} have nothing newer than {since}"
+            yield Expiry("topic", topic, partition.partition, partition.path, by_time.name, str(by_time.value),
+                         by_time.origin, old, size, detail)  # fmt: skip
+    by_size = rules.of_topic(topic, "retention.bytes", _UNLIMITED)
+    left = segments[old:]
+    much = beyond_size([_Facts(each.base_offset, each.size) for each in left], by_size.value)
+    if much:
+        size = sum(each.size for each in left[:much])
+        detail = f"{counted(much, 'segment')} of {len(segments)} are beyond {by_size.value} bytes"
+        yield Expiry("topic", topic, partition.partition, partition.path, by_size.name, str(by_size.value),
+                     by_size.origin, much, size, detail)  # fmt: skip
+
+
+def _older(partition: Partition, timestamp: int) -> int:
+    """How many of the oldest segments have nothing from `timestamp` on; an empty last one stays."""
+    segments = partition.segments
+    newer = partition.offset_for_timestamp(max(timestamp, 0))
+    if newer is None:
+        return len(segments) - (bool(segments) and segments[-1].size == 0)
+    return sum(1 for each in segments[1:] if each.base_offset <= newer.offset)
+
+
+def _of_compaction(topic: str, partition: Partition | None, rules: _Rules) -> Iterator[Expiry]:
+    value = rules.of_topic(topic, "delete.retention.ms", _DAY_MS)
+    detail = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
+    number, path = (None, None) if partition is None else (partition.partition, partition.path)
+    yield Expiry("topic", topic, number, path, value.name, str(value.value), value.origin, None, None, detail)
+
+
+def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
+    value = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
+    before = rules.now_ms - value.value * _MINUTE_MS
+    for group in read_groups(partitions).groups:
+        old = [each for each in group.offsets if _is_expired(group, each, before, rules.now_ms)]
+        count = len(old)
+        if count:
+            detail = f"{counted(count, 'offset')} of {len(group.offsets)} are of before {_time(before)}"
+            yield Expiry("group", group.group_id, None, None, value.name, str(value.value), value.origin, count, None,
+                         detail)  # fmt: skip
+
+
+def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
+    """Members that are still known come back first; without any the time counts since the last one left."""
+    if group.members:
+        return False
+    if offset.expire_timestamp >= 0:
+        return offset.expire_timestamp <= now_ms
+    is_empty = group.state == _EMPTY and group.state_timestamp is not None and group.state_timestamp >= 0
+    return (group.state_timestamp or 0 if is_empty else offset.commit_timestamp) <= before
+
+
+def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
+    value = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
+    for each in read_transactions(partitions).ids:
+        if each.status in _ENDED and each.last_update_timestamp + value.value <= rules.now_ms:
+            detail = f"last used {_time(each.last_update_timestamp)}"
+            yield Expiry("transactional_id", each.transactional_id, None, None, value.name, str(value.value),
+                         value.origin, 1, None, detail)  # fmt: skip
+
+
+# --- without
+
+
+def _by_settings(rules: _Rules) -> Iterator[Expiry]:
+    for topic in sorted(rules.image.topics):
+        if topic in COORDINATOR_TOPICS:
+            continue
+        policy = rules.policy(topic)
+        if _COMPACT in policy:
+            yield from _of_compaction(topic, None, rules)
+        if _DELETE not in policy:
+            continue
+        by_time = rules.of_topic(topic, "retention.ms", _WEEK_MS)
+        if by_time.value != _UNLIMITED:
+            detail = f"segments that have nothing newer than {_time(rules.now_ms - by_time.value)}"
+            yield Expiry("topic", topic, None, None, by_time.name, str(by_time.value), by_time.origin, None, None,
+                         detail)  # fmt: skip
+        by_size = rules.of_topic(topic, "retention.bytes", _UNLIMITED)
+        if by_size.value != _UNLIMITED:
+            detail = f"segments beyond {by_size.value} bytes"
+            yield Expiry("topic", topic, None, None, by_size.name, str(by_size.value), by_size.origin, None, None,
+                         detail)  # fmt: skip
+    offsets = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
+    ids = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
+    detail = f"offsets of groups without members of before {_time(rules.now_ms - offsets.value * _MINUTE_MS)}"
+    yield Expiry("group", "*", None, None, offsets.name, str(offsets.value), offsets.origin, None, None, detail)
+    detail = f"transactional ids that were last used before {_time(rules.now_ms - ids.value)}"
+    yield Expiry("transactional_id", "*", None, None, ids.name, str(ids.value), ids.origin, None, None, detail)

@@ -1,0 +1,361 @@
+"""What would be done to bring a quorum back, and what it costs; nothing is changed here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.quorum import KnownVoter, Quorum, read_quorum
+from kafkalog.cluster.quorum_log import QuorumLog, root_of_metadata
+from kafkalog.codec.kraft import KRaftRecord, VoterNode
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+)
+from kafkalog.codec.quorum_state import QuorumState
+from kafkalog.log.files import scan_directory
+from kafkalog.log.partition import open_partition
+from kafkalog.log.storage.content import Content
+from kafkalog.recovery.actions import Action
+from kafkalog.recovery.plan import refuse_unsafe
+from kafkalog.recovery.quorum.expiry import PREVENTION, Expiry, expiry_of
+from kafkalog.recovery.quorum.metadata_tree import (
+    NOBODY,
+    NewMetadata,
+    actions_of,
+    broken_snapshots,
+    content_elsewhere,
+    make_metadata,
+)
+from kafkalog.recovery.quorum.refusals import (
+    gone,
+    one_quorum,
+    refuse_damage,
+    refuse_kinds,
+    refuse_majority,
+    refuse_old_metadata,
+    refuse_others,
+)
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.recovery.quorum.voters import (
+    Member,
+    bootstrap_line,
+    endpoints_known,
+    listener_of,
+    members_of,
+    new_member,
+    new_records,
+    node_of,
+    static_line,
+)
+from kafkalog.recovery.survey import Survey, survey
+
+__all__ = ["DirectoryChange", "QuorumPlan", "make_plan"]
+
+MODE = "quorum"
+_ONLY_METADATA = frozenset({CLUSTER_METADATA_DIRECTORY})
+_KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
+
+
+@dataclass(slots=True)
+class DirectoryChange:
+    """What is done to one controller's directory."""
+
+    root: str
+    node: int
+    survey: Survey = field(repr=False)
+    actions: list[Action]
+    end_before: int
+    mode: str = MODE
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.root,
+            "node": self.node,
+            "end_before": self.end_before,
+            "actions": [each.as_dict() for each in self.actions],
+        }
+
+
+@dataclass(slots=True)
+class QuorumPlan:
+    """Everything that would be done, and what an operator must know before it is."""
+
+    wanted: QuorumRequest
+    quorum: Quorum
+    donor: QuorumLog
+    """whose log all of the new quorum get"""
+    members: tuple[Member, ...]
+    voters: tuple[VoterNode, ...]
+    """those of the new voters record; none with static voters"""
+    others: tuple[KnownVoter, ...]
+    """old voters who must never start again with their disks"""
+    epoch: int
+    metadata: NewMetadata
+    changes: list[DirectoryChange]
+    donor_survey: Survey = field(repr=False)
+    configuration: list[tuple[str, list[str]]] = field(default_factory=list)
+    """for whom, and the lines of their properties"""
+    warnings: list[str] = field(default_factory=list)
+    expiry: list[Expiry] = field(default_factory=list)
+    """what brokers would delete at their first start"""
+    identity: tuple[int, str] | None = None
+    """node and directory id of the controller that is made of a broker's copy"""
+
+    @property
+    def is_static(self) -> bool:
+        """The voters will be those in the configuration."""
+        return not self.voters
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether anything is to be done."""
+        return self.identity is not None or any(each.actions for each in self.changes)
+
+    def close(self) -> None:
+        """Close the files that the surveys have open."""
+        self.donor_survey.close()
+        for each in self.changes:
+            each.survey.close()
+
+    def first_change(self, other: QuorumPlan) -> str | None:
+        """The first path that a later plan sees otherwise."""
+        mine, its = (
+            {plan.donor.root: plan.donor_survey, **{each.root: each.survey for each in plan.changes}}
+            for plan in (self, other)
+        )
+        if mine.keys() != its.keys():
+            return next(iter(mine.keys() ^ its.keys()))
+        for root, found in mine.items():
+            changed = found.first_change(its[root])
+            if changed is not None:
+                return os.path.join(root, changed)
+        return None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "way": str(self.wanted.way),
+            "cluster_id": self.quorum.cluster_id,
+            "static": self.is_static,
+            "epoch": self.epoch,
+            "donor": self.donor.root,
+            "end_before": self.metadata.end_before,
+            "end": self.metadata.end,
+            "bytes_appended": len(self.metadata.batch),
+            "members": [
+                {"node": each.node, "directory_id": each.directory_id, "host": each.host, "port": each.port}
+                for each in self.members
+            ],
+            "stay_dead": [each.node for each in self.others],
+            "loss": self.quorum.loss(),
+            "warnings": list(self.warnings),
+            "configuration": [{"for": who, "lines": list(lines)} for who, lines in self.configuration],
+            "expiry": [each.as_dict() for each in self.expiry],
+            "directories": [each.as_dict() for each in self.changes],
+        }
+
+
+def make_plan(
+    stack: ExitStack, wanted: QuorumRequest, directory_id: str, refuse_in_use: Callable[[str], None]
+) -> QuorumPlan:
+    """Plan; the surveys are closed with `stack`.  `RecoveryRefused` if it cannot be done, or not without consent.
+
+    `directory_id` is for the controller that is made of a broker's copy; `refuse_in_use` raises for a directory that
+    somebody is using.
+    """
+    wanted = _rooted(wanted)
+    quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *wanted.brokers]))
+    logs = {each.log.root: each.log for each in quorum.survivors}
+    targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
+    best = quorum.best
+    for each in quorum.survivors:
+        refuse_in_use(each.log.root)
+    refuse_damage(best, wanted)
+    image = MetadataLog(open_partition(best.directory)).state().image
+    refuse_kinds(quorum, targets, wanted, image)
+    refuse_majority(quorum, wanted)
+    known = endpoints_known(best, image)
+    members = members_of(targets, wanted, known)
+    if wanted.way is QuorumWay.FROM_BROKER:
+        members = (new_member(wanted.node or 0, directory_id, wanted),)
+    others = gone(quorum, [(each.node, each.directory_id) for each in members])
+    refuse_others(others, wanted)
+    is_dynamic = wanted.becomes_dynamic or not best.is_static
+    if wanted.becomes_dynamic and best.is_static:
+        refuse_old_metadata(image)
+    voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
+    made = _Making(stack, wanted, quorum, targets, members, voters, others, listener_of(wanted, known)).plan()
+    made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
+    if made.expiry:
+        made.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
+    return made
+
+
+def _brokers(wanted: QuorumRequest, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
+    """The directories in which partitions are: brokers', and those of controllers that are brokers too."""
+    combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
+    return [(root, logs[root].node) for root in dict.fromkeys([*wanted.brokers, *combined])]
+
+
+def _is_live(name: str) -> bool:
+    """Whether a name is that of a partition directory of a topic."""
+    parsed = parse_partition_directory(name)
+    return parsed is not None and parsed.state is DirectoryState.LIVE and parsed.topic != CLUSTER_METADATA_TOPIC
+
+
+def _rooted(wanted: QuorumRequest) -> QuorumRequest:
+    def roots(paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(root_of_metadata(path)[0] for path in paths)
+
+    return replace(wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=roots(wanted.brokers))
+
+
+class _Making:
+    """A plan on its way: nothing speaks against it any more."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        wanted: QuorumRequest,
+        quorum: Quorum,
+        targets: Sequence[QuorumLog],
+        members: tuple[Member, ...],
+        voters: tuple[VoterNode, ...],
+        others: tuple[KnownVoter, ...],
+        listener: str,
+    ) -> None:
+        self.stack = stack
+        self.wanted = wanted
+        self.quorum = quorum
+        self.targets = targets
+        self.members = members
+        self.voters = voters
+        self.others = others
+        self.listener = listener
+        self.best = quorum.best
+
+    def plan(self) -> QuorumPlan:
+        records = self.records()
+        epoch = max(each.log.latest_epoch for each in self.quorum.survivors)
+        is_new = bool(records) or (not self.voters and self.is_smaller)
+        epoch += is_new
+        donor_survey = self.surveyed(self.best.root)
+        metadata = make_metadata(donor_survey, self.best, self.wanted, records, self.state(epoch), epoch)
+        changes = [self.change(log, metadata) for log in self.targets]
+        made = QuorumPlan(
+            self.wanted, self.quorum, self.best, self.members, self.voters, self.others, epoch, metadata,
+            [*(each for each in changes if each.root != self.best.root),
+             *(each for each in changes if each.root == self.best.root)],
+            donor_survey,
+        )  # fmt: skip
+        if self.wanted.way is QuorumWay.FROM_BROKER:
+            member = self.members[0]
+            made.identity = member.node, member.directory_id or ""
+        made.configuration = self.configuration()
+        made.warnings = self.warnings(made)
+        return made
+
+    def surveyed(self, root: str) -> Survey:
+        return self.stack.enter_context(survey(root, only=_ONLY_METADATA))
+
+    @property
+    def is_smaller(self) -> bool:
+        """With static voters: somebody who voted is gone, and must not win with a later epoch."""
+        return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
+
+    def records(self) -> tuple[KRaftRecord, ...]:
+        """What is to be appended; nothing where the log ends with it already."""
+        if not self.voters:
+            return ()
+        wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
+        standing = {(each.voter_id, each.directory_id, each.endpoints) for each in self.best.voters}
+        at_end = self.best.voters_offset is not None and self.best.voters_offset + 1 == self.best.end
+        state = self.best.state
+        settled = state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, self.best.epoch)
+        if wanted == standing and at_end and settled:
+            return ()
+        return new_records(self.voters, becomes_dynamic=self.best.is_static)
+
+    def state(self, epoch: int) -> QuorumState:
+        """Nobody leads and nobody was voted for: what was promised to the dead is void."""
+        if self.voters:
+            return QuorumState(_KRAFT_DYNAMIC, NOBODY, epoch)
+        before = self.best.state
+        cluster = "" if before is None else before.cluster_id
+        ids = tuple(sorted(each.node for each in self.members))
+        return QuorumState(_KRAFT_STATIC, NOBODY, epoch, current_voters=ids, cluster_id=cluster)
+
+    def change(self, log: QuorumLog, metadata: NewMetadata) -> DirectoryChange:
+        found = self.surveyed(log.root)
+        files: dict[str, Content] = metadata.files
+        if log.root != self.best.root:
+            files = content_elsewhere(files, self.best.root)
+        actions = [] if self.stays(log) else actions_of(found, files)
+        refuse_unsafe(found, actions, found.tree())
+        return DirectoryChange(log.root, log.node or 0, found, actions, log.end)
+
+    def stays(self, log: QuorumLog) -> bool:
+        """With static voters who are all here nothing in the files has to change."""
+        return not self.voters and not self.is_smaller and log.position == self.best.position
+
+    def configuration(self) -> list[tuple[str, list[str]]]:
+        lines: list[tuple[str, list[str]]] = []
+        for each in self.members:
+            own = [f"listeners={self.listener}://{each.place}"]
+            if self.wanted.way is QuorumWay.FROM_BROKER:
+                place = os.path.abspath(self.wanted.into or "")
+                own = ["process.roles=controller", f"node.id={each.node}", f"log.dirs={place}", *own,
+                       f"controller.listener.names={self.listener}"]  # fmt: skip
+                lines.append((f"controller {each.node}", own))
+            elif each.node in self.wanted.endpoints:
+                lines.append((f"controller {each.node}", own))
+        if self.voters:
+            told = [bootstrap_line(self.voters)]
+            who = "every controller and broker"
+            if self.best.is_static:
+                who += ", in place of controller.quorum.voters"
+        else:
+            told, who = [static_line(self.members)], "every controller and broker"
+        return [*lines, (who, told)]
+
+    def warnings(self, made: QuorumPlan) -> list[str]:
+        told = []
+        names = ", ".join(str(each.node) for each in self.others)
+        if self.others:
+            told.append(
+                f"controllers {names} must never be started again with the disks that they have: wipe and format them "
+                "before they join again"
+            )
+        if not self.quorum.has_majority:
+            told.append(
+                f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
+                "control entries that were created, changed or removed last"
+            )
+        if self.quorum.later_epoch is not None:
+            told.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
+        nodes = {member.node for member in self.members}
+        told += [
+            f"{sum(each.has_more.values())} records that only {each.log.root} has are set aside"
+            for each in self.quorum.survivors
+            if each.is_diverged and each.log.node in nodes
+        ]
+        if self.best.is_torn:
+            told.append(f"the torn end of the log in {self.best.root} is cut off first")
+        told += [f"the damaged snapshot {name} is set aside" for name in broken_snapshots(self.best)]
+        if self.best.records_behind_damage:
+            told.append(f"{self.best.records_behind_damage} records after the damage in {self.best.root} are cut off")
+        if made.is_static:
+            told.append(
+                "the voters are static, so the configuration decides, and not the files: the line below must stand in "
+                "the properties of every controller and broker before the first of them starts (--dynamic makes the "
+                "voters dynamic instead)"
+            )
+        return told

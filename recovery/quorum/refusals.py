@@ -1,0 +1,149 @@
+"""What speaks against bringing a quorum back: each in one sentence, before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.cluster.metadata_image import MetadataImage
+from kafkalog.cluster.quorum import KnownVoter, Quorum
+from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery.quorum.metadata_tree import broken_snapshots
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
+
+__all__ = [
+    "gone",
+    "one_quorum",
+    "refuse_damage",
+    "refuse_kinds",
+    "refuse_majority",
+    "refuse_others",
+]
+
+_FIRST_DYNAMIC = 21
+"""metadata.version of 3.9, the first release with dynamic voters"""
+
+
+def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
+    """The only cluster there is."""
+    if len(quorums) > 1:
+        told = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
+        raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({told})", reason="clusters")
+    return quorums[0]
+
+
+def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
+    return log.node in log.voter_ids or log.node in image.controllers
+
+
+def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRequest, image: MetadataImage) -> None:
+    """Controllers' directories where controllers' are wanted, and a broker's where a broker's is."""
+    for log in targets:
+        if log.node is None or log.cluster_id is None:
+            raise RecoveryRefused(
+                f"{log.root} has no meta.properties that says which node of which cluster it is: put that back first",
+                reason="identity",
+            )
+        if not _is_controller(log, image):
+            raise RecoveryRefused(
+                f"{log.root} is of broker {log.node}, which is no controller: to make a controller of its copy, use "
+                f"--from-broker {log.root}",
+                reason="kind",
+            )
+    nodes = [log.node for log in targets]
+    for log in targets:
+        if nodes.count(log.node) > 1:
+            raise RecoveryRefused(f"two of the directories are of node {log.node}: name one of them", reason="kind")
+    strangers = sorted(set(wanted.endpoints) - {*nodes, wanted.node})
+    if strangers:
+        raise RecoveryRefused(
+            f"--endpoint names node {strangers[0]}, of which no directory is given: give its log directory, or leave "
+            "the endpoint out",
+            reason="endpoint",
+        )
+    if wanted.voters is not None and set(wanted.voters) != {*nodes, *(() if wanted.node is None else (wanted.node,))}:
+        raise RecoveryRefused(
+            f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
+            f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
+            reason="endpoint",
+        )
+    if wanted.way is not QuorumWay.FROM_BROKER:
+        return
+    source = next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0])
+    if _is_controller(source, image):
+        raise RecoveryRefused(
+            f"{source.root} is of controller {source.node}, whose own log is worth more than a copy: use --standalone "
+            f"{source.root}",
+            reason="kind",
+        )
+    if wanted.node in image.brokers:
+        raise RecoveryRefused(
+            f"node {wanted.node} is a broker of this cluster: choose an id that no node has for the controller",
+            reason="node",
+        )
+
+
+def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
+    """Nothing has to be forced while enough voters are left to elect a leader."""
+    if wanted.way is QuorumWay.TOGETHER or not quorum.has_majority or len(quorum.in_force) == 1:
+        return
+    given = [str(each.node) for each in quorum.in_force if each.is_given]
+    raise RecoveryRefused(
+        f"controllers {', '.join(given)} are {len(given)} of {len(quorum.in_force)} voters, a majority, and elect a "
+        "leader without this: start them together; where they have moved, give --endpoint for each instead",
+        reason="majority",
+    )
+
+
+def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[KnownVoter, ...]:
+    """Voters of any known voter set who will not be in the new quorum: they must never start again as they are."""
+    ids = {node for node, _ in members}
+    known = set(members)
+
+    def stays(voter: KnownVoter) -> bool:
+        return voter.node in ids if voter.directory_id is None else (voter.node, voter.directory_id) in known
+
+    return tuple(each for each in quorum.voters if not stays(each))
+
+
+def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRequest) -> None:
+    """Another voter who is alive, or comes back, would go on with the old quorum."""
+    alive = [each for each in others if each.is_in_force]
+    if not alive or wanted.others_are_gone:
+        return
+    names = ", ".join(_named(each) for each in alive)
+    raise RecoveryRefused(
+        f"controllers that vote too may be alive: {names}; two quorums would tear the cluster apart, so make sure that "
+        "none of them runs or will ever be started again with its disk, and say so with --others-are-gone",
+        reason="others",
+    )
+
+
+def _named(voter: KnownVoter) -> str:
+    places = ", ".join(f"{host}:{port}" for _name, host, port in voter.endpoints)
+    return f"{voter.node} at {places}" if places else f"{voter.node}"
+
+
+def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
+    """A start would cut the log at its first damage: what comes after it is not given up without consent."""
+    if best.refusal is not None and not broken_snapshots(best):
+        raise RecoveryRefused(f"{best.root}: {best.refusal}", reason="unusable")
+    if best.end == 0:
+        raise RecoveryRefused(f"{best.root}: its metadata log holds no record", reason="unusable")
+    if best.records_behind_damage and not wanted.accept_loss:
+        raise RecoveryRefused(
+            f"the metadata log in {best.root} is damaged after offset {best.end}, and {best.records_behind_damage} "
+            "records behind the damage would be cut off: see what `kafkalog plan --cluster-metadata` can do about it "
+            "(--repair-bits), give another copy, or give these records up with --accept-loss",
+            reason="loss",
+        )
+
+
+def refuse_old_metadata(image: MetadataImage) -> None:
+    """Dynamic voters need a release that knows them."""
+    level = image.features.get("metadata.version", 0)
+    if level < _FIRST_DYNAMIC:
+        raise RecoveryRefused(
+            f"metadata.version {level} is older than 3.9, which has dynamic voters first: keep static voters",
+            reason="version",
+        )

@@ -1,0 +1,59 @@
+"""Where controllers listen, as the command line takes it: `1=host:9093`, and Kafka's own `1@host:9093,2@other:9093`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+__all__ = ["NodeEndpoint", "VoterList"]
+
+_PLACE = r"(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:,@=\[\]]+)):(?P<port>[0-9]{1,5})"
+_ENDPOINT = re.compile(rf"(?:(?P<node>[0-9]{{1,10}})=)?{_PLACE}\Z")
+_VOTER = re.compile(rf"(?P<node>[0-9]{{1,10}})@{_PLACE}\Z")
+
+Endpoint = tuple[int | None, str, int]
+"""node, if it is named; host; port"""
+
+if TYPE_CHECKING:
+    _EndpointType = click.ParamType[Endpoint]
+    _VotersType = click.ParamType[tuple[Endpoint, ...]]
+else:
+    _EndpointType = _VotersType = click.ParamType  # not generic before click 8.4
+
+
+def _parsed(match: re.Match[str]) -> Endpoint:
+    node = match["node"]
+    return None if node is None else int(node), match["six"] or match["host"], int(match["port"])
+
+
+class NodeEndpoint(_EndpointType):
+    """`ID=HOST:PORT`, or `HOST:PORT` where there is only one node."""
+
+    name = "ID=HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Endpoint:
+        """The parts."""
+        match = _ENDPOINT.match(str(value))
+        if match is None:
+            self.fail(f"{value!r} is not ID=HOST:PORT, such as 1=controller-1:9093", param, ctx)
+        return _parsed(match)
+
+
+class VoterList(_VotersType):
+    """`ID@HOST:PORT,…`, as `controller.quorum.voters` has it."""
+
+    name = "ID@HOST:PORT,..."
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Endpoint, ...]:
+        """The voters."""
+        found = []
+        for each in str(value).split(","):
+            match = _VOTER.match(each.strip())
+            if match is None:
+                self.fail(f"{each!r} is not ID@HOST:PORT, as controller.quorum.voters has it", param, ctx)
+            found.append(_parsed(match))
+        return tuple(found)

@@ -1,0 +1,167 @@
+"""`kafkalog quorum recover`: plan, consent, act; nothing is destroyed and everything can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from kafkalog.cli.confirm import confirm
+from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
+from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
+from kafkalog.cli.options.numbers import BROKER_ID
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import print_json
+from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
+from kafkalog.cli.settings import parse_settings
+from kafkalog.codec.errors import UsageError
+from kafkalog.recovery.quorum.plan import QuorumPlan
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
+
+__all__ = ["recover_command"]
+
+_DIRECTORY = click.Path(path_type=str, readable=False)
+
+
+@click.command(name="recover")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=_DIRECTORY)
+@click.option("--standalone", metavar="DIR", type=_DIRECTORY, help="This controller alone becomes the quorum.")
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    type=NodeEndpoint(),
+    help="Where a controller listens from now on; may be repeated.",
+)
+@click.option("--voters", type=VoterList(), help="The same for all, as controller.quorum.voters has it.")
+@click.option("--from-broker", metavar="DIR", type=_DIRECTORY, help="Make a controller of this broker's copy.")
+@click.option("--node", type=BROKER_ID, metavar="ID", help="With --from-broker: the new controller's node id.")
+@click.option("--into", metavar="DIR", help="With --from-broker: the new controller's log directory, new or empty.")
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="DIR",
+    type=_DIRECTORY,
+    help="A broker's log directory with a copy of the metadata; only read, may be repeated.",
+)
+@click.option("--listener", metavar="NAME", help="The controllers' listener, where no file names it [CONTROLLER].")
+@click.option("--dynamic", is_flag=True, help="Make static voters dynamic ones.")
+@click.option("--others-are-gone", is_flag=True, help="No other controller of the old quorum will ever come back.")
+@click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
+@CONFIG
+@AT
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@QUARANTINE
+@YES
+@JSON
+def recover_command(
+    paths: tuple[str, ...],
+    standalone: str | None,
+    endpoints: tuple[Endpoint, ...],
+    voters: tuple[Endpoint, ...] | None,
+    from_broker: str | None,
+    node: int | None,
+    into: str | None,
+    brokers: tuple[str, ...],
+    listener: str | None,
+    dynamic: bool,
+    others_are_gone: bool,
+    accept_loss: bool,
+    config: tuple[str, ...],
+    at: int | None,
+    dry_run: bool,
+    quarantine: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Bring a lost KRaft quorum back, under the controllers' locks and with journals; `undo` reverses it.
+
+    --standalone DIR makes one controller the quorum; PATH are then other copies, which are only read.  Without it the
+    controllers at all PATH are the quorum, at the endpoints that --endpoint or --voters gives.  --from-broker makes a
+    controller of a broker's copy.  In every way the best log that was given is the one that goes on.
+
+    Controllers that vote and are not given must never start again with their disks: --others-are-gone says that they
+    will not.  What only they had is lost.
+
+    Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it refused.
+    """
+    wanted = QuorumRequest(
+        way=_way(paths, standalone, from_broker),
+        targets=(standalone,) if standalone is not None else () if from_broker is not None else paths,
+        beside=paths if standalone is not None or from_broker is not None else (),
+        brokers=((from_broker,) if from_broker is not None else ()) + brokers,
+        endpoints=_endpoints([*endpoints, *(voters or ())], node),
+        listener=listener,
+        node=node,
+        into=into,
+        voters=None if voters is None else tuple(sorted(each[0] or 0 for each in voters)),
+        becomes_dynamic=dynamic,
+        others_are_gone=others_are_gone,
+        accept_loss=accept_loss,
+        at=at,
+        config=parse_settings(config),
+    )
+    if dry_run and yes:
+        raise UsageError("--dry-run changes nothing: --yes cannot be used with it")
+    with interruptible(wanted.targets, quarantine):
+        return _done(wanted, quarantine=quarantine, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> QuorumWay:
+    if standalone is not None and from_broker is not None:
+        raise UsageError("--standalone keeps a controller and --from-broker makes one: give one of them")
+    if standalone is not None:
+        return QuorumWay.STANDALONE
+    if from_broker is not None:
+        return QuorumWay.FROM_BROKER
+    if not paths:
+        raise UsageError("give --standalone DIR, --from-broker DIR, or the log directories of all controllers")
+    return QuorumWay.TOGETHER
+
+
+def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[str, int]]:
+    found: dict[int, tuple[str, int]] = {}
+    for node, host, port in given:
+        named = only if node is None else node
+        if named is None:
+            raise UsageError(f"--endpoint {host}:{port} does not say which controller: give ID=HOST:PORT")
+        if found.setdefault(named, (host, port)) != (host, port):
+            raise UsageError(f"two endpoints are given for controller {named}")
+    return found
+
+
+def _done(wanted: QuorumRequest, *, quarantine: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
+    expected: QuorumPlan | None = None
+    if dry_run or not yes:
+        expected = plan_quorum(wanted)
+        expected.close()
+        if dry_run and as_json:
+            print_json({**expected.as_dict(), "changed": False, "into": None, "runs": []})
+        elif not as_json:
+            print_quorum_plan(expected)
+        if dry_run:
+            return Outcome.CLEAN
+        if expected.changes_anything:
+            confirm(_question(expected))
+
+    def show_plan(made: QuorumPlan) -> None:
+        if not as_json and expected is None:
+            print_quorum_plan(made)
+
+    result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=show_plan)
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        print_quorum_result(result)
+    return Outcome.CHANGED if result.changed else Outcome.CLEAN
+
+
+def _question(made: QuorumPlan) -> str:
+    names = ", ".join(str(each.node) for each in made.members)
+    dead = ", ".join(str(each.node) for each in made.others)
+    never = f", and never start {dead} again with their disks" if dead else ""
+    return f"Make {names} the quorum{never}?"
