@@ -2,7 +2,8 @@
 
 Makes a seeded topic of 100-byte values in 16 KiB batches in a temporary folder, then runs both sources in turn in one
 session.  The second source yields batches that were built before: the ceiling of what any Python source can reach.
-The last lines are a stream with Trigger.AvailableNow beside a batch query over the same files.  `--quick` is for
+Then come tasks of other sizes than the default, counting by the headers of batches beside counting records, and a
+stream with Trigger.AvailableNow beside a batch query over the same files.  `--quick` is for
 correctness only: few rows, one round, counts compared.
 """
 
@@ -29,7 +30,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-MEMORY, BATCH = "from memory", "batch read"
+MEMORY, BATCH, DEFAULT, RECORDS = "from memory", "batch read", "tasks of 64 MiB", "counting records"
+TASK_MIB = 16, 128, 256
+HEADERS = "topic string, partition int, count int, baseOffset bigint, lastOffset bigint, size int"
 GOAL = 0.6
 STREAM_GOAL = 0.8
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -124,7 +127,37 @@ def works(spark: SparkSession, folder: Path, rows: int) -> list[Work]:
             raise SystemExit(f"{title}: {rows} rows were written, and read were {counts}")
         runs = {name: reading(query, frame) for name, frame in frames.items()}
         found.append(Work(title, runs, {MEMORY: GOAL}))
-    return [*found, *stream(spark, folder, rows)]
+    return [*found, *task_sizes(spark, path, rows), by_headers(spark, path, rows), *stream(spark, folder, rows)]
+
+
+def task_sizes(spark: SparkSession, path: str, rows: int) -> list[Work]:
+    """The same read in tasks of other sizes."""
+
+    def run(mib: int) -> int:
+        into_noop(spark.read.format("kafkalog").option("maxPartitionBytes", mib << 20).load(path))
+        return rows
+
+    return [
+        Work(f"tasks of {mib} MiB, all columns into noop", {OURS: lambda mib=mib: run(mib), DEFAULT: lambda: run(64)})  # type: ignore[misc]
+        for mib in TASK_MIB
+    ]
+
+
+def by_headers(spark: SparkSession, path: str, rows: int) -> Work:
+    """How many records there are, from which offset to which and in how many bytes."""
+
+    def headers() -> int:
+        frame = spark.read.format("kafkalog").option("contents", "batches").schema(HEADERS).load(path)
+        total = {"count": "sum", "baseOffset": "min", "lastOffset": "max", "size": "sum"}
+        found = frame.groupBy("topic", "partition").agg(total).selectExpr("sum(`sum(count)`)").collect()[0][0]
+        if found != rows:
+            raise SystemExit(f"{rows} rows were written, and the headers count {found}")
+        return rows
+
+    def records() -> int:
+        return spark.read.format("kafkalog").load(path).count()
+
+    return Work("counting by headers (contents=batches)", {OURS: headers, RECORDS: records})
 
 
 def stream(spark: SparkSession, folder: Path, rows: int) -> list[Work]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from broker_dirs import brokers
+from kafkalog.codec.encode import build_batch
 from kafkalog.codec.kernels import jit
+from kafkalog.codec.model import Record, TimestampType
 
 PROGRAM = """
 import sys
@@ -36,6 +39,35 @@ def test_what_small_work_does_not_load(unwanted: str, words: list[str]) -> None:
     command = [sys.executable, "-c", PROGRAM, unwanted, *words, *paths]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+LOADED = """
+import sys
+before = set(sys.modules)
+from kafkalog.cli.main import run
+code = run(sys.argv[1:])
+print("loaded:", code, *sorted(set(sys.modules) - before - {"__mp_main__"}))
+"""
+PACKAGES = {"click", "construct", "cramjam", "crc32c", "kafkalog", "lz4", "snappy", "xxhash", "zstandard"}
+"""What is needed for names, layouts, checksums and codecs, whichever of these are installed."""
+MOST_MODULES = 500
+"""Each takes a fifth of a millisecond of every start; there are about 450."""
+
+
+@pytest.mark.parametrize(("words", "code"), [(["verify"], 1), (["recover", "--yes"], 2)], ids=["verify", "recover"])
+def test_how_many_modules_a_start_loads(words: list[str], code: int, tmp_path: Path) -> None:
+    partition = tmp_path / "data" / "t-0"
+    partition.mkdir(parents=True)
+    batch = build_batch([Record(0, 1_700_000_000_000, TimestampType.CREATE_TIME, None, b"value")])
+    (partition / f"{0:020}.log").write_bytes(batch + b"torn")
+    command = [sys.executable, "-c", LOADED, *words, str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found = done.stdout.rpartition("loaded: ")[2].split()
+    assert found[0] == str(code), done.stderr
+    modules = found[1:]
+    others = {name.split(".")[0] for name in modules} - sys.stdlib_module_names - PACKAGES
+    assert not others, others
+    assert 100 < len(modules) <= MOST_MODULES, len(modules)
 
 
 class _Terminal(io.StringIO):

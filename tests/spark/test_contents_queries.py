@@ -41,3 +41,20 @@ def test_unknown_columns_are_refused_at_once(spark: SparkSession) -> None:
     source = spark.read.format("kafkalog").option("contents", "batches").schema("baseOffset int")
     with pytest.raises(AnalysisException, match="column baseOffset is bigint, not int"):
         source.load(str(brokers("4.1.1/groups")[0])).count()
+
+
+def test_headers_count_the_records_that_a_consumer_gets(spark: SparkSession) -> None:
+    path = str(brokers("4.1.1/txn")[0])
+    read = spark.read.format("kafkalog").option("subscribe", "trades-41")
+    batches = read.option("contents", "batches").load(path).where("isControl is not true")
+    counted = batches.groupBy("partition").agg({"count": "sum", "baseOffset": "min", "lastOffset": "max"})
+    records = read.option("contents", "records").load(path).selectExpr("partition", "offset", "offset as last")
+    read_all = records.groupBy("partition").agg({"partition": "count", "offset": "min", "last": "max"})
+    expected = sorted(
+        (row[0], row["count(partition)"], row["min(offset)"], row["max(last)"]) for row in read_all.collect()
+    )
+    assert expected
+    found = sorted(
+        (row[0], row["sum(count)"], row["min(baseOffset)"], row["max(lastOffset)"]) for row in counted.collect()
+    )
+    assert found == expected
