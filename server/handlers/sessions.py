@@ -138,6 +138,4 @@ def name_of(topic: dict[str, Any]) -> str:
 
 def asked_of(topics: Iterable[dict[str, Any]]) -> list[tuple[Key, Asked]]:
     """The partitions of a request, in its order."""
-    return [
-        ((name_of(topic), each["partition"]), Asked.of(each)) for topic in topics for each in topic["partitions"]
-    ]
+    return [((name_of(topic), each["partition"]), Asked.of(each)) for topic in topics for each in topic["partitions"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,15 @@ _TRANSACTION_MS = 60_000
 _LARGEST_MESSAGE = 1_000_000_000
 _COMMITTED_AT_ONCE = 500
 Key = tuple[str, int]
+
+
+def _silent() -> logging.Logger:
+    """What librdkafka says of its attempts to connect is said once by whoever waits for them."""
+    found = logging.getLogger("kafkalog.replay")
+    if not found.handlers:
+        found.addHandler(logging.NullHandler())
+        found.propagate = False
+    return found
 
 
 class ClusterError(StorageError):
@@ -60,7 +70,12 @@ class Target:
         self._kafka: Any = confluent_kafka
         self._admin_module: Any = confluent_kafka.admin
         self._group = f"kafkalog-replay-{identity}"
-        common: dict[str, Any] = {**settings, "bootstrap.servers": bootstrap, "log_level": 0, "error_cb": self._note}
+        common: dict[str, Any] = {
+            **settings,
+            "bootstrap.servers": bootstrap,
+            "logger": _silent(),
+            "error_cb": self._note,
+        }
         self._last_error = ""
         try:
             self._admin: Any = confluent_kafka.admin.AdminClient(dict(common))

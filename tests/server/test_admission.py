@@ -61,8 +61,15 @@ def test_a_client_that_says_who_it_is_may_read(name: str) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [b"\0anna\0wrong", b"\0nobody\0s3cret", b"\0nobody\0", b"anna s3cret", b"", b"berta\0anna\0s3cret",
-     b"\0anna\0s3cret\0"],
+    [
+        b"\0anna\0wrong",
+        b"\0nobody\0s3cret",
+        b"\0nobody\0",
+        b"anna s3cret",
+        b"",
+        b"berta\0anna\0s3cret",
+        b"\0anna\0s3cret\0",
+    ],
 )
 def test_who_is_not_known_is_turned_away(said: bytes) -> None:
     with serving(TXN, options=ServerOptions(users=USERS)) as server, RawClient(server.address) as client:

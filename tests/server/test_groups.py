@@ -189,4 +189,3 @@ def test_a_file_of_offsets_that_cannot_be_one(tmp_path: Path) -> None:
         CommitsFile(str(path)).load()
     with pytest.raises(UsageError, match="inside the log directory"):
         CommitsFile(str(TXN / "offsets.jsonl"))
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from broker_dirs import brokers, own_copy
 from command import kafkalog as command
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all
-from kafkalog.log.chosen import Chosen
 from kafkalog.server.replay import ReplayOptions, plan_replay
 from kafkalog.server.replay.retention import settings_for
 
@@ -73,8 +73,14 @@ def test_names_in_the_target() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match=f"two topics would become {names[1]}"):
         plan_replay([TXN], ReplayOptions(renamed={names[0]: names[1]}))
+
+
+def test_a_directory_without_topics_of_users(tmp_path: Path) -> None:
+    for name in ("__consumer_offsets-0", "meta.properties"):
+        source, target = TXN / name, tmp_path / name
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     with pytest.raises(UsageError, match="no topic of a user"):
-        plan_replay([TXN], ReplayOptions(select=Chosen.of(excluded=["*"])))
+        plan_replay([tmp_path], ReplayOptions())
 
 
 def test_settings_that_no_cluster_takes_over_are_left_out() -> None:

@@ -53,6 +53,7 @@ quorum show data
 quorum recover --standalone data --dry-run --at 2026-11-22T00:00:00Z
 index verify data
 serve data --topic nosuch
+replay data --bootstrap-server 127.0.0.1:1 --at 2026-11-22T00:00:00Z
 staging data
 report data -o - --format md --at 2026-11-22T00:00:00Z
 completion fish

@@ -10,6 +10,8 @@ from pathlib import Path
 from broker_dirs import brokers, own_copy, unpacked
 from command import Finished, kafkalog
 from fixture_data import recovery_cases
+from kafkalog.log import open_all
+from mock_cluster import mock_cluster
 from the_server import the_command
 
 Run = tuple[str, Finished]
@@ -61,6 +63,17 @@ def served(directory: Path) -> Iterator[Run]:
         process.terminate()
         rest, _ = process.communicate(timeout=30)
     yield "serve", Finished(process.returncode, line + rest, "")
+
+
+def replayed(scratch: Path) -> Iterator[Run]:
+    """Records and offsets of groups into a cluster, which has committed for one of the groups already."""
+    (directory,) = brokers("4.1.1/groups")
+    topics = {each.topic for each in open_all(directory).readable() if each.topic and not each.topic.startswith("__")}
+    with mock_cluster(topics) as bootstrap:
+        given = ("--json", "--yes", "--bootstrap-server", bootstrap, directory)
+        yield "replay", kafkalog("replay", "--map", scratch / "map.parquet", *given)
+        once_more = ("--id", "another", "--without-groups", "--prefix", "other.", "--map", scratch / "other.parquet")
+        yield "replay", kafkalog("replay", *once_more, *given)
 
 
 def cluster(directory: Path) -> Iterator[Run]:
@@ -152,6 +165,7 @@ def every_run(scratch: Path) -> Iterator[Run]:
                 yield from group(broker)
         if number == 0:
             yield from served(broker)
+            yield from replayed(scratch)
             yield from acting(broker, scratch)
             yield from deleted(broker, scratch)
     zkhist = unpacked("2.8.2/zkhist")

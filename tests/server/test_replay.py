@@ -1,0 +1,156 @@
+"""A replay into librdkafka's mock of a cluster; tests/interop has the same with a real one."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Sequence
+from pathlib import Path
+
+import confluent_kafka
+import pyarrow.parquet as pq
+import pytest
+
+from broker_dirs import brokers, expected_records
+from command import kafkalog as command
+from fixture_data import broker_case
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.log import open_all
+from kafkalog.server.replay import ReplayOptions, plan_replay, replay
+from kafkalog.server.replay.target import Target, Written
+from mock_cluster import committed, consumed, mock_cluster
+
+CASES = ("2.8.2/groups", "4.1.1/txn", "4.1.1/groups")
+
+
+@pytest.fixture(autouse=True)
+def progress(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], int]:
+    """The mock forgets the offsets that a transaction commits; a cluster keeps them if the transaction is committed."""
+    kept: dict[tuple[str, int], int] = {}
+    commit = Target._commit
+
+    def keeping(self: Target, some: Sequence[tuple[str, int, int]]) -> None:
+        commit(self, some)
+        kept.update({(topic, partition): offset for topic, partition, offset in some})
+
+    monkeypatch.setattr(Target, "_commit", keeping)
+    monkeypatch.setattr(Target, "progress", lambda _, wanted: {key: kept[key] for key in wanted if key in kept})
+    return kept
+
+
+def topics_of(case_id: str) -> list[str]:
+    (broker,) = brokers(case_id)
+    return sorted({each.topic for each in open_all(broker).readable() if each.topic and each.topic[:2] != "__"})
+
+
+@pytest.mark.parametrize("case_id", CASES)
+def test_records_and_offsets_of_groups_are_there(case_id: str, tmp_path: Path) -> None:
+    (broker,) = brokers(case_id)
+    case = broker_case(*case_id.split("/"))
+    path = tmp_path / "map.parquet"
+    with mock_cluster(topics_of(case_id)) as bootstrap:
+        given = ("--bootstrap-server", bootstrap, "--yes", "--json", "--map", path, broker)
+        done = command("replay", *given)
+        assert done.code == 2, done.err
+        rows = pq.read_table(path).to_pylist()
+        target = {(row["topic"], row["partition"], row["offset"]): row["target_offset"] for row in rows}
+        expected = {key: line for key, line in expected_records(case, "read_committed").items() if key[0][:2] != "__"}
+        assert target.keys() == expected.keys()
+        for topic, partition in {key[:2] for key in expected}:
+            found = {message.offset(): message for message in consumed(bootstrap, topic, partition)}
+            places = [key for key in expected if key[:2] == (topic, partition)]
+            assert len(found) == len(places)
+            for key in places:
+                message, line = found[target[key]], expected[key]
+                assert message.timestamp()[1] == line["timestamp"]
+                for name, value in (("key", message.key()), ("value", message.value())):
+                    assert value == (None if line[name] is None else b64decode(line[name])), (key, name)
+        moved = [each for each in done.objects if each["kind"] == "offset"]
+        if case.has("committed"):
+            known = {(each["group"], each["topic"], each["partition"]): each["offset"] for each in moved}
+            assert known == {
+                (line["group"], line["topic"], line["partition"]): line["offset"] for line in case.expected("committed")
+                if any(key[:2] == (line["topic"], line["partition"]) for key in expected)
+                or line["topic"] in topics_of(case_id)
+            }  # fmt: skip
+        for each in moved:
+            there = committed(bootstrap, each["group"], each["target_topic"], each["partition"])
+            assert there == each["target_offset"]
+        again = command("replay", *given)
+        assert again.code == 0, again.err
+        assert not path.with_suffix(".parquet.journal").exists()
+
+
+class _KilledError(Exception):
+    """In place of a kill."""
+
+
+@pytest.mark.parametrize("moment", [0, 2, 5])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_what_ends_anywhere_goes_on_there(
+    moment: int, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Around each commit, where it is decided whether records are there."""
+    (broker,) = brokers("4.1.1/txn")
+    monkeypatch.setattr("kafkalog.server.replay.run._CHUNK_RECORDS", 40)
+    path = str(tmp_path / "map.parquet")
+    plan = plan_replay([broker], ReplayOptions())
+    commits = 0
+    commit = Written.commit
+
+    def ends(self: Written, next_offset: int) -> None:
+        nonlocal commits
+        commits += 1
+        if commits == moment + 1:
+            if after:
+                commit(self, next_offset)
+            raise _KilledError
+        commit(self, next_offset)
+
+    with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
+        with monkeypatch.context() as patch:
+            patch.setattr(Written, "commit", ends)
+            patch.setattr(Target, "abort", lambda _: None)
+            with pytest.raises(_KilledError):
+                replay(plan, bootstrap, path, ReplayOptions())
+        replay(plan, bootstrap, path, ReplayOptions())
+        rows = pq.read_table(path).to_pylist()
+        expected = expected_records(broker_case("4.1.1", "txn"), "read_committed")
+        wanted = [key for key in expected if key[0][:2] != "__"]
+        assert sorted((row["topic"], row["partition"], row["offset"]) for row in rows) == sorted(wanted)
+
+
+def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/txn")
+    topics = topics_of("4.1.1/txn")
+    with mock_cluster(topics) as bootstrap:
+        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+        producer.produce(topics[-1], b"somebody's", partition=0)
+        producer.flush(30)
+        plan = plan_replay([broker], ReplayOptions())
+        with pytest.raises(RecoveryRefused, match="records that this replay did not write"):
+            replay(plan, bootstrap, str(tmp_path / "map.parquet"), ReplayOptions())
+        assert [len(consumed(bootstrap, topic, 0)) for topic in topics] == [0] * (len(topics) - 1) + [1]
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_map_that_is_somebody_elses_is_refused(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/txn")
+    path = tmp_path / "map.parquet"
+    path.write_bytes(b"mine")
+    with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
+        plan = plan_replay([broker], ReplayOptions())
+        with pytest.raises(UsageError, match="already exists"):
+            replay(plan, bootstrap, str(path), ReplayOptions())
+        assert path.read_bytes() == b"mine"
+        with pytest.raises(UsageError):
+            replay(plan, bootstrap, str(broker / "map.parquet"), ReplayOptions())
+
+
+def test_settings_of_the_client_are_told_apart(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/txn")
+    file = tmp_path / "client.properties"
+    for content, told in (("# nothing\nno.such.setting=1\n", "No such configuration property"), ("\xff", "text file")):
+        file.write_bytes(content.encode("latin-1"))
+        done = command("replay", "--bootstrap-server", "x:1", "--yes", "--client-config", file, broker)
+        assert done.code == 64, done.err
+        assert told in done.err

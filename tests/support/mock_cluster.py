@@ -1,0 +1,52 @@
+"""librdkafka's own mock of a cluster, in this process and without Java: produces, transactions, committed offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+
+PARTITIONS = 4
+"""of each topic, which it makes when it is asked for one; it has no CreateTopics"""
+
+
+@contextmanager
+def mock_cluster(topics: Iterable[str]) -> Iterator[str]:
+    """Where it listens."""
+    owner = confluent_kafka.Producer({"bootstrap.servers": "mock:1", "test.mock.num.brokers": 1, "log_level": 0})
+    for topic in topics:
+        until = time.monotonic() + 30
+        while topic not in owner.list_topics(timeout=10).topics:
+            owner.list_topics(topic, timeout=10)
+            assert time.monotonic() < until
+    (broker,) = owner.list_topics(timeout=10).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    del owner
+
+
+def consumed(bootstrap: str, topic: str, partition: int) -> list[confluent_kafka.Message]:
+    """Everything that is in a partition."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True})
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
+    found: list[confluent_kafka.Message] = []
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        message = consumer.poll(5)
+        if message is None:
+            continue
+        if message.error() is not None:
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+            consumer.close()
+            return found
+        found.append(message)
+    raise AssertionError(f"{topic}-{partition} has no end after a minute")
+
+
+def committed(bootstrap: str, group: str, topic: str, partition: int) -> int:
+    """What a group has committed; below 0 if nothing."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, partition)], timeout=30)
+    consumer.close()
+    return int(found.offset)
