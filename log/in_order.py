@@ -31,10 +31,12 @@ _Ready = tuple[str, object, int]
 """What it is, the thing itself, its size."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Begun(Generic[K]):
-    key: K
-    ready: SimpleQueue[list[_Ready]]
+    """A work that somebody has begun, and its items that nobody has read."""
+
+    def __init__(self, key: K) -> None:
+        self.key = key
+        self.ready: SimpleQueue[list[_Ready]] = SimpleQueue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class InOrder(Generic[K, T]):
                 self._end(_End(error))
             else:
                 with self._changed:
-                    self._begun.append(_Begun(key, SimpleQueue()))
+                    self._begun.append(_Begun(key))
                     self._tell()
                     return len(self._begun) - 1, work
         return None

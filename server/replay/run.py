@@ -44,7 +44,7 @@ class ReplayOptions:
     librdkafka's own settings, `configs` further settings of all topics that are made.
     """
 
-    replica: PathLike | None = None
+    replica: str | None = None
     select: Chosen = ALL
     renamed: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""

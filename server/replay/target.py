@@ -36,10 +36,11 @@ def _silent() -> logging.Logger:
 
 
 class ClusterError(StorageError):
-    """The cluster cannot be reached, or refuses."""
+    """The cluster cannot be reached, or refuses; `filename` is where it was looked for."""
 
-    def __init__(self, bootstrap: str, what: str) -> None:
-        super().__init__(errno.EIO, what, bootstrap)
+
+def _cluster_error(bootstrap: str, what: str) -> ClusterError:
+    return ClusterError(errno.EIO, what, bootstrap)
 
 
 class AbortedError(Exception):
@@ -103,7 +104,7 @@ class Target:
     def _error(self, doing: str, error: Any) -> ClusterError:
         told = error.args[0]
         more = f" ({self._last_error})" if self._last_error and told.code() < 0 else ""
-        return ClusterError(self.bootstrap, f"{doing}: {told.str()}{more}")
+        return _cluster_error(self.bootstrap, f"{doing}: {told.str()}{more}")
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class Target:
         until = time.monotonic() + _TIMEOUT
         while len(self._partitions(topic)) < partitions:
             if time.monotonic() > until:
-                raise ClusterError(self.bootstrap, f"{topic} was created, but has no leaders yet")
+                raise _cluster_error(self.bootstrap, f"{topic} was created, but has no leaders yet")
             time.sleep(0.1)
 
     def _partitions(self, topic: str) -> Sequence[int]:
@@ -184,7 +185,7 @@ class Target:
                 what = failed[0].str() if failed else "not all records were taken in time"
                 where = records[max(offsets.index(-1), 0) if -1 in offsets else 0].offset
                 self._producer.abort_transaction(_TIMEOUT)
-                raise ClusterError(
+                raise _cluster_error(
                     self.bootstrap, f"cannot write {topic}-{partition} from source offset {where} on: {what}"
                 )
         return Written(self, topic, partition, offsets)
@@ -267,7 +268,7 @@ class Target:
         for each in answer.topic_partitions:
             if each.error is not None:
                 what = f"cannot set the offset of group {group} for {each.topic}-{each.partition}: {each.error.str()}"
-                raise ClusterError(self.bootstrap, what)
+                raise _cluster_error(self.bootstrap, what)
 
     def __enter__(self) -> Target:
         return self

@@ -121,4 +121,3 @@ def test_kafkas_console_consumer(case_id: str, isolation_level: str) -> None:
         for topic, places in sorted(topics.items(), key=lambda pair: -len(pair[1]))[:2]:
             lines = console(bootstrap(server), topic, len(places), isolation_level, group=f"{topic}-{isolation_level}")
             assert {(line["partition"], line["offset"]) for line in lines} == places
-

@@ -46,9 +46,7 @@ class VoterList(_VotersType):
 
     name = "ID@HOST:PORT,..."
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Endpoint, ...]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Endpoint, ...]:
         """The voters."""
         found = []
         for each in str(value).split(","):
