@@ -99,6 +99,8 @@ class Server:
         self._catalog = catalog
         self._refresh_seconds = options.refresh_seconds
         self._complain = _Complaints(complain)
+        commits = Commits(lambda: catalog.partitions, as_of=catalog.as_of, file=options.commits_file)
+        self._commits = commits
         self._network = Network(
             address, processors=options.processors, limits=options.limits, complain=self._complain, tls=options.tls
         )
@@ -109,8 +111,6 @@ class Server:
         self._stopping = threading.Event()
         self._finding: set[int] = set()
         self._coordinator = Coordinator(self._network.changed)
-        commits = Commits(lambda: catalog.partitions, as_of=catalog.as_of, file=options.commits_file)
-        self._commits = commits
         self._fetch = FetchHandler(catalog, self._find_committed)
         self._offsets = ListOffsetsHandler(catalog)
         self._sasl = SaslHandler(options.users)

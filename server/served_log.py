@@ -190,7 +190,7 @@ class ServedLog:
             log = self._files.get(segment)
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
             limit = self._limit(log, segment, upper, following)
-            first = self._first(log, segment, offset, limit)
+            first = self._first(log, segment, offset, limit, is_last=following is None)
             if first is None:
                 continue
             if first.size > max_bytes and not at_least_one:
@@ -225,12 +225,12 @@ class ServedLog:
                     if place.last_offset >= upper:
                         return place.position
                     position = place.end
-                return position
             except DamagedError as damage:
-                again = self._behind(log, segment, damage.position)
-                if again is None:
-                    return damage.position
-                position = again
+                position = damage.position
+            again = self._behind(log, segment, position) if position < size else None
+            if again is None:
+                return position
+            position = again
 
     def _behind(self, log: OpenLog, segment: Segment, position: int) -> int | None:
         """Where a sound batch begins after bytes that are none."""
@@ -243,27 +243,34 @@ class ServedLog:
             log.learn(Fact.BEHIND, position, known)
         return None if known < 0 else known
 
-    def _first(self, log: OpenLog, segment: Segment, offset: int, limit: int) -> Place | None:
-        """The batch that a fetch begins with; None if all of a segment is below."""
+    def _first(self, log: OpenLog, segment: Segment, offset: int, limit: int, *, is_last: bool) -> Place | None:
+        """The batch that a fetch begins with; None if all of a segment is below.
+
+        Bytes at the end of a segment that are no whole batch are passed over, as a broker does, but not where the log
+        goes on behind them in the same file: a client would wait for ever.
+        """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
             position = segment.position_of(offset, log.source, limits=self._limits)
         while True:
             try:
                 for place in places(log, position, limit):
+                    position = place.end
                     if place.last_offset >= offset:
                         if self._on_damage is None or self._is_sound(log, place):
                             return place
                         self._tell(log, place.position)
-                return None
-            except DamagedError as damage:
-                if self._on_damage is None:
-                    raise
-                self._tell(log, damage.position)
-                again = self._behind(log, segment, damage.position)
-                if again is None or again >= limit:
+                if position >= limit or (self._on_damage is None and not is_last):
                     return None
-                position = again
+            except DamagedError as damage:
+                position = damage.position
+            if self._on_damage is None:
+                raise DamagedError(position)
+            self._tell(log, position)
+            again = self._behind(log, segment, position)
+            if again is None or again >= limit:
+                return None
+            position = again
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Where the last whole batch before `target` ends, and the offset after it; None where that is not known."""

@@ -159,7 +159,7 @@ class Target:
             with self._told("cannot ask how far the replay has come"):
                 for each in self._consumer.committed(some, timeout=_TIMEOUT):
                     if each.error is not None:
-                        raise ClusterError(
+                        raise _cluster_error(
                             self.bootstrap, f"cannot ask how far the replay has come: {each.error.str()}"
                         )
                     if each.offset >= 0:

@@ -233,6 +233,18 @@ def test_bytes_that_are_no_batch(tmp_path: Path) -> None:
     assert len(told) == 1
 
 
+def test_a_batch_that_says_it_is_longer_than_the_log() -> None:
+    directory, topic, number = brokers("0.10.2.2/torn")[0], "sessions-20", 11
+    told: list[str] = []
+    with serving(directory) as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching(topic, {number: 43})))
+        assert answer["error_code"] == Code.CORRUPT_MESSAGE
+    with serving(directory, on_damage=told.append) as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching(topic, {number: 43})))
+        assert scan(answer["records"]).batches[-1].last_offset == 47
+    assert len(told) == 1
+
+
 def test_a_wrong_index_leads_nowhere_else(tmp_path: Path) -> None:
     source = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
     plain = own_copy(source, tmp_path / "plain")

@@ -1,0 +1,125 @@
+"""`kafkalog serve` as a program: what it says, how it ends, and what it declines."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, unpacked
+from command import kafkalog
+from kafkalog.server.catalog import Catalog
+from raw_client import RawClient, fetching
+from the_server import STOP_SECONDS, listening, the_command
+
+TXN = brokers("4.3.0/txn")[0]
+ZKHIST = brokers("2.8.2/zkhist")
+
+
+def address(bootstrap: str) -> tuple[str, int]:
+    host, _, port = bootstrap.rpartition(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_listens_and_ends_when_it_is_told(number: signal.Signals) -> None:
+    with listening(TXN) as (bootstrap, process), RawClient(address(bootstrap)) as client:
+        assert client.ask("Metadata", 12, topics=None)["cluster_id"]
+        process.send_signal(number)
+        rest, errors = process.communicate(timeout=STOP_SECONDS)
+    assert (process.returncode, rest, errors) == (0, "", "")
+
+
+def test_what_clients_are_told_of_the_cluster() -> None:
+    known = dict(line.split("=", 1) for line in (TXN / "meta.properties").read_text().splitlines() if "=" in line)
+    with listening("--advertise", "logs.example:0", TXN) as (bootstrap, _):
+        host, port = address(bootstrap)
+        assert host == "logs.example"
+        with RawClient(("127.0.0.1", port)) as client:
+            answer = client.ask("Metadata", 12, topics=[])
+            assert answer["cluster_id"] == known["cluster.id"]
+            assert answer["brokers"] == [
+                {"node_id": int(known["node.id"]), "host": "logs.example", "port": port, "rack": None}
+            ]
+
+
+def test_only_what_is_selected() -> None:
+    selection = ("--topic", "orders-*", "--partition", 1)
+    with listening(*selection, TXN) as (bootstrap, _), RawClient(address(bootstrap)) as client:
+        (topic,) = client.ask("Metadata", 12, topics=None)["topics"]
+    assert topic["name"] == "orders-20"
+    assert [(each["error_code"], each["leader_id"] >= 0) for each in topic["partitions"]] == [(5, False), (0, True)]
+
+
+def test_a_partition_in_two_directories() -> None:
+    finished = kafkalog("serve", *ZKHIST)
+    assert finished.code == 64
+    assert all(str(path) in finished.err for path in ZKHIST)
+    assert "--replica" in finished.err
+    with listening("--replica", "longest", *ZKHIST) as (bootstrap, _), RawClient(address(bootstrap)) as client:
+        assert client.ask("Metadata", 12, topics=None)["topics"]
+
+
+def test_the_directory_above_its_volumes() -> None:
+    assert Catalog([unpacked("4.3.0/txn")]).topics.keys() == Catalog([TXN]).topics.keys()
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        finished = kafkalog("serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", TXN)
+    assert finished.code == 4
+    assert len(finished.err.splitlines()) == 1
+    assert "in use" in finished.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--listen", "nowhere"], ["--listen", "h:99999"], ["--listen", "a:b:9092"], ["--tls-key", "k"],
+        ["--max-connections", "0"], ["--refresh", "-1"], ["nothing here"],
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense(words: list[str]) -> None:
+    finished = kafkalog("serve", *words, TXN)
+    assert finished.code == 64
+    assert len(finished.err.splitlines()) == 1
+
+
+def test_files_that_hold_something_else(tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense"
+    nonsense.write_text("nonsense: [\n")
+    for option in ("--tls-certificate", "--offsets-file"):
+        finished = kafkalog("serve", option, nonsense, TXN)
+        assert (finished.code, len(finished.err.splitlines())) == (64, 1)
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    assert kafkalog("serve", "--users", empty, TXN).code == 64
+    assert kafkalog("serve", "--users", tmp_path / "missing", TXN).code == 4
+    inside = kafkalog("serve", "--offsets-file", TXN / "offsets", TXN)
+    assert (inside.code, "inside the log directory" in inside.err) == (64, True)
+
+
+def test_damage_is_told_on_standard_error(tmp_path: Path) -> None:
+    case = brokers("4.3.0/torn")[0]
+    with listening("--skip-damaged", case) as (bootstrap, process):
+        with RawClient(address(bootstrap)) as client:
+            for topic in client.ask("Metadata", 12, topics=None)["topics"]:
+                for each in topic["partitions"]:
+                    for offset in range(60):
+                        client.ask("Fetch", 11, **fetching(topic["name"], {each["partition_index"]: offset}))
+        process.terminate()
+        out, errors = process.communicate(timeout=STOP_SECONDS)
+    assert (process.returncode, out) == (0, "")
+    assert errors.splitlines()
+    assert all(line.endswith("are damaged and left out") for line in errors.splitlines())
+
+
+def test_for_people() -> None:
+    with the_command("--listen", "127.0.0.1:0", TXN) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening: 127.0.0.1:")
+        assert "nothing is written" in process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=STOP_SECONDS)
