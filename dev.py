@@ -102,8 +102,8 @@ def interop() -> None:
         print(f"not checked: {sentence}")
 
 
-def quorum_trials() -> None:
-    """Lose and bring back real KRaft quorums in every way; goes on where it was stopped; needs a JDK and Maven"""
+def trials() -> None:
+    """Lose real KRaft quorums and bring them back; goes on where it was stopped; needs a JDK and Maven"""
     _ensure_venv()
     _run_all({"quorum trials": _quorum_trials})
 
@@ -137,8 +137,8 @@ def ci() -> None:
 
 
 COMMANDS: dict[str, Callable[[], None]] = {
-    command.__name__.replace("_", "-"): command
-    for command in (setup, demo, test, lint, types, sweep, interop, quorum_trials, bench, wheel, bundle, ci)
+    command.__name__: command
+    for command in (setup, demo, test, lint, types, sweep, interop, trials, bench, wheel, bundle, ci)
 }
 
 
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) in ([], ["help"], ["-h"], ["--help"]):
         print("python3 dev.py COMMAND\n")
         for name, command in COMMANDS.items():
-            print(f"  {name:<13} {command.__doc__}")
+            print(f"  {name:<8} {command.__doc__}")
         return 0
     if len(arguments) != 1 or arguments[0] not in COMMANDS:
         print(f"dev.py: no such command: {' '.join(arguments)}; see python3 dev.py help", file=sys.stderr)

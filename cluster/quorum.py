@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.quorum_log import QuorumLog, Term, read_quorum_log
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -162,6 +163,7 @@ def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
     return min(a.end[-1], b.end[-1])
 
 
+@checked
 def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
     """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`."""
     logs: dict[str, QuorumLog] = {}

@@ -159,6 +159,13 @@ class QuorumLog:
         return any(each.severity is Severity.ERROR and each.code not in _TAILS for each in self.findings)
 
     @property
+    def ends_in_damage(self) -> bool:
+        """Its log ends in damage other than a torn end, and nothing sound comes after it."""
+        codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
+        beside = {*_TAILS, FindingCode.METADATA_GAP, FindingCode.META_PROPERTIES_INVALID}
+        return bool(codes - beside) and not self.records_behind_damage
+
+    @property
     def is_torn(self) -> bool:
         """The log ends in bytes that a start cuts off."""
         return any(each.code in _TAILS for each in self.findings)

@@ -35,7 +35,6 @@ NOBODY = -1
 class NewMetadata:
     """A metadata directory as it will be."""
 
-    tree: Tree
     files: dict[str, Content]
     """by name, slices of the donor's files"""
     end_before: int
@@ -75,7 +74,7 @@ def make_metadata(
     tree.write(f"{CLUSTER_METADATA_DIRECTORY}/{QUORUM_STATE}", encode_quorum_state(state))
     names = tree.all_names(CLUSTER_METADATA_DIRECTORY)
     files = {name: tree.files[f"{CLUSTER_METADATA_DIRECTORY}/{name}"] for name in names}
-    return NewMetadata(tree, files, end, end + len(records), batch)
+    return NewMetadata(files, end, end + len(records), batch)
 
 
 def _safely(tree: Tree, rules: Rules) -> SafeResult:

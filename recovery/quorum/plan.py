@@ -19,6 +19,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.quorum_state import QuorumState
+from kafkalog.log.directory import is_log_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.log.partition import open_partition
 from kafkalog.log.storage.content import Content
@@ -55,6 +56,7 @@ from kafkalog.recovery.quorum.voters import (
     static_line,
 )
 from kafkalog.recovery.survey import Survey, survey
+from kafkalog.recovery.topic_facts import node_id_of
 
 __all__ = ["DirectoryChange", "QuorumPlan", "make_plan"]
 
@@ -172,12 +174,13 @@ def make_plan(
     somebody is using.
     """
     wanted = _rooted(wanted)
-    quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *wanted.brokers]))
+    with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
+    quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *with_metadata]))
     logs = {each.log.root: each.log for each in quorum.survivors}
     targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
     best = quorum.best
-    for each in quorum.survivors:
-        refuse_in_use(each.log.root)
+    for root in dict.fromkeys([*logs, *wanted.brokers]):
+        refuse_in_use(root)
     refuse_damage(best, wanted)
     image = MetadataLog(open_partition(best.directory)).state().image
     refuse_kinds(quorum, targets, wanted, image)
@@ -202,7 +205,8 @@ def make_plan(
 def _brokers(wanted: QuorumRequest, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
     """The directories in which partitions are: brokers', and those of controllers that are brokers too."""
     combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
-    return [(root, logs[root].node) for root in dict.fromkeys([*wanted.brokers, *combined])]
+    roots = dict.fromkeys([*wanted.brokers, *combined])
+    return [(root, logs[root].node if root in logs else node_id_of(root)) for root in roots]
 
 
 def _is_live(name: str) -> bool:
@@ -215,7 +219,24 @@ def _rooted(wanted: QuorumRequest) -> QuorumRequest:
     def roots(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(root_of_metadata(path)[0] for path in paths)
 
-    return replace(wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=roots(wanted.brokers))
+    first, rest = wanted.brokers[:1], wanted.brokers[1:]
+    if wanted.way is not QuorumWay.FROM_BROKER:
+        first, rest = (), wanted.brokers
+    data = tuple(os.path.realpath(path) if _holds_data_only(path) else roots([path])[0] for path in rest)
+    return replace(
+        wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=(*roots(first), *data)
+    )
+
+
+def _holds_data_only(path: str) -> bool:
+    """One of several log directories of a broker, which has the metadata in another."""
+    real = os.path.realpath(path)
+    holds_metadata = CLUSTER_METADATA_DIRECTORY in (os.path.basename(real), *_names(real))
+    return not holds_metadata and os.path.isdir(real) and is_log_dir(real)
+
+
+def _names(path: str) -> list[str]:
+    return [entry.name for entry in scan_directory(path)] if os.path.isdir(path) else []
 
 
 class _Making:
@@ -350,11 +371,13 @@ class _Making:
         if self.best.is_torn:
             told.append(f"the torn end of the log in {self.best.root} is cut off first")
         told += [f"the damaged snapshot {name} is set aside" for name in broken_snapshots(self.best)]
+        if self.best.ends_in_damage:
+            told.append(f"the log in {self.best.root} ends in damage after offset {self.best.end}, which is cut off")
         if self.best.records_behind_damage:
             told.append(f"{self.best.records_behind_damage} records after the damage in {self.best.root} are cut off")
         if made.is_static:
             told.append(
-                "the voters are static, so the configuration decides, and not the files: the line below must stand in "
+                "the voters are static, so the configuration decides, and not the files: the line below must be in "
                 "the properties of every controller and broker before the first of them starts (--dynamic makes the "
                 "voters dynamic instead)"
             )

@@ -46,7 +46,7 @@ def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumReq
             )
         if not _is_controller(log, image):
             raise RecoveryRefused(
-                f"{log.root} is of broker {log.node}, which is no controller: to make a controller of its copy, use "
+                f"{log.root} is of broker {log.node}, not of a controller: to make a controller of its copy, use "
                 f"--from-broker {log.root}",
                 reason="kind",
             )

@@ -56,7 +56,7 @@ class QuorumRequest:
     accept_loss: bool = False
     """go on where metadata would be cut off that can still be read"""
     at: int | None = None
-    """the time that counts as now, in ms"""
+    """the time to treat as now, in ms"""
     config: Mapping[str, str] = field(default_factory=dict)
     """settings of the brokers, by which data expires"""
 
@@ -80,7 +80,7 @@ class QuorumRequest:
 
     @property
     def now_ms(self) -> int:
-        """The time that counts as now."""
+        """The time to treat as now."""
         if self.at is None:
             raise AssertionError("a request that was not checked")
         return self.at

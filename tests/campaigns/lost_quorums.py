@@ -2,7 +2,7 @@
 
     python tests/campaigns/lost_quorums.py [--seconds N] [--again]
 
-with ``tests/support`` on the path (``python3 dev.py quorum-trials`` runs it).  Results are lines of JSON in
+with ``tests/support`` on the path (``python3 dev.py trials`` runs it).  Results are lines of JSON in
 ``.cache/quorum-trials.jsonl``: a trial that has one is not repeated, unless ``--again`` begins anew.  Prints what each
 trial came to, and the counts at the end; exit code 1 if one failed.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from command import kafkalog
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.expiry import Expiry, expiry_of
-from quorums import BROKER, METADATA, node
+from quorums import BROKER, METADATA, copied, node
 
 HOUR, DAY = 3_600_000, 86_400_000
 WEEK = 7 * DAY
@@ -103,3 +104,14 @@ def test_the_plan_says_so_and_how_to_prevent_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "brokers delete" not in early.out
     assert not (tmp_path / "new").exists()
+
+
+def test_further_log_directories_of_a_broker_are_counted_too(tmp_path: Path) -> None:
+    late = newest("orders") + WEEK + DAY
+    other = copied("dynamic", tmp_path, BROKER)[BROKER]
+    shutil.rmtree(other / METADATA)
+    words = ("--others-are-gone", "--standalone", node("dynamic", 1), "--broker", other, "--at", late)
+    finished = kafkalog("quorum", "recover", "--dry-run", "--json", *words)
+    assert finished.code == 0, finished.err
+    told = {(each["name"], each["path"]) for each in finished.objects[0]["expiry"] if each["kind"] == "topic"}
+    assert ("orders", str(other / "orders-0")) in told

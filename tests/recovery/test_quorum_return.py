@@ -67,6 +67,8 @@ def test_one_controller_becomes_the_quorum(name: str, tmp_path: Path) -> None:
     assert image(at[1]) == metadata
     assert after.voters[0].endpoints == next(each for each in before.voters if each.voter_id == 1).endpoints
     assert sorted(line["stay_dead"]) == [2, 3]
+    (kept_run,) = kafkalog("runs", "--json", at[1]).objects[0]["runs"]
+    assert (kept_run["mode"], kept_run["undoable"]) == ("quorum", True)
     undo(at[1])
     assert first_difference(dict(stamps(at[1])), dict(kept)) == ""
 

@@ -240,7 +240,9 @@ def _compare(trial: Trial, quorum: RealQuorum, stage: Stage, brokers: tuple[int,
     assert features == {name: level for name, level in stage.facts["features"].items() if name != "kraft.version"}
     topic = f"{TOPIC}-{trial.rf}"
     if trial.lost == "brokers":
-        _elect_anybody(quorum, [topic, "__consumer_offsets"])
+        _elect_anybody(quorum, [
+            name for name, nodes in stage.replicas.items() if len(nodes) > 1 and set(nodes) & set(brokers)
+        ])
     served = {name for name, nodes in stage.replicas.items() if set(nodes) & set(brokers)}
     wanted = {name: each for name, each in stage.records.items() if name in served and name.startswith(topic + "-")}
     got = _partitions(quorum, topic, wanted)
@@ -273,10 +275,13 @@ def _partitions(quorum: RealQuorum, topic: str, names: Json) -> Json:
     return found
 
 
-def _elect_anybody(quorum: RealQuorum, topics: list[str]) -> None:
+def _elect_anybody(quorum: RealQuorum, partitions: list[str]) -> None:
     """The only disk that is left leads, however far it had come: nobody else will ever come back."""
-    for topic in topics:
-        quorum.client("alter", topic=topic, config={"unclean.leader.election.enable": "true"})
+    deadline = time.monotonic() + 60
+    elected: set[str] = set()
+    while time.monotonic() < deadline and not elected.issuperset(partitions):
+        elected.update(quorum.ask("elect")["elected"])
+        time.sleep(2)
 
 
 def _use(trial: Trial, quorum: RealQuorum) -> None:

@@ -218,7 +218,7 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
 
 
 def print_quorum_result(result: QuorumResult) -> None:
-    """What was done, and how it is taken back."""
+    """What was done, and how to undo it."""
     with LineWriter() as writer:
         if result.into is not None:
             writer.write(f"written: {escape_controls(result.into)}")

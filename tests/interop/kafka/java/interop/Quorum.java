@@ -17,6 +17,7 @@ import org.apache.kafka.clients.admin.QuorumInfo;
 import org.apache.kafka.clients.admin.RaftVoterEndpoint;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AccessControlEntry;
@@ -36,6 +37,7 @@ import org.apache.kafka.common.resource.ResourceType;
  *   facts      topics with ids and replicas, their own settings, access control entries, offsets of groups, features
  *   grant      an access control entry: user, topic
  *   commit     group, topic, partition, offset
+ *   elect      any replica that is alive, for partitions that have no leader
  *   add        a voter: node, directory_id, host, port
  */
 final class Quorum implements Operation {
@@ -56,6 +58,7 @@ final class Quorum implements Operation {
                 case "facts": return facts(admin);
                 case "grant": return grant(admin, request);
                 case "commit": return commit(admin, request);
+                case "elect": return elect(admin);
                 case "add": return add(admin, request);
                 default: throw new IllegalArgumentException("unknown verb " + request.text("verb"));
             }
@@ -117,6 +120,14 @@ final class Quorum implements Operation {
         offsets.put(partition, new OffsetAndMetadata(request.number("offset", 0)));
         admin.alterConsumerGroupOffsets(request.text("group"), offsets).all().get();
         return Json.object();
+    }
+
+    private static Object elect(Admin admin) throws Exception {
+        List<Object> elected = new ArrayList<>();
+        admin.electLeaders(ElectionType.UNCLEAN, null).partitions().get().forEach((partition, failure) -> {
+            if (failure.isEmpty()) elected.add(partition.toString());
+        });
+        return Json.object("elected", elected);
     }
 
     private static Object add(Admin admin, Request request) throws Exception {
