@@ -155,7 +155,7 @@ class Journal:
 def _plain(value: object) -> dict[str, object]:
     """The fields of a part of the journal; copying all of it first took longer than writing it."""
     if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} is no part of a journal")
+        raise TypeError(f"{type(value).__name__} cannot be in a journal")
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
