@@ -25,9 +25,10 @@ def solid_blocks(position: int, data: bytes) -> Iterator[tuple[int, memoryview]]
         raise ValueError(f"a piece begins at {position}, inside a block")
     view = memoryview(data)
     for start in range(0, len(view), BLOCK):
-        block = view[start : start + BLOCK]
-        if block != (_ZEROS if len(block) == BLOCK else _ZEROS[: len(block)]):
-            yield position + start, block
+        length = min(BLOCK, len(view) - start)
+        # bytes are compared as a whole, views item by item
+        if data[start] or data[start : start + length] != _ZEROS[:length]:
+            yield position + start, view[start : start + length]
 
 
 class ContentDigest:

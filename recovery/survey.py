@@ -87,7 +87,7 @@ class Survey:
     """the virtual copy that nobody changes"""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Files that are open, and who is told of reads, stay in their process."""
+        """Files that are open or kept in memory, and who is told of reads, stay in their process."""
         seen = self.root, self.files, self.directories, self.special, self.dangling
         return Survey, (*seen, None, self.is_partial, self.unreadable)
 

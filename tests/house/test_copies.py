@@ -60,8 +60,8 @@ HELD = {
     "kafkalog.server.served_log.Read": "a file that is open",
 }
 """Classes that hold what cannot leave a process, and what that is; all others are values."""
-LEFT = {"Survey._open", "Survey.on_read", "Survey.scratch", "Survey.tables"}
-"""Fields of values that stay in their process: files that are open, who is told of reads, columns at hand."""
+LEFT = {"Survey._kept", "Survey._open", "Survey._pristine", "Survey.on_read", "Survey.scratch", "Survey.tables"}
+"""Fields of values that stay in their process: what is open or was read already, who is told of reads."""
 _DEPTH = 4
 
 
