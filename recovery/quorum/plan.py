@@ -223,9 +223,7 @@ def _rooted(wanted: QuorumRequest) -> QuorumRequest:
     if wanted.way is not QuorumWay.FROM_BROKER:
         first, rest = (), wanted.brokers
     data = tuple(os.path.realpath(path) if _holds_data_only(path) else roots([path])[0] for path in rest)
-    return replace(
-        wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=(*roots(first), *data)
-    )
+    return replace(wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=(*roots(first), *data))
 
 
 def _holds_data_only(path: str) -> bool:

@@ -59,7 +59,7 @@ def read(broker: RealBroker, topic: str, partition: int) -> list[tuple[int, Row]
     found: list[tuple[int, Row]] = []
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        message = consumer.poll(5)
+        message: Any = consumer.poll(5)
         if message is None:
             continue
         if message.error() is not None:

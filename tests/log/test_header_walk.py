@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,14 @@ def test_the_kernel_gives_what_the_readable_walk_gives(
         patch.setattr(header_walk, "kernel_is_worth_it", lambda _: False)
         expected = list(joined_spans(source, 5, end, step))
         patch.setattr(header_walk, "kernel_is_worth_it", lambda _: True)
-        called = []
+        called: list[tuple[int, ...]] = []
         by_kernel = header_walk._by_kernel
-        patch.setattr(header_walk, "_by_kernel", lambda *given: called.append(given) or by_kernel(*given))
+
+        def noted(*given: int) -> Iterator[tuple[Span, int]]:
+            called.append(given)
+            return by_kernel(*given)
+
+        patch.setattr(header_walk, "_by_kernel", noted)
         assert list(joined_spans(source, 5, end, step)) == expected
         assert called
     assert [span.start for span in expected] == [0, *(span.end for span in expected[:-1])][: len(expected)]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -129,9 +130,12 @@ def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
 
 
 def test_what_giving_the_works_raises_comes_after_those_that_were_given() -> None:
+    def one(number: int, _: object) -> Iterator[int]:
+        yield number
+
     def works() -> Iterator[tuple[int, Callable[[object], Iterator[int]]]]:
         for number in range(5):
-            yield number, lambda _, number=number: iter([number])
+            yield number, partial(one, number)
         raise OSError("the next one cannot be opened")
 
     found: list[int] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import confluent_kafka
 
@@ -26,14 +27,14 @@ def mock_cluster(topics: Iterable[str]) -> Iterator[str]:
     del owner
 
 
-def consumed(bootstrap: str, topic: str, partition: int) -> list[confluent_kafka.Message]:
+def consumed(bootstrap: str, topic: str, partition: int) -> list[Any]:
     """Everything that is in a partition."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True})
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
-    found: list[confluent_kafka.Message] = []
+    found: list[Any] = []
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        message = consumer.poll(5)
+        message: Any = consumer.poll(5)
         if message is None:
             continue
         if message.error() is not None:

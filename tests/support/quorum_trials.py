@@ -240,9 +240,9 @@ def _compare(trial: Trial, quorum: RealQuorum, stage: Stage, brokers: tuple[int,
     assert features == {name: level for name, level in stage.facts["features"].items() if name != "kraft.version"}
     topic = f"{TOPIC}-{trial.rf}"
     if trial.lost == "brokers":
-        _elect_anybody(quorum, [
-            name for name, nodes in stage.replicas.items() if len(nodes) > 1 and set(nodes) & set(brokers)
-        ])
+        _elect_anybody(
+            quorum, [name for name, nodes in stage.replicas.items() if len(nodes) > 1 and set(nodes) & set(brokers)]
+        )
     served = {name for name, nodes in stage.replicas.items() if set(nodes) & set(brokers)}
     wanted = {name: each for name, each in stage.records.items() if name in served and name.startswith(topic + "-")}
     got = _partitions(quorum, topic, wanted)
