@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.log.files import FileSource, status_of
 from kafkalog.log.segment import Segment
 
@@ -23,6 +24,7 @@ class Fact(enum.Enum):
 
     BATCH_OF = "where the batch begins that holds an offset as its first"
     END_BELOW = "where the batches end that are below an offset"
+    SLOT = "which entry of the offset index was looked up last"
     BEHIND = "where a sound batch begins after bytes at a position that are none; -1 for nowhere"
 
 
@@ -34,6 +36,7 @@ class OpenLog:
         self.path = path
         self.inode = self.source.identity
         self._finalizer = weakref.finalize(self, self.source.close)
+        self._index: FileSource | None = None
         self._learned: OrderedDict[tuple[Fact, int], int] = OrderedDict()
 
     @property
@@ -45,6 +48,16 @@ class OpenLog:
     def size(self) -> int:
         """Bytes there were when it was opened."""
         return self.source.size
+
+    def index(self, path: str | None) -> FileSource | None:
+        """The offset index beside it, opened once; None if there is none."""
+        if self._index is None and path is not None:
+            try:
+                self._index = FileSource(path, may_lend=False)
+            except StorageError:
+                return None
+            weakref.finalize(self, self._index.close)
+        return self._index
 
     def recall(self, fact: Fact, number: int) -> int | None:
         """The position that was learned, if any was."""

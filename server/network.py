@@ -27,6 +27,8 @@ __all__ = ["Handler", "Network", "NetworkLimits"]
 
 _BACKLOG = 256
 _TICK_S = 1.0
+_SEND_BUFFER_BYTES = 1 << 18
+"""What is on its way to a client fits into a processor's cache: with megabytes of it the rate is a third lower."""
 _REQUESTS_IN_A_ROW = 64
 """Of one client, before others have their turn; with TLS more may be in memory already, of which no system tells."""
 
@@ -346,6 +348,7 @@ class Network:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             if len(self._home) >= self._limits.connections and not self._make_room():
                 sock.close()
                 return None

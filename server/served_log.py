@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY
@@ -289,28 +290,23 @@ class ServedLog:
     @staticmethod
     def _indexed_before(log: OpenLog, segment: Segment, target: int) -> Place | None:
         """The batch that the index names last before a position.  A hint, whose checksum is not verified."""
-        path = segment.files.get(FileKind.OFFSET_INDEX)
-        if path is None:
+        index = log.index(segment.files.get(FileKind.OFFSET_INDEX))
+        if index is None:
             return None
         try:
-            with FileSource(path) as index:
-
-                def key(slot: int) -> int:
-                    relative, position = OFFSET_ENTRY.struct.unpack(index.read(slot * OFFSET_ENTRY.size,
-                                                                               OFFSET_ENTRY.size))  # fmt: skip
-                    return position if position > 0 or relative == 0 else _BEYOND
-
-                slots = range(index.size // OFFSET_ENTRY.size)
-                found = bisect_left(slots, target, key=key) - 1
-                if found < 0:
-                    return None
-                relative, position = OFFSET_ENTRY.struct.unpack(index.read(found * OFFSET_ENTRY.size,
-                                                                           OFFSET_ENTRY.size))  # fmt: skip
+            slots = index.size // OFFSET_ENTRY.size
+            first = log.recall(Fact.SLOT, 0) or 0
+            entry = _last_before(index, first, min(first + _SLOTS_AT_ONCE, slots), target)
+            if entry is None or entry.slot + 1 == first + _SLOTS_AT_ONCE:
+                entry = _last_before(index, 0, slots, target)
         except StorageError:
             return None
-        place = next(_one(log, position, log.size), None)
+        if entry is None:
+            return None
+        log.learn(Fact.SLOT, 0, entry.slot)
+        place = next(_one(log, entry.position, log.size), None)
         # the entry's offset is the last one of what was appended there at once
-        fits = place is not None and segment.base_offset <= place.last_offset <= segment.base_offset + relative
+        fits = place is not None and segment.base_offset <= place.last_offset <= segment.base_offset + entry.relative
         return place if fits else None
 
     def _is_sound(self, log: OpenLog, place: Place) -> bool:
@@ -340,6 +336,30 @@ class ServedLog:
 
 
 _REMEMBERED = 10_000
+_SLOTS_AT_ONCE = 512
+
+
+class _Slot(NamedTuple):
+    """An entry of an offset index, and which one it is."""
+
+    slot: int
+    relative: int
+    position: int
+
+
+def _last_before(index: FileSource, first: int, last: int, target: int) -> _Slot | None:
+    """The last entry from `first` up to `last` whose position is below `target`; None if there is none."""
+    size, unpack = OFFSET_ENTRY.size, OFFSET_ENTRY.struct.unpack_from
+    block = index.read(first * size, (last - first) * size) if last - first <= _SLOTS_AT_ONCE else None
+
+    def entry(slot: int) -> tuple[int, int]:
+        relative, position = unpack(index.read(slot * size, size)) if block is None else unpack(
+            block, (slot - first) * size
+        )  # fmt: skip
+        return relative, position if position > 0 else _BEYOND  # zeros were never written
+
+    found = bisect_left(range(first, last), target, key=lambda slot: entry(slot)[1]) - 1
+    return None if found < 0 else _Slot(first + found, *entry(first + found))
 
 
 def _one(log: OpenLog, position: int, end: int) -> Iterator[Place]:

@@ -6,16 +6,30 @@ that are not declared are kept as bytes under `UNKNOWN_TAGS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from io import SEEK_CUR
+from itertools import groupby
+from struct import Struct, error
 from typing import Any, BinaryIO
 
 from construct import Construct, Container
 
 from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, LayoutError, UnsignedVarint
 from kafkalog.codec.messages.field import NO_VERSION, Field
-from kafkalog.codec.messages.leaves import SCALARS, Array, Bytes, Encoding, Input, Optional, Records, Text, read_exactly
+from kafkalog.codec.messages.leaves import (
+    SCALARS,
+    Array,
+    Bytes,
+    Encoding,
+    Input,
+    Optional,
+    Records,
+    Scalar,
+    Text,
+    read_exactly,
+)
 
 __all__ = ["UNKNOWN_TAGS", "Message", "MessageStruct", "jute"]
 
@@ -92,10 +106,19 @@ class MessageStruct(Construct):  # type: ignore[misc]
             if field.tag is not None and version in field.tagged
         }
         self.smallest = max(1, sum(kind.smallest for _, kind in self.ordinary) + self.flexible)
+        self._steps = list(_steps(self.ordinary))
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> dict[str, Any]:
-        result = {field.name: kind._parsereport(stream, context, f"{path}.{field.name}")
-                  for field, kind in self.ordinary}  # fmt: skip
+        result: dict[str, Any] = {}
+        for run, names, fields in self._steps:
+            if run is not None:
+                data = stream.read(run.size)
+                if len(data) == run.size:
+                    result.update(zip(names, run.unpack(data), strict=True))
+                    continue
+                stream.seek(-len(data), SEEK_CUR)  # field by field it is told which one is cut
+            for field, kind in fields:
+                result[field.name] = kind._parsereport(stream, context, f"{path}.{field.name}")
         if not self.flexible:
             return result
         for field, _ in self.tagged.values():
@@ -126,9 +149,16 @@ class MessageStruct(Construct):  # type: ignore[misc]
         return result
 
     def _build(self, obj: Mapping[str, Any], stream: BinaryIO, context: Container, path: str) -> Any:
-        for field, kind in self.ordinary:
-            value = obj[field.name] if field.name in obj else field.default(self.version)
-            kind._build(value, stream, context, f"{path}.{field.name}")
+        for run, names, fields in self._steps:
+            values = [obj[field.name] if field.name in obj else field.default(self.version) for field, _ in fields]
+            if run is not None:
+                try:
+                    stream.write(run.pack(*values))
+                    continue
+                except error:  # field by field it is told which one does not fit
+                    pass
+            for name, (_, kind), value in zip(names, fields, values, strict=True):
+                kind._build(value, stream, context, f"{path}.{name}")
         if not self.flexible:
             return obj
         tags: list[tuple[int, bytes]] = list(obj.get(UNKNOWN_TAGS, ()))
@@ -149,6 +179,21 @@ class MessageStruct(Construct):  # type: ignore[misc]
             UnsignedVarint._build(len(data), stream, context, path)
             stream.write(data)
         return obj
+
+
+Fields = list[tuple[Field, Construct]]
+
+
+def _steps(fields: Fields) -> Iterator[tuple[Struct | None, tuple[str, ...], Fields]]:
+    """The fields in turn, several numbers that follow each other as one `Struct`: most of a message is read at once."""
+    for plain, group in groupby(fields, key=lambda pair: type(pair[1]) is Scalar):
+        members = list(group)
+        if plain and len(members) > 1:
+            run = Struct(">" + "".join(kind.struct.format.removeprefix(">") for _, kind in members))
+            yield run, tuple(field.name for field, _ in members), members
+        else:
+            for pair in members:
+                yield None, (pair[0].name,), [pair]
 
 
 def _type(field: Field, version: int, encoding: Encoding) -> Construct:

@@ -164,6 +164,10 @@ class FetchHandler:
         if asked.offset < upper and (most > 0 or at_least_one):
             read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one)
             found.range = read.range
+            if read.range is None and at_least_one:  # what is left is damaged and left out: this is the end
+                found.last_stable_offset = asked.offset
+                if not committed:
+                    found.high_watermark = asked.offset
             if transactions is not None and read.range is not None:
                 found.aborted = [
                     {"producer_id": each.producer_id, "first_offset": each.first_offset}

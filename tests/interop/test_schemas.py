@@ -16,6 +16,7 @@ import kafka_schemas
 from kafka_needed import kafka_needed
 from kafka_schemas import (
     INDEX,
+    REQUESTS,
     SCHEMAS,
     Published,
     contradictions,
@@ -57,6 +58,8 @@ def compare(schemas: Iterable[Published]) -> int:
     for schema in schemas:
         if schema.source == PREVIEW or (schema.source, schema.name) in NEVER_READ:
             continue
+        if schema.json["type"] in REQUESTS and not schema.source.endswith(f":{NEWEST}"):
+            continue  # of the wire the newest is spoken; releases give its fields other names, and nothing is stored
         theirs = message_of(schema.json)
         for our_version, their_version in versions_of(theirs, schema.name):
             candidates = [each for each in layouts(schema.name) if our_version in each.versions]
@@ -221,7 +224,7 @@ def test_what_is_left_out_is_what_kafkas_classes_give(tmp_path: Path, compared: 
     messages = {each.name: message_of(each.json) for each in released if each.artifact == "kafka-clients"}
     requests = len(messages)
     for file, source in SHIPPED.items():
-        if source.endswith(f":{NEWEST}"):
+        if source.endswith(f":{NEWEST}") and newest(file.removesuffix(".json")).versions:
             messages[file.removesuffix(".json")] = newest(file.removesuffix(".json"))
     command = kafka_jars.java(NEWEST, "schemas.Defaults", *sorted(messages), classes=(classes,))
     answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
