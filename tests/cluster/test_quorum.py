@@ -112,7 +112,7 @@ def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
     assert torn.is_torn
     assert not torn.is_damaged
     assert torn.end == whole.end - 1
-    (found,) = read_quorum(at.values())  # type: ignore[arg-type]
+    (found,) = read_quorum(list(at.values()))
     assert found.best.node == 2
     assert found.survivors[1].only_no_ops
     log = last_log(at[2])
@@ -121,7 +121,7 @@ def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
     assert damaged.is_damaged
     assert damaged.records_behind_damage > 0
     assert damaged.end < whole.end
-    (found,) = read_quorum(at.values())  # type: ignore[arg-type]
+    (found,) = read_quorum(list(at.values()))
     assert not found.has_majority, "a damaged voter may lack what was committed"
 
 
