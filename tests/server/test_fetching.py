@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from fixture_data import broker_case
 from kafkalog.codec.scan import scan
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.error_codes import Code
+from kafkalog.server.served_log import ServedLog
 from raw_client import RawClient, fetching
 from serving import bootstrap, by_librdkafka, serving
 
@@ -286,3 +288,22 @@ def test_leader_epochs() -> None:
         asked = [{"topic": "orders-20", "partitions": [{"partition": 0, "leader_epoch": epoch}]}]
         found = client.ask("OffsetForLeaderEpoch", 4, topics=asked)["topics"][0]["partitions"][0]
         assert (found["leader_epoch"], found["end_offset"]) == (epoch, 109)
+
+
+def test_a_long_walk_does_not_hold_up_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "data").close()
+    going_on, may_end, has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def walk(_: object) -> None:
+        going_on.set()
+        may_end.wait(60)
+        has_ended.set()
+
+    monkeypatch.setattr(ServedLog, "find_committed", walk)
+    with serving(tmp_path / "data") as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0}, isolation_level=1, max_wait_ms=10)))
+        assert (answer["error_code"], answer["records"]) == (Code.NONE, b"")
+        assert going_on.wait(10)
+    assert not has_ended.is_set()
+    may_end.set()
+    assert has_ended.wait(10)
