@@ -70,7 +70,8 @@ def offsets(partition: dict[str, Any]) -> list[int]:
     """Base offsets of the whole batches in an answer; they are all there is."""
     result = scan(partition["records"])
     assert result.valid_bytes == len(partition["records"])
-    return [batch.header.base_offset for batch in result.batches]
+    headers: list[Any] = [batch.header for batch in result.batches]
+    return [header.base_offset for header in headers]
 
 
 def test_whole_batches_up_to_a_size(tmp_path: Path) -> None:
@@ -90,7 +91,8 @@ def test_every_offset_of_every_log_begins_where_it_should() -> None:
     with serving(TXN) as server, RawClient(server.address) as client:
         for (topic, number), (start, end) in ends.items():
             partition = kafkalog.open_partition(TXN / f"{topic}-{number}")
-            batches = [(batch.header.base_offset, batch.last_offset) for batch in partition.batches()]
+            headers: list[Any] = [batch.header for batch in partition.batches()]
+            batches = [(header.base_offset, header.last_offset) for header in headers]
             for offset in range(start, end):
                 body = fetching(topic, {number: offset}, most=3000)
                 found = offsets(one(client.ask("Fetch", 11, **body)))

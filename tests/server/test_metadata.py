@@ -60,7 +60,7 @@ def test_pages_of_partitions_cover_all_and_repeat_none() -> None:
         for limit in (1, 2, 3, 7):
             found, cursor = [], None
             while True:
-                body = {"topics": [], "cursor": cursor, "response_partition_limit": limit}
+                body: dict[str, Any] = {"topics": [], "cursor": cursor, "response_partition_limit": limit}
                 page = client.ask("DescribeTopicPartitions", 0, **body)
                 assert len(places(page)) <= limit
                 found += places(page)
