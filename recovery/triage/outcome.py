@@ -107,6 +107,11 @@ class PartitionTriage:
         return NO_LEADER in self.leaders
 
     @property
+    def may_be_led_worse(self) -> bool:
+        """A copy may lead that is not one of the best, and what the best has more goes."""
+        return any(each != NO_LEADER and each not in self.best for each in self.leaders)
+
+    @property
     def is_clean(self) -> bool:
         """Somebody leads, and nobody loses anything."""
         return not self.may_lose and not self.may_have_none
@@ -134,6 +139,7 @@ class PartitionTriage:
             "leader": self.known.leader,
             "logs": [_log(each, self.best) for _, each in sorted(self.logs.items())],
             "best": list(self.best),
+            "better_copy": self.may_be_led_worse,
             "advice": self.advice.as_dict(),
         }
 

@@ -41,9 +41,9 @@ class Triage:
     """the order of starts that was asked about; None: any order"""
     partitions: list[PartitionTriage]
     best_order: tuple[int, ...]
-    """of starts, one after the other once the controllers alone have fenced all, under which the least is lost"""
-    at_risk_in_best_order: int
-    """partitions that lose something or have no leader even then"""
+    """of starts, one after the other once the controllers alone have fenced all, under which most are led best"""
+    worse_in_best_order: int
+    """partitions that even then may be led by a copy that is not the best, or by nobody"""
     not_starting: dict[int, str] = field(default_factory=dict)
     """broker -> why it does not start"""
     without_disks: tuple[int, ...] = ()
@@ -72,7 +72,7 @@ class Triage:
             "may_lose": sum(each.may_lose for each in self.partitions),
             "may_have_no_leader": sum(each.may_have_none for each in self.partitions),
             "best_order": list(self.best_order),
-            "at_risk_in_best_order": self.at_risk_in_best_order,
+            "worse_in_best_order": self.worse_in_best_order,
             "not_starting": [{"node": node, "reason": why} for node, why in sorted(self.not_starting.items())],
             "without_disks": list(self.without_disks),
         }
@@ -200,17 +200,15 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """Of the orders that begin with each of the brokers, the one under which the fewest partitions lose something."""
+    """Of the orders that begin with each of the brokers, the one that gives the most partitions a best copy to lead."""
     orders = [(first, *(each for each in up if each != first)) for first in up[:_MOST_ORDERS]] or [()]
     scored = []
     for number, order in enumerate(orders):
         left = 0
         for each in found:
-            key = each.topic, each.partition
-            leaders = memory.leaders(key, order)
-            there = frozenset(node for node in each.logs if disks[node].is_up)
-            again = judged(*key, each.known, leaders, each.logs, there)
-            left += not again.is_clean
+            leaders = memory.leaders((each.topic, each.partition), order)
+            good = {node for node in each.best if disks[node].is_up}
+            left += leaders is None or not leaders <= good
         scored.append((left, number, order))
     left, _, order = min(scored)
     return order, left

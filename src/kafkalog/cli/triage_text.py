@@ -68,13 +68,17 @@ def _summary(found: Triage) -> list[str]:
         lines.append(f"broker {node} does not come up: {why}")
     if found.is_clean:
         return [*lines, "Nothing is lost, and every partition gets a leader."]
-    lose, none = sum(e.may_lose for e in found.partitions), sum(e.may_have_none for e in found.partitions)
-    lines.append(f"{counted(lose, 'partition')} may lose records; {none} may have no leader.")
-    order = ", ".join(map(str, found.best_order))
-    rest = found.at_risk_in_best_order
-    after = "nothing is lost" if not rest else f"{counted(rest, 'partition')} at risk, which need the advice above"
+    worse = sum(each.may_be_led_worse for each in found.partitions)
+    lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(
-        f"Start the controllers alone, wait for longer than broker.session.timeout.ms, then the brokers one after the "
-        f"other: {order}. With that, {after}."
+        f"{counted(lose, 'partition')} may lose records: {worse} although a better copy exists. "
+        f"{none} may have no leader."
+    )
+    order = ", ".join(map(str, found.best_order))
+    rest = found.worse_in_best_order
+    after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} need the advice above"
+    lines.append(
+        "Start the controllers alone and wait for longer than broker.session.timeout.ms, then start the brokers one "
+        f"after the other: {order}. With that, {after}."
     )
     return lines
