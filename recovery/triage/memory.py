@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkalog.cluster.fencing import SESSIONS_IN_A_TABLE_SINCE, fencing_order, software_level
+from kafkalog.cluster.fencing import fencing_order, software_level
 from kafkalog.cluster.kraft_departures import TopicRules, topic_rules
 from kafkalog.cluster.kraft_starts import Starts, possible_leaders
 from kafkalog.cluster.metadata_image import Broker, MetadataImage, PartitionImage
@@ -96,7 +96,7 @@ class KRaftMemory(Memory):
         self._starts, self._known = [], {}
         for image in self.images:
             level = software_level(image)
-            groups = fencing_order(image.brokers.values(), in_a_table=level >= SESSIONS_IN_A_TABLE_SINCE)
+            groups = fencing_order(image.brokers.values(), level)
             there: dict[int, Broker] = dict(image.brokers)
             for node, each in disks.items():
                 if node in there and (ids := each.directory_ids) is not None:
