@@ -1,7 +1,7 @@
 """What each broker will have of each partition once it is up: its logs after its own start has cut torn ends.
 
 The model of a broker's start (`forecast`) runs on each log directory; nothing is changed.  A partition that should be
-in a directory and is not there is made anew by the broker, and is empty.
+in a directory and is not there is made by the broker, and is empty.
 """
 
 from __future__ import annotations
