@@ -158,7 +158,7 @@ class Survey:
             self._open.move_to_end(path)
             return source
         listed = self.files[path].size if path in self.files else 0
-        source = _CountingSource(f"{self.root}/{path}", path, self.on_read, listed)
+        source = _CountingSource(os.path.join(self.root, path), path, self.on_read, listed)
         if listed == source.size and self._kept.has_room_for(listed):
             with source:
                 return self._kept.keep(path, source.read(0, listed))

@@ -10,8 +10,9 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -34,10 +35,13 @@ from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.network import Network, NetworkLimits
 from kafkalog.server.served_log import ServedLog
 from kafkalog.server.wire import Fields, Request, RequestError
+from kafkalog.server.workers import Workers
 
 __all__ = ["Server", "ServerOptions"]
 
 _WORKERS = 2
+_PATIENCE_S = 0.5
+"""How long each worker is waited for at the end; it changes nothing that could be left unfinished."""
 _TICK_S = 0.1
 _LISTING_SHARE = 10
 """Directories are listed so seldom that it takes no more than this part of the time."""
@@ -107,7 +111,7 @@ class Server:
         self.address = self._network.address
         host, port = options.advertised or self.address
         self.advertised = host, port or self.address[1]
-        self._workers = ThreadPoolExecutor(_WORKERS, "kafkalog-server-worker")
+        self._workers = Workers(_WORKERS)
         self._stopping = threading.Event()
         self._finding: set[int] = set()
         self._coordinator = Coordinator(self._network.changed)
@@ -165,7 +169,7 @@ class Server:
 
     def _slowly(self, request: Request, answer: Callable[[Request], Fields]) -> Later:
         """Have a worker do it."""
-        future: Future[Fields] = self._workers.submit(answer, request)
+        future: Future[Fields] = self._workers.submit(partial(answer, request))
         future.add_done_callback(lambda _: self._network.changed())
 
         def poll(is_over: bool) -> Fields | None:
@@ -234,7 +238,7 @@ class Server:
         self._network.stop()
         if self._keeper.is_alive():
             self._keeper.join()
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._workers.stop(_PATIENCE_S)
 
     def __enter__(self) -> Self:
         self.start()

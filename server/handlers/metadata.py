@@ -105,7 +105,7 @@ class MetadataHandler:
             last = min(topic.partition_count, first + left)
             fields = self._topic(topic)
             fields["partitions"] = [
-                {**each, "eligible_leader_replicas": None, "last_known_elr": None}
+                {**each, "eligible_leader_replicas": [], "last_known_elr": []}  # null ends the Java client
                 for each in fields["partitions"][first:last]
             ]
             topics.append(fields)

@@ -134,7 +134,7 @@ def test_what_has_become_too_old_goes_at_the_first_start_and_stays_with_the_line
 
 def _settled(quorum: RealQuorum) -> int:
     """How many records a consumer gets once retention has had its time."""
-    counts = []
+    counts: list[int] = []
     deadline = time.monotonic() + 25
     while time.monotonic() < deadline and (not counts or counts[-1]):
         counts.append(len(quorum.records({"old": 1})["old-0"]["records"]))

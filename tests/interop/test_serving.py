@@ -102,7 +102,7 @@ def console(address: str, topic: str, count: int, isolation_level: str, *, group
     )  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    found = []
+    found: list[Mapping[str, Any]] = []
     for line in done.stdout.splitlines():
         partition, offset, _ = line.split("\t", 2)
         found.append({"partition": int(partition.split(":")[1]), "offset": int(offset.split(":")[1])})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -418,3 +419,52 @@ def test_the_new_quorum_outranks_those_who_were_lost(tmp_path: Path) -> None:
     finished = kafkalog("quorum", "show", *at.values())
     assert finished.code == 1, "they hold what the new one does not"
     assert "differs" in finished.out
+
+
+def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """Without `meta.properties` no process starts on it; with it, it is all there.  The broker's disk is left alone."""
+    broker = lean(copied("dynamic", tmp_path, BROKER)[BROKER])
+    before = stamps(broker)
+
+    def make(into: Path) -> None:
+        request = QuorumRequest(
+            way=QuorumWay.FROM_BROKER, brokers=(str(broker),), node=9, endpoints={9: ("h", 1)}, into=str(into),
+            directory_id="KBeF-DP8TEu5yBtxn69_Fg", others_are_gone=True, at=AT,
+        )  # fmt: skip
+        recover_quorum(request)
+
+    make(tmp_path / "undisturbed")
+    want = contents(tmp_path / "undisturbed")
+    number = 0
+    while True:
+        number += 1
+        into = tmp_path / f"new-{number}"
+        went_on = disturbed(lambda: make(into), number, Stopped, monkeypatch)  # noqa: B023
+        unchanged(broker, before)
+        if (into / "meta.properties").exists():
+            assert first_difference(dict(contents(into)), dict(want)) == "", number
+        if not went_on:
+            break
+    assert number > 5
+    measured("controllers made of a broker's copy that were stopped before each change", number - 1)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "snapshots"])
+def test_whatever_is_cut_short_is_refused_or_brought_back(name: str, tmp_path: Path) -> None:
+    original = lean(copied(name, tmp_path, 1)[1])
+    for number, path in enumerate(sorted((original / METADATA).iterdir())):
+        if path.suffix in (".index", ".timeindex", ".snapshot") or (name == "snapshots" and number % 7):
+            continue
+        copy = copy_tree(original, tmp_path / f"copy-{number}")
+        victim = copy / METADATA / path.name
+        victim.chmod(0o600)
+        with victim.open("r+b") as file:
+            file.truncate(victim.stat().st_size // 2)
+        finished = run("--standalone", copy, "--json", *GONE)
+        assert finished.code in (2, 3), (path.name, finished.err)
+        assert "unexpected" not in finished.err
+        if finished.code == 2:
+            assert not read_quorum_log(copy).is_damaged, path.name
+        shutil.rmtree(copy)

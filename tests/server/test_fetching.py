@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from fixture_data import broker_case
 from kafkalog.codec.scan import scan
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.error_codes import Code
+from kafkalog.server.served_log import ServedLog
 from raw_client import RawClient, fetching
 from serving import bootstrap, by_librdkafka, serving
 
@@ -68,7 +70,8 @@ def offsets(partition: dict[str, Any]) -> list[int]:
     """Base offsets of the whole batches in an answer; they are all there is."""
     result = scan(partition["records"])
     assert result.valid_bytes == len(partition["records"])
-    return [batch.header.base_offset for batch in result.batches]
+    headers: list[Any] = [batch.header for batch in result.batches]
+    return [header.base_offset for header in headers]
 
 
 def test_whole_batches_up_to_a_size(tmp_path: Path) -> None:
@@ -88,7 +91,8 @@ def test_every_offset_of_every_log_begins_where_it_should() -> None:
     with serving(TXN) as server, RawClient(server.address) as client:
         for (topic, number), (start, end) in ends.items():
             partition = kafkalog.open_partition(TXN / f"{topic}-{number}")
-            batches = [(batch.header.base_offset, batch.last_offset) for batch in partition.batches()]
+            headers: list[Any] = [batch.header for batch in partition.batches()]
+            batches = [(header.base_offset, header.last_offset) for header in headers]
             for offset in range(start, end):
                 body = fetching(topic, {number: offset}, most=3000)
                 found = offsets(one(client.ask("Fetch", 11, **body)))
@@ -286,3 +290,22 @@ def test_leader_epochs() -> None:
         asked = [{"topic": "orders-20", "partitions": [{"partition": 0, "leader_epoch": epoch}]}]
         found = client.ask("OffsetForLeaderEpoch", 4, topics=asked)["topics"][0]["partitions"][0]
         assert (found["leader_epoch"], found["end_offset"]) == (epoch, 109)
+
+
+def test_a_long_walk_does_not_hold_up_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "data").close()
+    going_on, may_end, has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def walk(_: object) -> None:
+        going_on.set()
+        may_end.wait(60)
+        has_ended.set()
+
+    monkeypatch.setattr(ServedLog, "find_committed", walk)
+    with serving(tmp_path / "data") as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0}, isolation_level=1, max_wait_ms=10)))
+        assert (answer["error_code"], answer["records"]) == (Code.NONE, b"")
+        assert going_on.wait(10)
+    assert not has_ended.is_set()
+    may_end.set()
+    assert has_ended.wait(10)

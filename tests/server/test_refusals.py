@@ -50,6 +50,7 @@ def test_every_place_for_an_error_has_one(kind: Api) -> None:
         found = list(codes(answer))
         assert found
         assert Code.NONE not in found
+        data: Any
         (data,) = encode_response(request, answer)
         header = 9 if kind.is_flexible(version) else 8
         assert list(codes(kind.response.construct(version).parse(bytes(data[header:])))) == found

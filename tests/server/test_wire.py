@@ -114,7 +114,7 @@ def test_a_response_has_holes_for_records() -> None:
 
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 0, "aborted_transactions": None}
     body = {"responses": [{"topic": "t", "partitions": [{**partition, "records": Hole()}] * 2}]}
-    parts = encode_response(asked, body)
+    parts: list[Any] = list(encode_response(asked, body))
     sizes = [part.size if isinstance(part, Hole) else len(part) for part in parts]
     whole = {"responses": [{"topic": "t", "partitions": [{**partition, "records": bytes(1000)}] * 2}]}
     expected = kind.response.construct(4).build(whole)
@@ -126,6 +126,7 @@ def test_a_response_has_holes_for_records() -> None:
 
 def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
     asked = parse_request(bytes.fromhex("0012 7fff 00000009 ffff"))
+    data: Any
     (data,) = encode_response(asked, api_versions(asked))
     answer = asked.api.response.construct(0).parse(bytes(data)[8:])
     assert answer == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 4}]}
@@ -134,5 +135,6 @@ def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
 def test_the_header_of_api_versions_is_never_flexible() -> None:
     kind = api(API_VERSIONS)
     assert kind is not None
+    data: Any
     (data,) = encode_response(Request(kind, 3, 5, None, {}), {"error_code": 0})
     assert bytes(data)[4:10] == SIZE.pack(5) + b"\0\0"

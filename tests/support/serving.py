@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ with warnings.catch_warnings():  # what they do while they are imported is not o
     warnings.simplefilter("ignore")
     import aiokafka
     import confluent_kafka
-    import kafka
+    kafka: Any = import_module("kafka")
 
 SECONDS = 30
 """After which a client that has not read everything has failed."""
