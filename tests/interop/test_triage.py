@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kafkalog.cluster.metadata_image import MetadataImage
 
 pytestmark = pytest.mark.interop
-VERSION = "4.3.0"
 BROKERS = (1, 2, 3)
 PARTITIONS = 3
 TOPICS = {
@@ -195,14 +194,14 @@ class Cuts:
         )
 
 
-@pytest.mark.parametrize("elr", [1, 0], ids=["elr", "no-elr"])
+@pytest.mark.parametrize(("version", "elr"), [("4.3.0", 1), ("4.3.0", 0), ("4.1.0", 1)])
 def test_elections_after_a_power_cut_are_those_foreseen(
-    elr: int, tmp_path: Path, compared: Callable[[str, int], None]
+    version: str, elr: int, tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:
-    count = max(1, int(os.environ.get("KAFKALOG_INTEROP_CASES", "4")) // 2)
-    rng = random.Random(f"{os.environ.get('KAFKALOG_INTEROP_SEED', 'triage')} {elr}")
+    count = max(1, int(os.environ.get("KAFKALOG_INTEROP_CASES", "6")) // 3)
+    rng = random.Random(f"{os.environ.get('KAFKALOG_INTEROP_SEED', 'triage')} {version} {elr}")
     features = {"eligible.leader.replicas.version": elr}
-    with kafka_needed(), RealCluster(VERSION, tmp_path, BROKERS, features, **NEVER_REBALANCED) as cluster:
+    with kafka_needed(), RealCluster(version, tmp_path, BROKERS, features, **NEVER_REBALANCED) as cluster:
         cluster.start()
         for topic, config in TOPICS.items():
             cluster[1].client("create", topic=topic, partitions=PARTITIONS, replicas=3, config=config)
@@ -214,6 +213,7 @@ def test_elections_after_a_power_cut_are_those_foreseen(
             cuts.cut()
         found = cuts.counts
     print(found)
+    compared(f"cuts of clusters of Kafka {version}", found.cuts)
     compared("partitions whose leader after a power cut was foreseen", found.elections)
     compared("log ends after following, as foreseen", found.ends)
     assert found.shortened
