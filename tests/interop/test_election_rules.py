@@ -109,7 +109,8 @@ FENCING = """
 package org.apache.kafka.controller;
 
 import java.util.*;
-import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.timeline.*;
 
 final class Fencing {
     public static void main(String[] arguments) {
@@ -117,10 +118,16 @@ final class Fencing {
         StringBuilder out = new StringBuilder();
         while (in.hasNextLine()) {
             BrokerHeartbeatTracker tracker = new BrokerHeartbeatTracker(Time.SYSTEM, 10);
-            for (String each : in.nextLine().split(",")) {
+            TimelineHashMap<Integer, Long> registered =
+                new TimelineHashMap<>(new SnapshotRegistry(new LogContext()), 0);
+            String[] line = in.nextLine().split(";");
+            for (String each : line[0].split(",")) {
                 String[] f = each.split(":");
-                tracker.updateContactTime(new BrokerIdAndEpoch(Integer.parseInt(f[0]), Long.parseLong(f[1])), 100);
+                registered.put(Integer.parseInt(f[0]), Long.parseLong(f[1]));
+                if (line[1].equals("changed")) registered.put(Integer.parseInt(f[0]), Long.parseLong(f[1]));
             }
+            registered.entrySet().forEach(each ->
+                tracker.updateContactTime(new BrokerIdAndEpoch(each.getKey(), each.getValue()), 100));
             List<String> fenced = new ArrayList<>();
             for (Optional<BrokerIdAndEpoch> next = tracker.maybeRemoveExpired(1000); next.isPresent();
                     next = tracker.maybeRemoveExpired(1000))
@@ -280,7 +287,7 @@ def test_a_lost_replica_changes_partitions_as_the_quorum_controller_does(compare
 def random_start(rng: random.Random) -> Case:
     """A broker that comes back: it registers after a crash, or is unfenced while nobody leads."""
     case = replace(random_case(rng), event=rng.choice(["unclean", "live"]))
-    partition = replace(case.partition, adding_replicas=(), removing_replicas=())
+    partition = case.partition
     if case.event == "live":
         isr = partition.isr[:1] if not case.elr else rng.choice([(), partition.isr])
         return replace(case, partition=replace(partition, leader=-1, isr=isr), lost=rng.choice(partition.replicas))
@@ -308,7 +315,10 @@ def test_brokers_are_fenced_in_the_order_of_the_controllers_table(version: str, 
         most = rng.choice([8, 300, 100_000])
         ids = rng.sample(range(most), rng.choice([2, 3, 5, 8, 8 if most < 20 else rng.randint(9, 30)]))
         cases.append({each: rng.randrange(1 << rng.choice([8, 20, 62])) for each in ids})
-    lines = [",".join(f"{each}:{epoch}" for each, epoch in case.items()) for case in cases]
+    lines = [
+        ",".join(f"{each}:{epoch}" for each, epoch in case.items()) + ";" + rng.choice(["changed", "new"])
+        for case in cases
+    ]
     known = 0
     for case, line in zip(cases, answers(version, "org.apache.kafka.controller.Fencing", FENCING, lines), strict=True):
         brokers = [Broker(each, epoch, MIGRATING, (), None, False, False, ()) for each, epoch in case.items()]
