@@ -25,6 +25,9 @@ __all__ = ["MOST_STATES", "Starts", "possible_leaders"]
 
 MOST_STATES = 200_000
 """that are tried for one partition; beyond, nothing is foreseen"""
+_MOST_RACING = 8
+"""replicas in a race: more have more states than that"""
+_MOST_REPLICAS = 100
 _REGISTRATION_COUNTS_SINCE = 22
 """`metadata.version` of 4.0-IV0: earlier controllers change no ISR when a broker registers"""
 
@@ -165,6 +168,9 @@ class _Walk:
 
     def after_the_race(self, states: Iterable[_State], racing: frozenset[int]) -> frozenset[_State] | None:
         """Every state in which all sessions have ended and all who race are there, or a leader is."""
+        unordered = max(map(len, self._fencing), default=0)
+        if max(len(racing), unordered) > _MOST_RACING or len(self.involved) > _MOST_REPLICAS:
+            return None
         seen: set[_State] = set()
         ends: set[_State] = set()
         waiting: list[_State] = list(states)

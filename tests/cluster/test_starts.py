@@ -131,6 +131,19 @@ def test_too_many_ways_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_any_order(partition((1, 2, 3), 1), SAFE, (1, 2, 3)) is None
 
 
+def test_a_partition_with_absurdly_many_replicas_takes_no_time() -> None:
+    ids = tuple(range(1, 20_001))
+    made = image(elr=True)
+    made.brokers = {each: replace(made.brokers[1], id=each) for each in ids}
+    given = PartitionImage(ids, ids, 1, 4, 7, (MIGRATING,) * len(ids))
+    for starts in (
+        Starts(made, (frozenset(ids),), frozenset(ids)),
+        Starts(made, (frozenset(ids),), frozenset(ids), racing=frozenset(), order=ids),
+        Starts(made, tuple(frozenset({each}) for each in ids), frozenset(ids), racing=frozenset(), order=ids),
+    ):
+        assert possible_leaders(given, SAFE, starts) is None
+
+
 def test_with_zookeeper_the_first_of_the_isr_to_come_leads() -> None:
     """`PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection`."""
     assert leaders_in_order((1, 2, 3), (2, 3), (2, 1, 3), unclean=False) == only(2)
