@@ -15,7 +15,7 @@ from kafkalog.cluster.kraft_election import ElectionRules, without_replica
 from kafkalog.cluster.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.names import parse_java_long
 
-__all__ = ["kraft_departures"]
+__all__ = ["TopicRules", "directory_is_online", "election_rules", "kraft_departures", "topic_rules"]
 
 _UNASSIGNED, _LOST = "A" * 21 + "Q", "A" * 21 + "g"
 _RECOVERY_SINCE = 3
@@ -25,7 +25,7 @@ _NO_EPOCH_ON_SHRINK_SINCE = 12
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
 
-def _online(broker: Broker, directory: str) -> bool:
+def directory_is_online(broker: Broker, directory: str) -> bool:
     """`DirectoryId.isOnline`."""
     if directory in (MIGRATING, _UNASSIGNED):
         return True
@@ -40,26 +40,44 @@ def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> fro
         broker = brokers.get(each)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             continue
-        if _online(broker, place.get(each, MIGRATING)):
+        if directory_is_online(broker, place.get(each, MIGRATING)):
             found.add(each)
     return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
-class _OfTopic:
+class TopicRules:
+    """What a topic's settings say about its elections."""
+
     unclean: bool
+    """`unclean.leader.election.enable`"""
     min_isr: int
+    """`min.insync.replicas`, at most the replication factor"""
 
 
-def _of_topic(
-    image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool
-) -> _OfTopic:
+def topic_rules(
+    image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool = False
+) -> TopicRules:
+    """As they count for a controller that was started with the `static` settings."""
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")
     least = parse_java_long(settings[MIN_ISR].value, 32) if MIN_ISR in settings else None
     first = topic.partitions.get(0)
     factor = len(first.replicas) if first is not None else 1
-    return _OfTopic(allowed, min(1 if least is None else least, factor))
+    return TopicRules(allowed, min(1 if least is None else least, factor))
+
+
+def election_rules(image: MetadataImage, topic: TopicRules, acceptable: frozenset[int]) -> ElectionRules:
+    """What decides an election under the cluster's features, with these brokers `acceptable` as leaders."""
+    level = image.features.get("metadata.version", 1)
+    return ElectionRules(
+        acceptable,
+        topic.unclean,
+        image.features.get(_ELR_FEATURE, 0) > 0,
+        topic.min_isr,
+        level < _NO_EPOCH_ON_SHRINK_SINCE,
+        level >= _RECOVERY_SINCE,
+    )
 
 
 def kraft_departures(
@@ -78,10 +96,9 @@ def kraft_departures(
     """
     refuse_unregistered(brokers, image.brokers)
     alive = dict(image.brokers)
-    level = image.features.get("metadata.version", 1)
-    elr = image.features.get(_ELR_FEATURE, 0) > 0
     decided = {
-        name: _of_topic(image, topic, controller, static or {}, unclean=unclean) for name, topic in image.topics.items()
+        name: topic_rules(image, topic, controller, static or {}, unclean=unclean)
+        for name, topic in image.topics.items()
     }
     states = {(name, number): each for name, topic in image.topics.items() for number, each in topic.partitions.items()}
     for broker in brokers:
@@ -90,14 +107,7 @@ def kraft_departures(
             if broker not in before.isr:
                 continue
             topic = decided[name]
-            rules = ElectionRules(
-                _acceptable(alive, before),
-                topic.unclean,
-                elr,
-                topic.min_isr,
-                level < _NO_EPOCH_ON_SHRINK_SINCE,
-                level >= _RECOVERY_SINCE,
-            )
+            rules = election_rules(image, topic, _acceptable(alive, before))
             after, lossy = without_replica(before, broker, rules)
             states[name, number] = after
             outcome = outcome_of(before.leader, after.leader, unclean=lossy)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kafkalog.cluster.java import hash_order
 from kafkalog.cluster.metadata_image import MIGRATING, PartitionImage
 
-__all__ = ["NO_LEADER", "ElectionRules", "without_replica"]
+__all__ = ["NO_LEADER", "ElectionRules", "after_unclean_restart", "with_live_replica", "without_replica"]
 
 NO_LEADER = -1
 _RECOVERING = 1
@@ -44,12 +44,41 @@ def without_replica(partition: PartitionImage, replica: int, rules: ElectionRule
     return _Change(partition, tuple(each for each in partition.isr if each != replica), rules).made()
 
 
+def after_unclean_restart(partition: PartitionImage, replica: int, rules: ElectionRules) -> PartitionImage:
+    """The partition once `replica` registers again and cannot show that it was stopped in an orderly way.
+
+    It leaves the ISR and the eligible leader replicas (`ReplicationControlManager.handleBrokerShutdown`); with eligible
+    leader replicas only: without, a registration is like the end of a session.  It is not one of the `acceptable`.
+    """
+    if replica not in partition.isr and replica not in partition.elr:
+        return partition
+    isr = tuple(each for each in partition.isr if each != replica)
+    return _Change(partition, isr, rules, unclean_restart=replica).made()[0]
+
+
+def with_live_replica(partition: PartitionImage, rules: ElectionRules) -> PartitionImage:
+    """The partition once one more replica, which is `acceptable` then, is live (`handleBrokerUnfenced`).
+
+    Nothing changes where there is a leader.
+    """
+    return partition if partition.leader != NO_LEADER else _Change(partition, partition.isr, rules).made()[0]
+
+
 class _Change:
     """One change in the making; the attributes are what the partition is to become."""
 
-    def __init__(self, partition: PartitionImage, isr: tuple[int, ...], rules: ElectionRules) -> None:
+    def __init__(
+        self,
+        partition: PartitionImage,
+        isr: tuple[int, ...],
+        rules: ElectionRules,
+        *,
+        unclean_restart: int | None = None,
+    ) -> None:
         self.before = partition
         self.rules = rules
+        self.unclean_restart = unclean_restart
+        """may have lost anything, and is not eligible"""
         self.isr = isr
         self.replicas = partition.replicas
         self.adding = partition.adding_replicas
@@ -110,7 +139,8 @@ class _Change:
             return
         candidates = list(dict.fromkeys(self.elr + self.before.isr))
         capacity = max(len(self.elr) * 4 // 3 + 1, 16)
-        self.elr = tuple(each for each in hash_order(candidates, int, capacity) if each not in self.isr)
+        left_out = {*self.isr, self.unclean_restart}
+        self.elr = tuple(each for each in hash_order(candidates, int, capacity) if each not in left_out)
 
     def _may_lead(self, replica: int) -> bool:
         eligible = replica in self.isr or (not self.isr and replica in self.elr)

@@ -134,12 +134,14 @@ def reason(error: KafkaLogError, path: str) -> str:
     return error.strerror if file is None or file == path else f"{error.strerror}: {os.path.basename(file)}"
 
 
-def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = DEFAULT_LIMITS) -> Shelf:
+def gather(
+    paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = DEFAULT_LIMITS, at_least: int = 2
+) -> Shelf:
     """What is at several paths: log directories, directories of such, partition directories, ZooKeeper's data.
 
     `chosen` are the topic-partitions that count.
 
-    `UsageError` for a path that is none of it, and if all paths are the same directory.
+    `UsageError` for a path that is none of it, and if there are fewer than `at_least` different directories.
     """
     given = [os.fspath(path) for path in paths]
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
@@ -147,7 +149,7 @@ def gather(paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = 
     seen: set[str] = set()
     for path in distinct:
         _place(shelf, path, seen, limits)
-    if len(seen) < 2 and not shelf.unreadable:
+    if len(seen) < at_least and not shelf.unreadable:
         twice = f"{distinct[0]} was given {len(given)} times: " if len(given) > len(distinct) else ""
         raise UsageError(f"{twice}give two or more log directories, or partition directories, to compare")
     shelf.metadata = [

@@ -14,9 +14,9 @@ from kafkalog.cluster.zookeeper.election import without_broker
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, controller_id, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
 
-__all__ = ["zookeeper_departures"]
+__all__ = ["partition_states", "unclean_allowed", "zookeeper_departures"]
 
-_Known = dict[tuple[str, int], tuple[tuple[int, ...], PartitionState]]
+Known = dict[tuple[str, int], tuple[tuple[int, ...], PartitionState]]
 
 
 def _unclean_by_default(tree: Tree, chroot: str) -> bool:
@@ -29,9 +29,9 @@ def _live(tree: Tree, chroot: str) -> set[int]:
     return {int(each) for each in (node.children if node is not None else ()) if each.isdecimal() and len(each) < 11}
 
 
-def _states(tree: Tree, chroot: str) -> _Known:
+def partition_states(tree: Tree, chroot: str) -> Known:
     """Replicas and state of every partition that has one."""
-    found: _Known = {}
+    found: Known = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
     for topic in topics.children if topics is not None else ():
@@ -48,7 +48,7 @@ def _controller(tree: Tree, chroot: str) -> int | None:
     return controller_id(node.data) if node is not None else None
 
 
-def _unclean_allowed(
+def unclean_allowed(
     tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
 ) -> dict[str, bool]:
     """By the topic's setting, else the controller's, else that of the release."""
@@ -76,10 +76,10 @@ def zookeeper_departures(
     """
     live = _live(tree, chroot)
     refuse_unregistered(brokers, live)
-    known = _states(tree, chroot)
+    known = partition_states(tree, chroot)
     controller = _controller(tree, chroot)
     keeps_last = f"{chroot}/log_dir_event_notification" in tree.nodes  # one of 1.0 or later
-    allowed = _unclean_allowed(tree, chroot, {topic for topic, _ in known}, controller, static or {})
+    allowed = unclean_allowed(tree, chroot, {topic for topic, _ in known}, controller, static or {})
     for broker in brokers:
         live.discard(broker)
         for (topic, number), (replicas, before) in sorted(known.items()):

@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
     from kafkalog.recovery.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.triage.outcome import PartitionTriage
+    from kafkalog.recovery.triage.run import Triage, triage
     from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
     from kafkalog.recovery.verify import verify
     from kafkalog.recovery.verify_report import VerifyReport
@@ -160,6 +162,9 @@ _HOMES = {
     "QuorumRequest": "kafkalog.recovery.quorum.request",
     "QuorumResult": "kafkalog.recovery.quorum.run",
     "QuorumWay": "kafkalog.recovery.quorum.request",
+    "PartitionTriage": "kafkalog.recovery.triage.outcome",
+    "Triage": "kafkalog.recovery.triage.run",
+    "triage": "kafkalog.recovery.triage.run",
     "RecoveryResult": "kafkalog.recovery.run",
     "Remains": "kafkalog.recovery.remains",
     "RemainsKind": "kafkalog.recovery.remains",
@@ -244,6 +249,7 @@ __all__ = [
     "OffsetsFile",
     "Outgoing",
     "Partition",
+    "PartitionTriage",
     "Plan",
     "Producer",
     "ProducerConfig",
@@ -276,6 +282,7 @@ __all__ = [
     "TakenOut",
     "TimestampType",
     "TransactionAbortedError",
+    "Triage",
     "UndeleteResult",
     "Undeletion",
     "UndoResult",
@@ -312,6 +319,7 @@ __all__ = [
     "report",
     "runs",
     "scan",
+    "triage",
     "undelete",
     "undelete_into",
     "undo",

@@ -6,7 +6,7 @@ import json
 import random
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,9 @@ import pytest
 import kafka_jars
 from kafka_needed import kafka_needed
 from kafkalog.cluster.configuration import TOPIC_SYNONYMS, effective_of_topic
+from kafkalog.cluster.fencing import fencing_order
 from kafkalog.cluster.kraft_departures import kraft_departures
+from kafkalog.cluster.kraft_election import ElectionRules, after_unclean_restart, with_live_replica
 from kafkalog.cluster.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.zookeeper.election import offline_leader
 
@@ -57,7 +59,8 @@ public final class Changes {
                 MetadataVersion.fromFeatureLevel(Short.parseShort(f[10])), Integer.parseInt(f[11]));
             builder.setEligibleLeaderReplicasEnabled(f[12].equals("1"));
             if (f[13].equals("1")) builder.setElection(PartitionChangeBuilder.Election.UNCLEAN);
-            builder.setTargetIsr(Replicas.toList(Replicas.copyWithout(before.isr, lost)));
+            if (f[14].equals("unclean")) builder.setUncleanShutdownReplicas(List.of(lost));
+            if (!f[14].equals("live")) builder.setTargetIsr(Replicas.toList(Replicas.copyWithout(before.isr, lost)));
             builder.setDefaultDirProvider(broker -> DirectoryId.UNASSIGNED);
             PartitionRegistration after = builder.build()
                 .map(change -> before.merge((PartitionChangeRecord) change.message())).orElse(before);
@@ -96,6 +99,40 @@ public final class Offline {
             scala.Option<Object> leader = PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection(
                 sequence(f[0]), sequence(f[1]), sequence(f[2]).toSet(), f[3].equals("1"), context);
             out.append(leader.isDefined() ? leader.get().toString() : "none").append('\\n');
+        }
+        System.out.print(out);
+    }
+}
+"""
+
+FENCING = """
+package org.apache.kafka.controller;
+
+import java.util.*;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.timeline.*;
+
+final class Fencing {
+    public static void main(String[] arguments) {
+        Scanner in = new Scanner(System.in);
+        StringBuilder out = new StringBuilder();
+        while (in.hasNextLine()) {
+            BrokerHeartbeatTracker tracker = new BrokerHeartbeatTracker(Time.SYSTEM, 10);
+            TimelineHashMap<Integer, Long> registered =
+                new TimelineHashMap<>(new SnapshotRegistry(new LogContext()), 0);
+            String[] line = in.nextLine().split(";");
+            for (String each : line[0].split(",")) {
+                String[] f = each.split(":");
+                registered.put(Integer.parseInt(f[0]), Long.parseLong(f[1]));
+                if (line[1].equals("changed")) registered.put(Integer.parseInt(f[0]), Long.parseLong(f[1]));
+            }
+            registered.entrySet().forEach(each ->
+                tracker.updateContactTime(new BrokerIdAndEpoch(each.getKey(), each.getValue()), 100));
+            List<String> fenced = new ArrayList<>();
+            for (Optional<BrokerIdAndEpoch> next = tracker.maybeRemoveExpired(1000); next.isPresent();
+                    next = tracker.maybeRemoveExpired(1000))
+                fenced.add(String.valueOf(next.get().id()));
+            out.append(String.join(",", fenced)).append('\\n');
         }
         System.out.print(out);
     }
@@ -159,15 +196,38 @@ class Case:
     min_isr: int
     elr: bool
     unclean: bool
+    event: str = "fenced"
+    """or `unclean`, it registers after a crash, or `live`, it is unfenced"""
 
     @property
     def line(self) -> str:
         each = self.partition
-        live = tuple(broker for broker in self.live if broker != self.lost)
+        live = self.acceptable
         least = min(self.min_isr, len(each.replicas))
         lists = (each.replicas, each.isr, each.removing_replicas, each.adding_replicas, each.elr, each.last_known_elr)
         rest = (each.leader, each.leader_recovery_state, self.lost, joined(live), self.level, least, int(self.elr))
-        return "|".join((*map(joined, lists), *map(str, rest), str(int(self.unclean))))
+        return "|".join((*map(joined, lists), *map(str, rest), str(int(self.unclean)), self.event))
+
+    @property
+    def acceptable(self) -> tuple[int, ...]:
+        """Brokers that may lead: the lost one is not one of them."""
+        if self.event == "live":
+            return tuple({*self.live, self.lost})
+        return tuple(broker for broker in self.live if broker != self.lost)
+
+    def changed(self) -> PartitionImage:
+        """After the event, by the rules alone."""
+        rules = ElectionRules(
+            frozenset(self.acceptable),
+            self.unclean,
+            self.elr,
+            min(self.min_isr, len(self.partition.replicas)),
+            self.level < 12,
+            self.level >= 3,
+        )
+        if self.event == "live":
+            return with_live_replica(self.partition, rules)
+        return after_unclean_restart(self.partition, self.lost, rules)
 
     def answer(self) -> str:
         image = MetadataImage()
@@ -180,10 +240,13 @@ class Case:
             "broker:": {"unclean.leader.election.enable": str(self.unclean).lower()},
         }
         (found,) = kraft_departures(image, [self.lost])
-        each = found.after
-        lists = (each.replicas, each.isr, each.removing_replicas, each.adding_replicas, each.elr, each.last_known_elr)
-        rest = (each.leader, each.leader_epoch, each.partition_epoch, each.leader_recovery_state)
-        return "|".join((*map(joined, lists), *map(str, rest)))
+        return state_line(found.after)
+
+
+def state_line(each: PartitionImage) -> str:
+    lists = (each.replicas, each.isr, each.removing_replicas, each.adding_replicas, each.elr, each.last_known_elr)
+    rest = (each.leader, each.leader_epoch, each.partition_epoch, each.leader_recovery_state)
+    return "|".join((*map(joined, lists), *map(str, rest)))
 
 
 def random_case(rng: random.Random) -> Case:
@@ -219,6 +282,53 @@ def test_a_lost_replica_changes_partitions_as_the_quorum_controller_does(compare
     leaders = [line.split("|")[6] for line in wanted]
     assert 1000 < leaders.count("-1") < 19_000
     compared("partitions that lost a replica, changed as PartitionChangeBuilder changes them", len(wanted))
+
+
+def random_start(rng: random.Random) -> Case:
+    """A broker that comes back: it registers after a crash, or is unfenced while nobody leads."""
+    case = replace(random_case(rng), event=rng.choice(["unclean", "live"]))
+    partition = case.partition
+    if case.event == "live":
+        isr = partition.isr[:1] if not case.elr else rng.choice([(), partition.isr])
+        return replace(case, partition=replace(partition, leader=-1, isr=isr), lost=rng.choice(partition.replicas))
+    if case.elr and partition.elr and rng.random() < 0.4:
+        return replace(case, partition=replace(partition, isr=(), leader=-1), lost=rng.choice(partition.elr))
+    return replace(case, partition=partition, elr=True, level=max(case.level, 23))
+
+
+def test_a_broker_that_comes_back_changes_partitions_as_with_the_quorum_controller(compared: Compared) -> None:
+    rng = random.Random("starts")
+    cases = [random_start(rng) for _ in range(20_000)]
+    wanted = answers("4.1.0", "Changes", CHANGES, [each.line for each in cases])
+    for case, line in zip(cases, wanted, strict=True):
+        assert state_line(case.changed()) == line, case
+    leaders = [line.split("|")[6] for line in wanted]
+    assert 1000 < leaders.count("-1") < 19_000
+    compared("partitions whose broker came back, changed as PartitionChangeBuilder changes them", len(wanted))
+
+
+@pytest.mark.parametrize(("version", "level"), [("4.1.0", 27), ("4.3.0", 30)])
+def test_brokers_are_fenced_in_the_order_of_the_controllers_table(version: str, level: int, compared: Compared) -> None:
+    rng = random.Random(version)
+    cases = []
+    for _ in range(3000):
+        most = rng.choice([8, 300, 100_000])
+        ids = rng.sample(range(most), rng.choice([2, 3, 5, 8, 8 if most < 20 else rng.randint(9, 30)]))
+        cases.append({each: rng.randrange(1 << rng.choice([8, 20, 62])) for each in ids})
+    lines = [
+        ",".join(f"{each}:{epoch}" for each, epoch in case.items()) + ";" + rng.choice(["changed", "new"])
+        for case in cases
+    ]
+    known = 0
+    for case, line in zip(cases, answers(version, "org.apache.kafka.controller.Fencing", FENCING, lines), strict=True):
+        brokers = [Broker(each, epoch, MIGRATING, (), None, False, False, ()) for each, epoch in case.items()]
+        order = [int(each) for each in line.split(",")]
+        for group in fencing_order(brokers, level):
+            assert frozenset(order[: len(group)]) == group, (case, line)
+            del order[: len(group)]
+            known += len(group) == 1
+        assert order == []
+    compared(f"brokers whose place in the order of fencing is that of Kafka {version}", known)
 
 
 def test_a_lost_leader_is_followed_as_with_zookeeper(compared: Compared) -> None:

@@ -17,7 +17,7 @@ PAGES = sorted(path for path in RUNBOOK.glob("*.md") if path.name != "README.md"
 RESULTS = {
     "failing-disk": "recovered", "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
-    "one-broker-left": "controller",
+    "one-broker-left": "controller", "power-cut": "merged",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
 

@@ -50,6 +50,7 @@ elections data
 elections zookeeper
 compare data
 quorum show data
+triage data
 quorum recover --standalone data --dry-run --at 2026-11-22T00:00:00Z
 index verify data
 serve data --topic nosuch

@@ -89,6 +89,7 @@ def cluster(directory: Path) -> Iterator[Run]:
         yield "metadata", kafkalog("metadata", "--json", "--history", directory)
         yield "metadata", kafkalog("metadata", "--json", "--effective", directory)
         yield "elections", kafkalog("elections", "--json", "--all", directory)
+        yield "triage", kafkalog("triage", "--json", directory)
         yield "quorum-show", kafkalog("quorum", "show", "--json", directory)
         yield "quorum-recover", kafkalog("quorum", "recover", "--json", "--dry-run", "--standalone", directory)
         node = next((line[8:] for line in (directory / "meta.properties").read_text().splitlines()
@@ -112,6 +113,7 @@ def several(case_id: str, scratch: Path) -> Iterator[Run]:
     for name in ("ls", "verify", "plan", "runs"):
         yield name, kafkalog(name, "--json", *found)
     yield "compare", kafkalog("compare", "--json", *found)
+    yield "triage", kafkalog("triage", "--json", *found)
     yield "merge", kafkalog("merge", "--json", "--into", scratch / "merged", *found)
     yield "recover", kafkalog("recover", "--json", *found)
 

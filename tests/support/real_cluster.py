@@ -15,12 +15,12 @@ from kafkalog.log import open_partition
 from real_broker import CLUSTER_ID, SESSION_MS, START_SECONDS, RealBroker, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from kafka_oracle import Json
-    from kafkalog.cluster.metadata_image import PartitionImage
+    from kafkalog.cluster.metadata_image import MetadataImage, PartitionImage
 
 CONTROLLER = 100
 
@@ -32,6 +32,7 @@ class _Node(RealBroker):
         super().__init__(version, directory, settings=settings)
         self.node_id = node_id
         self._controller = controller
+        self.features: dict[str, int] = {}
 
     def _configuration(self) -> Json:
         is_controller = self.node_id == CONTROLLER
@@ -54,8 +55,10 @@ class _Node(RealBroker):
         }
 
     def _format(self, config: Path) -> None:
-        how = "--standalone" if self.node_id == CONTROLLER else "--no-initial-controllers"
-        process = self._spawn("format", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), how)
+        how = ["--standalone"] if self.node_id == CONTROLLER else ["--no-initial-controllers"]
+        if self.node_id == CONTROLLER:
+            how += [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
+        process = self._spawn("format", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *how)
         code = process.wait(START_SECONDS)
         del self._processes["format"]
         if code:
@@ -78,12 +81,20 @@ class _Node(RealBroker):
 class RealCluster:
     """The nodes by id; not started by making it."""
 
-    def __init__(self, version: str, directory: Path, brokers: tuple[int, ...] = (1, 2), **settings: object) -> None:
+    def __init__(
+        self,
+        version: str,
+        directory: Path,
+        brokers: tuple[int, ...] = (1, 2),
+        features: Mapping[str, int] | None = None,
+        **settings: object,
+    ) -> None:
         controller = f"127.0.0.1:{free_port()}"
         self._nodes = {
             node_id: _Node(version, directory / f"node-{node_id}", node_id, controller, dict(settings))
             for node_id in (CONTROLLER, *brokers)
         }
+        self._nodes[CONTROLLER].features.update(features or {})
 
     def __getitem__(self, node_id: int) -> RealBroker:
         return self._nodes[node_id]
@@ -102,10 +113,13 @@ class RealCluster:
         for node in self._nodes.values():
             node.start()
 
+    def image(self) -> MetadataImage:
+        """What the controller's metadata log says now."""
+        return MetadataLog(open_partition(self._nodes[CONTROLLER].log_dir / "__cluster_metadata-0")).state().image
+
     def partition(self, topic: str, number: int = 0) -> PartitionImage | None:
         """What the controller's metadata log says of a partition now."""
-        path = self._nodes[CONTROLLER].log_dir / "__cluster_metadata-0"
-        found = MetadataLog(open_partition(path)).state().image.topics.get(topic)
+        found = self.image().topics.get(topic)
         return None if found is None else found.partitions.get(number)
 
     def await_partition(self, topic: str, condition: Callable[[PartitionImage], bool]) -> PartitionImage:

@@ -160,6 +160,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "deleted-topic": deleted_topic,
     "stray-partitions": stray_partitions,
     "dead-cluster": dead_cluster,
+    "power-cut": dead_cluster,
     "backup": backup,
     "quick-start": quick_start,
     "readme": readme,

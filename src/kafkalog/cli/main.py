@@ -41,6 +41,7 @@ COMMANDS = {
         "kafkalog.cli.transactions",
         "Show producers and transactions, and how to abort hanging ones.",
     ),
+    "triage": ("kafkalog.cli.triage", "Foresee who leads after a power cut, and what the others lose."),
     "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on disk, or restore it."),
     "undo": ("kafkalog.cli.undo", "Undo a recovery, byte for byte."),
     "verify": ("kafkalog.cli.verify", "Check everything; change nothing."),

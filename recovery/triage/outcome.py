@@ -1,0 +1,222 @@
+"""What follows from who leads: where each log ends after following, what it loses for that, and what to do first.
+
+A follower cuts its log where its history leaves the leader's (`AbstractFetcherThread.truncateOnFetchResponse`), and
+then fetches up to the leader's end: however short the leader's log is, all logs end like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.cluster.zookeeper.election import NO_LEADER
+from kafkalog.recovery.lineage import common_past
+from kafkalog.recovery.triage.logs import ReplicaLog
+from kafkalog.recovery.triage.memory import Replicas
+
+__all__ = ["Advice", "Loss", "PartitionTriage", "advised", "judged"]
+
+Leaders = Callable[[tuple[int, ...] | None], frozenset[int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets of a log that go when its broker follows."""
+
+    start: int
+    end: int
+    """the first offset after them"""
+    below_high_watermark: int = 0
+    """how many of them were certainly committed"""
+
+    def as_dict(self) -> dict[str, int]:
+        """Plain values for JSON."""
+        return {"from": self.start, "to": self.end, "below_high_watermark": self.below_high_watermark}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do before the first start; `what` is a word for programs."""
+
+    what: str
+    """`nothing`, `start_order`, `hold_back`, `merge`, `nothing_helps`"""
+    order: tuple[int, ...] = ()
+    """brokers to start, one after the other, after the controllers alone have fenced all"""
+    hold_back: tuple[int, ...] = ()
+    """brokers that are started only when the partition has a leader"""
+    elect: int | None = None
+    """broker for which an unclean election is asked once it is up"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "do": self.what,
+            "order": list(self.order),
+            "hold_back": list(self.hold_back),
+            "elect": self.elect,
+        }
+
+    def sentence(self) -> str:
+        """For people."""
+        order = ", ".join(map(str, self.order))
+        held = ", ".join(map(str, self.hold_back))
+        match self.what:
+            case "nothing":
+                return ""
+            case "start_order":
+                return f"start {order} in this order"
+            case "hold_back":
+                elect = f"; elect {self.elect} (unclean)" if self.elect is not None else ""
+                return f"hold back {held}; start {order}{elect}; then {held}"
+            case "merge":
+                return "merge the copies before the first start"
+        return "no start helps: nobody can lead"
+
+
+@dataclass(slots=True)
+class PartitionTriage:
+    """One partition."""
+
+    topic: str
+    partition: int
+    known: Replicas
+    leaders: tuple[int, ...]
+    """everybody who may lead, `NO_LEADER` for none"""
+    is_foreseen: bool
+    """False: too many ways to try; then the leaders are all that are up"""
+    logs: dict[int, ReplicaLog]
+    up: frozenset[int]
+    """brokers that are started and have a log of it"""
+    best: tuple[int, ...] = ()
+    """whose copies go furthest"""
+    outcomes: dict[int, dict[int, int]] = field(default_factory=dict)
+    """leader -> broker -> log end offset after following"""
+    losses: dict[int, dict[int, Loss]] = field(default_factory=dict)
+    """leader -> broker -> what it loses"""
+    advice: Advice = Advice("nothing")
+
+    @property
+    def may_lose(self) -> bool:
+        """Under one of the possible leaders records go."""
+        return any(self.losses.values())
+
+    @property
+    def may_have_none(self) -> bool:
+        """It may end without a leader."""
+        return NO_LEADER in self.leaders
+
+    @property
+    def may_be_led_worse(self) -> bool:
+        """A copy may lead that is not one of the best, and what the best has more goes."""
+        return any(each != NO_LEADER and each not in self.best for each in self.leaders)
+
+    @property
+    def is_clean(self) -> bool:
+        """Somebody leads, and nobody loses anything."""
+        return not self.may_lose and not self.may_have_none
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; keys of objects are strings there."""
+        return {
+            "kind": "partition",
+            "topic": self.topic,
+            "partition": self.partition,
+            "leaders": list(self.leaders),
+            "outcomes": {
+                str(leader): {str(node): end for node, end in sorted(ends.items())}
+                for leader, ends in self.outcomes.items()
+            },
+            "loses": {
+                str(leader): {str(node): loss.as_dict() for node, loss in sorted(losses.items())}
+                for leader, losses in self.losses.items()
+            },
+            "foreseen": self.is_foreseen,
+            "replicas": list(self.known.replicas),
+            "isr": list(self.known.isr),
+            "elr": list(self.known.elr),
+            "last_known_elr": list(self.known.last_known_elr),
+            "leader": self.known.leader,
+            "logs": [_log(each, self.best) for _, each in sorted(self.logs.items())],
+            "best": list(self.best),
+            "better_copy": self.may_be_led_worse,
+            "advice": self.advice.as_dict(),
+        }
+
+
+def _log(log: ReplicaLog, best: Collection[int]) -> dict[str, Any]:
+    return {
+        "node": log.node,
+        "path": log.path,
+        "start": log.start,
+        "end": log.end,
+        "last_epoch": log.lineage.last_epoch,
+        "high_watermark": log.high_watermark,
+        "best": log.node in best,
+    }
+
+
+def judged(
+    topic: str,
+    partition: int,
+    known: Replicas,
+    leaders: frozenset[int] | None,
+    logs: Mapping[int, ReplicaLog],
+    up: frozenset[int],
+) -> PartitionTriage:
+    """What each of the possible leaders means."""
+    assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
+    found = PartitionTriage(
+        topic, partition, known, tuple(sorted(assumed)), leaders is not None, dict(logs), up, _best(logs.values())
+    )
+    for leader in found.leaders:
+        if leader == NO_LEADER or leader not in logs:
+            found.outcomes[leader] = {each: logs[each].end for each in up}
+            found.losses[leader] = {}
+            continue
+        found.outcomes[leader] = dict.fromkeys(up, logs[leader].end)
+        losses = {each: _loss(logs[each], logs[leader]) for each in up if each != leader}
+        found.losses[leader] = {node: loss for node, loss in losses.items() if loss is not None}
+    return found
+
+
+def _best(logs: Iterable[ReplicaLog]) -> tuple[int, ...]:
+    ranked = list(logs)
+    furthest = max((each.rank for each in ranked), default=None)
+    return tuple(sorted(each.node for each in ranked if each.rank == furthest))
+
+
+def _loss(follower: ReplicaLog, leader: ReplicaLog) -> Loss | None:
+    past = common_past(follower.lineage, leader.lineage)
+    cut = min(follower.end, leader.end) if past is None else past.offset
+    if past is None and follower.high_watermark is not None:
+        cut = min(cut, follower.high_watermark)  # without an epoch it cuts there (`Partition.getOffsetTruncationState`)
+    cut = max(min(cut, follower.end), follower.start)
+    if cut >= follower.end:
+        return None
+    committed = max(each.high_watermark or 0 for each in (follower, leader))
+    return Loss(cut, follower.end, max(0, min(committed, follower.end) - cut))
+
+
+def advised(found: PartitionTriage, leaders: Leaders, order: tuple[int, ...]) -> Advice:
+    """What makes a best copy lead, if anything does; `order` is the one that is best for the cluster as a whole."""
+    good = frozenset(found.best) & found.up
+    if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
+        return Advice("nothing")
+    for each in (order, *(_beginning_with(node, order) for node in sorted(good))):
+        under = leaders(each)
+        if under and under <= good:
+            return Advice("start_order", each)
+    held = tuple(sorted(found.up - good))
+    rest = tuple(each for each in order if each not in held)
+    if good and held:
+        under = leaders(rest)
+        if under and under <= good:
+            return Advice("hold_back", rest, held)
+        if under == frozenset({NO_LEADER}):
+            return Advice("hold_back", rest, held, min(good))
+    return Advice("merge" if len(found.logs) > 1 else "nothing_helps")
+
+
+def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:
+    return (node, *(each for each in order if each != node))

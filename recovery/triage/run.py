@@ -1,0 +1,214 @@
+"""The public call: all disks of a cluster after a power cut, and what the next start will make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.wording import counted
+from kafkalog.log.chosen import Chosen
+from kafkalog.log.directory import LogDir
+from kafkalog.log.files import PathLike
+from kafkalog.recovery.copies import Shelf, gather
+from kafkalog.recovery.lineage import Lineage
+from kafkalog.recovery.lock import refuse_if_locked
+from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers
+from kafkalog.recovery.triage.memory import Memory, Replicas, memory_of
+from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
+from kafkalog.recovery.workers import OnProgress
+
+__all__ = ["Triage", "triage"]
+
+Key = tuple[str, int]
+_MOST_ORDERS = 64
+"""of starts that are compared"""
+
+
+@dataclass(slots=True)
+class Triage:
+    """What a start will make of a cluster."""
+
+    cluster_id: str | None
+    source: str
+    """the metadata from which it is foreseen"""
+    order: tuple[int, ...] | None
+    """the order of starts that was asked about; None: any order"""
+    partitions: list[PartitionTriage]
+    best_order: tuple[int, ...]
+    """of starts, one after the other once the controllers alone have fenced all, under which most are led best"""
+    worse_in_best_order: int
+    """partitions that even then may be led by a copy that is not the best, or by nobody"""
+    not_starting: dict[int, str] = field(default_factory=dict)
+    """broker -> why it does not start"""
+    without_disks: tuple[int, ...] = ()
+    """registered brokers of which no directory was given: they are taken to stay down"""
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def at_risk(self) -> list[PartitionTriage]:
+        """Partitions that may lose something or end without a leader."""
+        return [each for each in self.partitions if not each.is_clean]
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing is lost and everybody leads, whatever happens."""
+        return not self.at_risk
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary, as plain values for JSON; partitions have their own."""
+        return {
+            "kind": "summary",
+            "cluster_id": self.cluster_id,
+            "metadata": self.source,
+            "start_order": None if self.order is None else list(self.order),
+            "partitions": len(self.partitions),
+            "at_risk": len(self.at_risk),
+            "may_lose": sum(each.may_lose for each in self.partitions),
+            "may_have_no_leader": sum(each.may_have_none for each in self.partitions),
+            "best_order": list(self.best_order),
+            "worse_in_best_order": self.worse_in_best_order,
+            "not_starting": [{"node": node, "reason": why} for node, why in sorted(self.not_starting.items())],
+            "without_disks": list(self.without_disks),
+        }
+
+
+@checked
+def triage(
+    *paths: PathLike,
+    start_order: Sequence[int] | None = None,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    exclude: Sequence[str] = (),
+    config: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+) -> Triage:
+    """Foresee the elections after all of a cluster was stopped at one moment; changes nothing.
+
+    The paths are the log directories of all brokers and controllers, or directories of such, or ZooKeeper's data
+    directory.  `start_order` names brokers in the order in which they will be started, each when the one before it is
+    up, after the controllers alone have ended all old sessions; without it brokers and controllers come in any order.
+    `config` are the settings that the controllers are started with.
+
+    Raises `UsageError` for paths without Kafka data and for brokers that are not there, `RecoveryRefused` for a live
+    directory and for directories of several clusters, `StorageError` for I/O.
+    """
+    shelf = gather(paths, limits=limits, at_least=1)
+    if shelf.several_clusters is not None:
+        raise RecoveryRefused(f"{shelf.several_clusters}; give the directories of one cluster")
+    for log_dir in shelf.log_dirs:
+        refuse_if_locked(log_dir.path)
+    findings = [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
+    memory = memory_of(shelf.metadata, shelf.zookeeper, config or {}, findings)
+    known = memory.partitions()
+    chosen = Chosen.of(topics, partitions, exclude)
+    chosen.check(known)
+    disks = read_brokers(
+        _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
+    )
+    order = None if start_order is None else _checked_order(start_order, disks, memory)
+    memory.begin(disks)
+    up = [node for node, each in disks.items() if each.is_up]
+    wanted = {key: each for key, each in known.items() if chosen.takes(*key)}
+    found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
+    best, left = _best_order(found, memory, disks, up)
+    for each in found:
+        each.advice = advised(each, partial(memory.leaders, (each.topic, each.partition)), best)
+    return Triage(
+        next((each.meta_properties.cluster_id for each in shelf.log_dirs if each.meta_properties is not None), None),
+        memory.source,
+        order,
+        found,
+        best,
+        left,
+        {node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up},
+        tuple(sorted(memory.brokers - disks.keys())),
+        [*findings, *_without_disks(memory, disks)],
+    )
+
+
+def _unread(path: str, why: str) -> Finding:
+    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, why, path)
+
+
+def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[int, list[LogDir]]:
+    found: dict[int, list[LogDir]] = {}
+    for log_dir in shelf.log_dirs:
+        node = None if log_dir.meta_properties is None else log_dir.meta_properties.node_id
+        if node is None:
+            detail = "it does not say which broker it is of: its logs are left out"
+            findings.append(
+                Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, log_dir.path)
+            )
+        elif node in memory.brokers:
+            found.setdefault(node, []).append(log_dir)
+    return found
+
+
+def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memory: Memory) -> tuple[int, ...]:
+    for number, each in enumerate(order):
+        if each in order[:number]:
+            raise UsageError(f"broker {each} is twice in the order of starts")
+        if each not in memory.brokers:
+            there = ", ".join(map(str, sorted(memory.brokers))) or "none"
+            raise UsageError(f"{each} in the order of starts is not a broker of this cluster; its brokers: {there}")
+        if each not in disks:
+            raise UsageError(f"broker {each} is in the order of starts, and none of the directories is its")
+    return tuple(order)
+
+
+def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Finding]:
+    missing = sorted(memory.brokers - disks.keys())
+    if not missing:
+        return []
+    names = ", ".join(map(str, missing))
+    detail = f"no directory of {counted(len(missing), 'registered broker')} is given ({names}): taken to stay down"
+    return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None)]
+
+
+def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
+    """Of each replica; one that is missing will be empty."""
+    found = {}
+    for node in known.replicas:
+        each = disks.get(node)
+        if each is None:
+            continue
+        log = each.logs.get(key)
+        if log is None and each.is_up and len(each.online) == len(each.directories):
+            log = ReplicaLog(node, None, 0, 0, Lineage((), 0))
+        if log is not None:
+            found[node] = log
+    return found
+
+
+def _judged(
+    key: Key, known: Replicas, memory: Memory, disks: Mapping[int, BrokerDisks], order: tuple[int, ...] | None
+) -> PartitionTriage:
+    logs = _logs_of(key, known, disks)
+    started = disks.keys() if order is None else set(order)
+    up = frozenset(node for node in logs if node in started and disks[node].is_up)
+    return judged(*key, known, memory.leaders(key, order), logs, up)
+
+
+def _best_order(
+    found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
+) -> tuple[tuple[int, ...], int]:
+    """Of the orders that begin with each of the brokers, the one that gives the most partitions a best copy to lead."""
+    orders = [(first, *(each for each in up if each != first)) for first in up[:_MOST_ORDERS]] or [()]
+    scored = []
+    for number, order in enumerate(orders):
+        left = 0
+        for each in found:
+            leaders = memory.leaders((each.topic, each.partition), order)
+            good = {node for node in each.best if disks[node].is_up}
+            left += leaders is None or not leaders <= good
+        scored.append((left, number, order))
+    left, _, order = min(scored)
+    return order, left

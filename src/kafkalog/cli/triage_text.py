@@ -1,0 +1,84 @@
+"""What `kafkalog triage` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import MANY, Column, print_table
+from kafkalog.cluster.departures import NO_LEADER
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.triage.outcome import PartitionTriage
+from kafkalog.recovery.triage.run import Triage
+
+__all__ = ["print_triage"]
+
+
+def _name(node: int) -> str:
+    return "none" if node == NO_LEADER else str(node)
+
+
+def _words(nodes: Iterable[int]) -> str:
+    return " ".join(map(_name, nodes))
+
+
+def _losses(each: PartitionTriage) -> str:
+    """`under 2: 1 loses 40-59`."""
+    told = []
+    for leader, losses in each.losses.items():
+        if not losses:
+            continue
+        lost = ", ".join(f"{node} loses {loss.start}-{loss.end - 1}" for node, loss in sorted(losses.items()))
+        told.append(lost if len(each.leaders) == 1 else f"under {leader}: {lost}")
+    return "; ".join(told)
+
+
+def _row(each: PartitionTriage) -> list[object]:
+    ends = " ".join(f"{node}:{log.end}" for node, log in sorted(each.logs.items()))
+    leaders = _words(each.leaders) if each.is_foreseen else "not foreseen"
+    return [each.topic, each.partition, _words(each.known.isr), leaders, ends, _words(each.best), _losses(each),
+            each.advice.sentence()]  # fmt: skip
+
+
+def print_triage(found: Triage) -> None:
+    """The partitions, all of them or those at risk, and what to do."""
+    shown = found.partitions if len(found.partitions) <= MANY else found.at_risk
+    columns: list[str | Column] = [
+        "topic",
+        "partition",
+        Column("ISR", drop=2),
+        Column("leader" if found.order is not None else "possible leaders", wraps=True),
+        Column("log ends", wraps=True, drop=1),
+        "best copy",
+        Column("lost", wraps=True, if_any=True),
+        Column("advice", wraps=True, if_any=True),
+    ]
+    order = "in any order of starts" if found.order is None else f"if {', '.join(map(str, found.order))} start"
+    print_table(f"elections {order}", columns, map(_row, shown))
+    with LineWriter() as writer:
+        writer.write("")
+        for line in _summary(found):
+            writer.write(escape_controls(line))
+
+
+def _summary(found: Triage) -> list[str]:
+    total = counted(len(found.partitions), "partition")
+    lines = [f"{total}, foreseen from {found.source}"]
+    for node, why in sorted(found.not_starting.items()):
+        lines.append(f"broker {node} does not come up: {why}")
+    if found.is_clean:
+        return [*lines, "Nothing is lost, and every partition gets a leader."]
+    worse = sum(each.may_be_led_worse for each in found.partitions)
+    lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
+    lines.append(
+        f"{counted(lose, 'partition')} may lose records: {worse} although a better copy exists. "
+        f"{none} may have no leader."
+    )
+    order = ", ".join(map(str, found.best_order))
+    rest = found.worse_in_best_order
+    after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} need the advice above"
+    lines.append(
+        "Start the controllers alone and wait for longer than broker.session.timeout.ms, then start the brokers one "
+        f"after the other: {order}. With that, {after}."
+    )
+    return lines

@@ -1,0 +1,209 @@
+"""Elections after a power cut, foreseen from recorded disks; expected is what Kafka then made of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers
+from command import kafkalog
+from fixture_data import FIXTURES, unpack_replicas
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.findings import FindingCode
+from kafkalog.log import open_partition
+from kafkalog.recovery.triage.outcome import PartitionTriage
+from kafkalog.recovery.triage.run import Triage, triage
+from lock_holder import held
+from quorums import node
+from trees import first_difference, stamps
+
+NAMES = ("broker-1", "broker-2", "broker-3", "controller")
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    unpack_replicas(tmp_path / "disks")
+    return tmp_path / "disks"
+
+
+def of(disks: Path, order: tuple[int, ...] | None = None) -> Triage:
+    return triage(*(disks / name for name in NAMES), start_order=order)
+
+
+def partition(found: Triage, topic: str) -> PartitionTriage:
+    (each,) = (each for each in found.partitions if each.topic == topic)
+    return each
+
+
+def case() -> dict[str, int]:
+    found: dict[str, int] = json.loads((FIXTURES / "replicas/kafka-4.3.0/case.json").read_text())
+    return found
+
+
+def test_what_kafka_made_of_these_disks_is_foreseen(disks: Path, tmp_path: Path) -> None:
+    """Recorded: the new leader was started first, and the logs of `tale` afterwards."""
+    unpack_replicas(tmp_path / "after", after=True)
+    first = case()["new_leader"]
+    order = (first, *(each for each in (1, 2, 3) if each != first))
+    each = partition(of(disks, order), "tale")
+    assert each.leaders == (first,)
+    made = {number: open_partition(tmp_path / f"after/broker-{number}/tale-0").log_end_offset() for number in (1, 2, 3)}
+    assert each.outcomes == {first: made}
+    loss = each.losses[first][case()["old_leader"]]
+    assert (loss.start, loss.end) == (90, 130)
+
+
+def test_the_order_decides_and_every_order_is_among_all(disks: Path) -> None:
+    free = partition(of(disks), "tale")
+    seen = set()
+    for order in [(1, 2, 3), (2, 3, 1), (3, 1, 2)]:
+        each = partition(of(disks, order), "tale")
+        assert each.leaders == order[:1], "unclean elections are allowed"
+        assert set(each.leaders) <= set(free.leaders)
+        seen |= set(each.leaders)
+    assert seen == set(free.leaders)
+
+
+def test_a_better_copy_is_named_and_what_makes_it_lead(disks: Path) -> None:
+    found = of(disks, (2, 3, 1))
+    each = partition(found, "cleaned")
+    assert (each.leaders, each.best, each.may_be_led_worse) == ((2,), (1, 3), True)
+    assert (each.losses[2][1].start, each.losses[2][1].end) == (150, 300)
+    assert each.losses[2][1].below_high_watermark == 150
+    assert each.advice.what == "start_order"
+    assert set(partition(of(disks, each.advice.order), "cleaned").leaders) <= set(each.best)
+    assert partition(of(disks, found.best_order), "tale").leaders == partition(found, "tale").best
+
+
+def test_nothing_is_changed(disks: Path) -> None:
+    before = stamps(disks)
+    of(disks)
+    assert first_difference(stamps(disks), before) == ""
+
+
+def test_a_torn_end_is_cut_before_anybody_follows(disks: Path) -> None:
+    log = max((disks / "broker-1/tale-0").glob("*.log"))
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size - 7)
+    each = partition(of(disks, (1, 2, 3)), "tale")
+    assert each.leaders == (1,)
+    end = each.outcomes[1][1]
+    assert 90 <= end < 120
+    assert each.outcomes[1] == {1: end, 2: end, 3: end}
+
+
+def test_a_partition_that_is_gone_comes_up_empty(disks: Path) -> None:
+    shutil.rmtree(disks / "broker-2/equal-0")
+    each = partition(of(disks, (1, 2, 3)), "equal")
+    assert each.logs[2].end == 0
+    assert each.logs[2].path is None
+    assert 2 not in each.best
+
+
+def test_a_disk_that_is_held_back_keeps_its_partition_waiting(disks: Path) -> None:
+    each = partition(of(disks, (1, 3)), "alone")
+    assert each.leaders == (-1,)
+    assert each.may_have_none
+    without = triage(*(disks / name for name in NAMES if name != "broker-2"))
+    assert partition(without, "alone").leaders == (-1,)
+    assert without.without_disks == (2,)
+    assert any("is given (2)" in each.detail for each in without.findings)
+
+
+def test_a_broker_that_does_not_start_does_not_lead(disks: Path) -> None:
+    (disks / "broker-1/tale-0/leader-epoch-checkpoint").write_bytes(b"0\n1\nx 0\n")
+    found = of(disks)
+    assert list(found.not_starting) == [1]
+    assert 1 not in partition(found, "tale").leaders
+    assert FindingCode.BROKER_REFUSES in {each.code for each in found.findings}
+
+
+def test_a_damaged_copy_of_the_metadata_is_told(disks: Path) -> None:
+    log = max((disks / "controller/__cluster_metadata-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(bytes(data))
+    ended = kafkalog("triage", "--json", *(disks / name for name in NAMES))
+    assert ended.code == 1
+    assert "crc_mismatch" in ended.err or "corrupt" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def refused(*arguments: object) -> tuple[int, str]:
+    ended = kafkalog("triage", *arguments)
+    assert ended.out == ""
+    assert len(ended.err.splitlines()) <= 2, ended.err
+    return ended.code, ended.err
+
+
+def test_disks_of_two_clusters_are_refused(disks: Path) -> None:
+    code, words = refused(*(disks / name for name in NAMES), node("dynamic", 11))
+    assert code == 3
+    assert "several clusters" in words
+
+
+def test_a_live_directory_is_refused(disks: Path) -> None:
+    with held(disks / "broker-3/.lock"):
+        code, words = refused(*(disks / name for name in NAMES))
+    assert code == 3
+    assert "broker-3 is locked: a broker is using it" in words
+    with held(disks / "controller/.lock"), pytest.raises(RecoveryRefused, match="controller is locked"):
+        of(disks)
+
+
+def test_without_any_metadata_nothing_is_foreseen(disks: Path) -> None:
+    for name in NAMES:
+        shutil.rmtree(disks / name / "__cluster_metadata-0", ignore_errors=True)
+    code, words = refused(*(disks / name for name in NAMES))
+    assert code == 64
+    assert "says who may lead" in words
+
+
+def test_metadata_that_says_nothing_is_refused(disks: Path) -> None:
+    for name in NAMES:
+        for log in (disks / name / "__cluster_metadata-0").glob("*.log"):
+            log.write_bytes(b"")
+    code, words = refused(*(disks / name for name in NAMES))
+    assert code == 3
+    assert "says nothing" in words
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("1,1", "twice"),
+        ("7", "not a broker"),
+        ("x", "not a whole number"),
+        ("", "not a whole number"),
+        ("1,,2", "'' is"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_refused(disks: Path, order: str, said: str) -> None:
+    ended = kafkalog("triage", "--start-order", order, *(disks / name for name in NAMES))
+    assert ended.code == 64
+    assert said in ended.err
+
+
+def test_a_broker_in_the_order_must_be_there(disks: Path) -> None:
+    with pytest.raises(UsageError, match="none of the directories is its"):
+        triage(disks / "controller", disks / "broker-1", start_order=[1, 2])
+
+
+def test_only_some_topics(disks: Path) -> None:
+    found = triage(*(disks / name for name in NAMES), topics=["tale", "equal"])
+    assert [each.topic for each in found.partitions] == ["equal", "tale"]
+
+
+@pytest.mark.parametrize("case_id", ["3.9.1-zk/zkhist", "2.8.2/zkhist", "1.1.1/zkhist"])
+def test_with_zookeeper_only_who_is_in_the_isr_leads(case_id: str) -> None:
+    found = brokers(case_id)
+    zookeeper = found[0].parent / "zookeeper"
+    assert zookeeper.is_dir()
+    told = triage(*found, zookeeper)
+    assert told.partitions
+    for each in told.partitions:
+        assert set(each.leaders) <= {*each.known.isr, -1}, "unclean elections are off since 0.11"
+        assert {*each.outcomes} == {*each.leaders}
