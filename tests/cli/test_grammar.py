@@ -33,8 +33,9 @@ def options() -> list[tuple[str, click.Option]]:
     return found
 
 
-ELSEWHERE = {"dump", "find", "report", "build", "undelete"}
-"""commands with a reason for words of their own: build and undelete have one topic, the others their own options"""
+ELSEWHERE = {"dump", "find", "report", "build", "undelete", "serve"}
+"""commands with a reason for words of their own: build and undelete have one topic, serve goes by times of records, the
+others have their own options"""
 
 
 @pytest.mark.parametrize(

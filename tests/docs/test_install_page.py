@@ -25,7 +25,7 @@ def test_every_extra_is_told_with_what_installs_it() -> None:
         assert installed == name
         own = [re.split(r"[\[<>=]", each)[0] for each in PROJECT["optional-dependencies"][name]]
         told = set(own) - {"kafkalog"} - ({"numpy", "pyarrow"} if name == "spark" else set())
-        assert told <= set(re.findall(r"\w+", adds))
+        assert told <= set(re.findall(r"[\w-]+", adds))
 
 
 def test_spark_that_is_missing_is_told_with_its_extra() -> None:
