@@ -243,6 +243,12 @@ class _CountingSource(ListedSource):
             self._on_read(self._relative, position + len(data))
         return data
 
+    def read_into(self, position: int, target: memoryview) -> int:
+        done = super().read_into(position, target)
+        if self._on_read is not None:
+            self._on_read(self._relative, position + done)
+        return done
+
 
 def facts_of(status: os.stat_result) -> FileFacts:
     """The facts of a regular file."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
@@ -31,7 +32,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import BufferSource, Source, lent
+from kafkalog.codec.source import BufferSource, ReadsInto, Source, lent, prefers_reading
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,6 +45,8 @@ _WINDOW = 512 * KIB
 """Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
 _LENT_WINDOW = 8 * MIB
 """Bytes examined at a time where the source lends them."""
+_READ_WINDOW = 2 * MIB
+"""Bytes read at a time where that takes less time than lending."""
 _BATCHES_OF_A_RUN = 16 * KIB
 
 
@@ -179,8 +182,9 @@ class HeaderTable:
         count = 0
         scratch = empty_table(HeaderColumn, _WINDOW // BATCH.size)
         size = min(self.size, source.size)
+        memory = Block(_READ_WINDOW).buffer if prefers_reading(source, position) else None
         while position < size:
-            found = _next_pieces(source, position, size, scratch)
+            found = _next_pieces(source, position, size, scratch, memory)
             if not found:
                 break
             pieces += found
@@ -193,8 +197,15 @@ class HeaderTable:
             yield HeaderRun(np.concatenate(pieces, axis=1))
 
 
-def _next_pieces(source: Source, position: int, end: int, scratch: Table) -> list[Table]:
-    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
+def _next_pieces(source: Source, position: int, end: int, scratch: Table, memory: memoryview | None) -> list[Table]:
+    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound.
+
+    Where there is `memory`, bytes are read into it rather than lent.
+    """
+    if memory is not None and isinstance(source, ReadsInto):
+        target = memory[: min(len(memory), end - position)]
+        found = _pieces(target[: source.read_into(position, target)], position, scratch)
+        return found or _pieces(_window(source, position, end), position, scratch)
     with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
         # older messages are examined one by one, which takes longer than anything should be lent
         is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == BATCH_MAGIC
