@@ -123,7 +123,7 @@ def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:
     (broker,) = brokers("4.1.1/txn")
     topics = topics_of("4.1.1/txn")
     with mock_cluster(topics) as bootstrap:
-        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         producer.produce(topics[-1], b"somebody's", partition=0)
         producer.flush(30)
         plan = plan_replay([broker], ReplayOptions())
