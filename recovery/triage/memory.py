@@ -6,6 +6,7 @@ Nothing says who of several controllers wins the vote: everybody whose log a maj
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -41,27 +42,27 @@ class Replicas:
     last_known_elr: tuple[int, ...] = ()
 
 
-class Memory:
+class Memory(ABC):
     """The cluster's knowledge, from which leaders are foreseen."""
 
     source: str
 
     @property
+    @abstractmethod
     def brokers(self) -> frozenset[int]:
         """Who is registered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def partitions(self) -> dict[Key, Replicas]:
         """Every partition."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """These brokers are about to be started."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leaders(self, key: Key, order: tuple[int, ...] | None) -> frozenset[int] | None:
         """Who may lead when the brokers of `order` were started, or all in any order; None: too many ways."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)

@@ -157,13 +157,9 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     if not planned:
         raise UsageError(f"{', '.join(given)}: no topic of a user is here to replay")
     _refuse_one_name([topic.target for topic in planned])
-    damaged = [
-        finding
-        for topic in planned
-        for each in topic.partitions.values()
-        for finding in verify(each.path, deep=False, jobs=jobs).findings
-        if finding.severity is Severity.ERROR
-    ]
+    paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
+    checked = verify(*paths_of_logs, deep=False, jobs=jobs)
+    damaged = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
     commits = read_offsets(catalog.partitions) if options.with_groups else None
     return ReplayPlan(
         given,
@@ -233,7 +229,7 @@ class _Replay:
         target.begin()
         keys = {(topic.target, number): partition
                 for topic in plan.topics for number, partition in topic.partitions.items()}  # fmt: skip
-        known = [key for key in keys if key[0] in existing and key[1] < existing[key[0]].partitions]
+        known = [key for key in keys if key[0] in existing and key[1] < existing[key[0]]]
         progress = target.progress(known)
         self._refuse_foreign(existing, progress)
         is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
@@ -276,11 +272,11 @@ class _Replay:
                 last = int(batch.column(0)[batch.num_rows - 1].as_py())
         return last + 1
 
-    def _refuse_foreign(self, existing: Mapping[str, object], progress: Mapping[tuple[str, int], int]) -> None:
+    def _refuse_foreign(self, existing: Mapping[str, int], progress: Mapping[tuple[str, int], int]) -> None:
         for topic in self._plan.topics:
             if topic.target not in existing:
                 continue
-            count = existing[topic.target].partitions  # type: ignore[attr-defined]
+            count = existing[topic.target]
             if count < topic.partition_count:
                 raise RecoveryRefused(
                     f"the target's {topic.target} has {count} partition(s), and the source's {topic.partition_count}; "
@@ -295,7 +291,7 @@ class _Replay:
                         reason="not_empty",
                     )
 
-    def _make(self, existing: Mapping[str, object]) -> list[str]:
+    def _make(self, existing: Mapping[str, int]) -> list[str]:
         made = []
         for topic in self._plan.topics:
             if topic.target not in existing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.model import Record
     from kafkalog.server.replay.groups import Moved
 
-__all__ = ["AbortedError", "ClusterError", "Existing", "Target"]
+__all__ = ["AbortedError", "ClusterError", "Target"]
 
 _TIMEOUT = 30.0
 _FLUSH_SECONDS = 120.0
@@ -45,13 +45,6 @@ def _cluster_error(bootstrap: str, what: str) -> ClusterError:
 
 class AbortedError(Exception):
     """The transaction was aborted, and can be tried again."""
-
-
-class Existing:
-    """A topic that the target has."""
-
-    def __init__(self, partitions: int) -> None:
-        self.partitions = partitions
 
 
 class Target:
@@ -113,11 +106,11 @@ class Target:
         with self._told("cannot reach the cluster"):
             return str(self._admin.list_topics(timeout=_TIMEOUT).cluster_id or "")
 
-    def topics(self) -> dict[str, Existing]:
-        """Those that are there, the internal ones too."""
+    def topics(self) -> dict[str, int]:
+        """How many partitions each topic has that is there, the internal ones too."""
         with self._told("cannot list the topics"):
             found = self._admin.list_topics(timeout=_TIMEOUT).topics
-        return {name: Existing(len(topic.partitions)) for name, topic in found.items() if topic.error is None}
+        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
         """Whether nothing was ever written to a partition."""
@@ -169,7 +162,9 @@ class Target:
     def note(self, starts: Mapping[Key, int]) -> None:
         """Commit where the source of each partition begins, before anything is written to it."""
         if starts:
-            self._in_transaction((), [(topic, number, offset) for (topic, number), offset in starts.items()])
+            with self._transaction():
+                self._producer.begin_transaction()
+                self._commit([(topic, number, offset) for (topic, number), offset in starts.items()])
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -211,11 +206,6 @@ class Target:
             else:
                 self._producer.poll(0)
                 return
-
-    def _in_transaction(self, _records: Iterable[Record], progress: Sequence[tuple[str, int, int]]) -> None:
-        with self._transaction():
-            self._producer.begin_transaction()
-            self._commit(progress)
 
     def _commit(self, progress: Sequence[tuple[str, int, int]]) -> None:
         with self._transaction():

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +20,8 @@ from fixture_data import broker_case
 from kafka_oracle import KafkaOracle
 from kafkalog import Log, LogConfig
 from kafkalog.codec.model import Record, TimestampType
+from mock_cluster import committed as committed_offset
+from mock_cluster import consumed
 from real_broker import RealBroker
 
 WEEK = {"log.retention.ms": 604_800_000}
@@ -51,24 +52,10 @@ def replay(broker: RealBroker, *words: object) -> int:
 
 def read(broker: RealBroker, topic: str, partition: int) -> list[tuple[int, Row]]:
     """Offsets and records that were committed."""
-    consumer = confluent_kafka.Consumer({
-        "bootstrap.servers": broker.bootstrap, "group.id": "nobody", "enable.partition.eof": True,
-        "isolation.level": "read_committed", "check.crcs": True,
-    })  # fmt: skip
-    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
-    found: list[tuple[int, Row]] = []
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        message: Any = consumer.poll(5)
-        if message is None:
-            continue
-        if message.error() is not None:
-            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
-            consumer.close()
-            return found
-        row = message.timestamp()[1], message.key(), message.value(), list(message.headers() or ())
-        found.append((message.offset(), row))
-    raise AssertionError(f"{topic}-{partition} has no end after a minute")
+    return [
+        (each.offset(), (each.timestamp()[1], each.key(), each.value(), list(each.headers() or ())))
+        for each in consumed(broker.bootstrap, topic, partition, check_crcs=True)
+    ]
 
 
 def of_line(line: dict[str, Any]) -> Row:
@@ -122,13 +109,11 @@ def check_groups(
     for line in committed:
         topic, partition, offset = line["topic"], line["partition"], line["offset"]
         places = sorted((key[2], there) for key, there in target.items() if key[:2] == (topic, partition))
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": line["group"]})
-        (found,) = consumer.committed([confluent_kafka.TopicPartition(f"{prefix}{topic}", partition)], timeout=30)
-        consumer.close()
         if not places:
             continue
+        found = committed_offset(broker.bootstrap, line["group"], f"{prefix}{topic}", partition)
         after = [there for source, there in places if source >= offset]
-        assert found.offset == (after[0] if after else places[-1][1] + 1), line
+        assert found == (after[0] if after else places[-1][1] + 1), line
         count += 1
     return count
 

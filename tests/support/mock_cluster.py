@@ -27,9 +27,12 @@ def mock_cluster(topics: Iterable[str]) -> Iterator[str]:
     del owner
 
 
-def consumed(bootstrap: str, topic: str, partition: int) -> list[Any]:
-    """Everything that is in a partition."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True})
+def consumed(bootstrap: str, topic: str, partition: int, *, check_crcs: bool = False) -> list[Any]:
+    """Everything that is in a partition of any cluster and was committed; the mock computes no checksums."""
+    consumer = confluent_kafka.Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "nobody", "enable.partition.eof": True,
+        "isolation.level": "read_committed", "check.crcs": check_crcs,
+    })  # fmt: skip
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
     found: list[Any] = []
     until = time.monotonic() + 60

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkalog.cli.confirm import confirm
-from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES
+from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, job_count
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -112,7 +112,7 @@ def command(
         bytes_per_second=rate,
         now=at,
     )
-    plan = plan_replay(paths, options)
+    plan = plan_replay(paths, options, jobs=job_count(None))
     report_findings((*plan.findings, *plan.damaged))
     _print_plan(plan, bootstrap_server, as_json=as_json)
     plan.refuse(options)
