@@ -43,7 +43,8 @@ class VirtualDirectory(Protocol):
 class VirtualSlots:
     """As a broker maps an index (`AbstractIndex`): at full size, with what was there, or zeros, after the entries.
 
-    The tree has what becomes of the file from `store` on.
+    The tree has what becomes of the file's length at once, as a mapped file's length does, and its entries from `store`
+    on.
 
     An existing file is taken to be full of entries; only recovery resets it.  Old bytes stay under a reset until the
     file is trimmed, so the file is modeled as what was written over what was there.
@@ -130,6 +131,7 @@ class VirtualSlots:
         self._length = size
         self._left = min(self._left, size)
         self._dirty = True
+        self.store()
         return True
 
     def trim(self) -> None:

@@ -42,8 +42,10 @@ def test_the_comparison_runs(tmp_path: Path) -> None:
 def test_what_spark_reads_runs_beside_the_same_batches_from_memory() -> None:
     lines = lines_of("spark_read.py")
     assert sum("× from memory: " in line for line in lines) == 5
-    assert "× batch read: " in lines[-1]
-    assert len(lines) == 7
+    assert sum("× tasks of " in line for line in lines) == 3
+    assert sum("× counting records" in line for line in lines) == 1
+    assert sum("× batch read" in line for line in lines) == 2
+    assert len(lines) == 11
 
 
 @pytest.mark.interop
@@ -67,4 +69,4 @@ def test_what_spark_writes_runs_beside_a_sink_that_keeps_nothing() -> None:
 def test_the_scaling_runs(tmp_path: Path) -> None:
     results = tmp_path / "scaling.md"
     ran("scaling.py", "--results", str(results))
-    assert results.read_text().count("\n## ") == 34  # groups
+    assert results.read_text().count("\n## ") >= 34  # groups
