@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog import __version__
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.chosen import Chosen
@@ -22,7 +23,7 @@ from kafkalog.recovery.places import PathLike, chosen_directories
 from kafkalog.recovery.plan import refuse_unsafe
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, complete_earlier, tool_version
+from kafkalog.recovery.run import RecoveryOptions, complete_earlier
 from kafkalog.recovery.runner import Completed, act, refuse_foreign, refuse_place
 from kafkalog.recovery.scratch import Scratch
 from kafkalog.recovery.survey import Survey, survey
@@ -173,7 +174,7 @@ def _compact(
             runs,
             made,
             still=lambda: survey(root, only=only, tolerant=True),
-            tool_version=tool_version(),
+            tool_version=__version__,
             withhold_marker=lambda: None,
             workers=workers,
         )

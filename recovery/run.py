@@ -6,10 +6,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from kafkalog import __version__
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
@@ -49,7 +48,6 @@ __all__ = [
     "recover_into",
     "refuse_any_declined",
     "refuse_declined",
-    "tool_version",
     "undo",
 ]
 
@@ -153,15 +151,6 @@ class UndoResult:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {"path": self.root, "run_id": self.run_id, "restored_files": self.files, "changed": True}
-
-
-@cache
-def tool_version() -> str:
-    """The version of kafkalog, which a journal names."""
-    try:
-        return version("kafkalog")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def log_directory_of(path: PathLike) -> str:
@@ -440,7 +429,7 @@ class _Directory:
             self._runs,
             made,
             still=lambda: survey(self._fs.root, only=self._only, tolerant=True),
-            tool_version=tool_version(),
+            tool_version=__version__,
             withhold_marker=lambda: _why_not_clean(self._fs.root, self._only, self._options, self._workers),
             workers=self._workers,
         )

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog import __version__
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
@@ -45,7 +46,6 @@ from kafkalog.recovery.remains import (
     why_not_fitting,
 )
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.run import tool_version
 from kafkalog.recovery.runner import act, refuse_place
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import Survey, survey
@@ -193,7 +193,7 @@ def undelete(
             kept,
             made,
             still=lambda: survey(fs.root, only=directories),
-            tool_version=tool_version(),
+            tool_version=__version__,
             withhold_marker=lambda: None,
         )
         return UndeleteResult(made, done.run_id, os.path.join(done.place, done.run_id))

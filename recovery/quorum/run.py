@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog import __version__
 from kafkalog.cluster.quorum_log import root_of_metadata
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
@@ -23,7 +24,7 @@ from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
 from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan, make_plan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, complete_earlier, tool_version
+from kafkalog.recovery.run import RecoveryOptions, complete_earlier
 from kafkalog.recovery.runner import Completed, act, refuse_foreign, refuse_place
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.topic_facts import NO_FACTS
@@ -159,7 +160,7 @@ def _act(change: DirectoryChange, fs: FileSystem, kept: Runs, earlier: Completed
         kept,
         change,
         still=lambda: survey(change.root, only=frozenset({CLUSTER_METADATA_DIRECTORY})),
-        tool_version=tool_version(),
+        tool_version=__version__,
         withhold_marker=lambda: None,
     )
     return DirectoryRun(change.root, done.run_id, os.path.join(done.place, done.run_id), earlier)
