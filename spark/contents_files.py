@@ -1,4 +1,4 @@
-"""Rows of what is in the files of log directories: batches, segments, findings, indexes, snapshots, checkpoints."""
+"""Rows of what is in the files of log directories: segments, findings, indexes, snapshots, checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -18,7 +17,6 @@ from kafkalog.codec.names import (
     FileKind,
 )
 from kafkalog.log import Inventory, LogDir, Partition, open_log_dir, open_segment
-from kafkalog.log.batch_words import batch_words
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.files import is_directory, is_file
 from kafkalog.log.partition import read_partition
@@ -27,10 +25,20 @@ from kafkalog.log.summary import SegmentSummary, summarize
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.verify import broker_start
 from kafkalog.recovery.verify_partition import verify_partition
+from kafkalog.spark.contents_rows import Row
 
-__all__ = ["CHECKPOINTS", "PER_PARTITION", "Place", "checkpoint_rows", "finding_places", "finding_rows", "places"]
+__all__ = [
+    "CHECKPOINTS",
+    "PER_PARTITION",
+    "Place",
+    "checkpoint_rows",
+    "finding_places",
+    "finding_rows",
+    "named",
+    "places",
+    "reopened",
+]
 
-Row = dict[str, object]
 CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -56,41 +64,25 @@ def places(partitions: Iterable[Partition]) -> list[Place]:
     return [Place(each.path, each) for each in partitions]
 
 
-def _reopened(place: Place) -> Partition:
+def reopened(place: Place) -> Partition:
+    """The partition of a place as its files are now."""
     partition = place.partition
     if partition is None or partition.name is None or not is_directory(place.path):
         return open_segment(place.path)
     return read_partition(place.path, partition.name, partition.checkpointed_log_start_offset)
 
 
-def _named(partition: Partition, file: str, row: Row) -> Row:
+def named(partition: Partition, file: str, row: Row) -> Row:
+    """A row with where it is from."""
     return {"topic": partition.topic, "partition": partition.partition, "file": file} | row
 
 
-# -- batches and segments ----------------------------------------------------------------------------------------------
-
-
-def _batch(batch: RecordBatch) -> Row:
-    words = batch_words(batch)
-    kind = batch.header.timestamp_type
-    words["timestamp"] = words.pop(kind.label)
-    words["timestampType"] = int(kind)
-    words.setdefault("lastOffset", words.pop("offset", None))
-    return words
-
-
-def _batches(place: Place, findings: list[Finding]) -> Iterator[Row]:
-    partition = _reopened(place)
-    reader = partition.batches(through_damage=True)
-    for batch in reader:
-        file = reader.segment.path if reader.segment is not None else place.path
-        yield _named(partition, file, _batch(batch))
-    findings.extend(reader.findings)
+# -- segments ---------------------------------------------------------------------------------------------------------
 
 
 def _segment(partition: Partition, summary: SegmentSummary) -> Row:
     segment = summary.segment
-    return _named(
+    return named(
         partition,
         segment.path,
         {
@@ -114,7 +106,7 @@ def _segment(partition: Partition, summary: SegmentSummary) -> Row:
 
 def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
     """What is wrong is in the rows."""
-    partition = _reopened(place)
+    partition = reopened(place)
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     for segment, base in zip(partition.segments, [*following, None], strict=False):
         yield _segment(partition, summarize(segment, next_segment=base))
@@ -125,11 +117,11 @@ def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
 
 def _beside(files_of: Callable[[Partition], Sequence[str]]) -> Callable[[Place, list[Finding]], Iterator[Row]]:
     def rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
-        partition = _reopened(place)
+        partition = reopened(place)
         for path in files_of(partition):
             content = read_side_file(path)
             for entry in content.entries:
-                yield _named(partition, path, entry)
+                yield named(partition, path, entry)
             findings.extend(content.findings)
 
     return rows
@@ -145,7 +137,6 @@ def _epochs_of(partition: Partition) -> Sequence[str]:
 
 
 PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
-    "batches": _batches,
     "segments": _segments,
     "offset_index": _beside(_of_segments(FileKind.OFFSET_INDEX)),
     "time_index": _beside(_of_segments(FileKind.TIME_INDEX)),
@@ -195,9 +186,9 @@ def finding_rows(place: Place) -> Iterator[Row]:
             found = [*log_dir.findings, *missing_partitions_of(log_dir), *broker_start(log_dir)[1]]
         yield from (finding.as_dict() for finding in found)
         return
-    partition = _reopened(place)
+    partition = reopened(place)
     report = verify_partition(partition)
     beside = checkpoint_findings(partition, report.log_end_offset, place.log_start, place.high_watermark)
     for finding in (*report.findings, *beside):
         row = finding.as_dict()
-        yield _named(partition, place.path, row)
+        yield named(partition, place.path, row)

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.names import without_surrogates
 from kafkalog.log import open_all
 from kafkalog.spark import contents_files
+from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
-from kafkalog.spark.contents_files import PER_PARTITION, Place
+from kafkalog.spark.contents_files import PER_PARTITION, Place, reopened
+from kafkalog.spark.contents_rows import Row, arrow_batches
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import Mode, ReadOptions
-from kafkalog.spark.schema import arrow_schema
 from kafkalog.spark.told import tell
 
-__all__ = ["ContentsReader", "arrow_batches"]
+__all__ = ["ContentsReader"]
 
-_ROWS = 1024
-_MICROSECONDS = 1000
-_LARGEST = (2**63 - 1) // _MICROSECONDS
 _SHOWN = 3
-
-Row = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,11 @@ class ContentsReader(DataSourceReader):
         if not isinstance(partition, ContentsPartition):  # Spark's stand-in where nothing was planned
             return
         findings: list[Finding] = []
-        yield from arrow_batches(self._rows(partition.place, findings), self._schema)
+        place = partition.place
+        if place is not None and self._options.contents == "batches":
+            yield from batches_of(reopened(place), self._schema, findings)
+        else:
+            yield from arrow_batches(self._rows(place, findings), self._schema)
         self._judge(findings)
 
     def _rows(self, place: Place | None, findings: list[Finding]) -> Iterator[Row]:
@@ -91,38 +89,3 @@ class ContentsReader(DataSourceReader):
         if errors:
             shown = "; ".join(str(finding) for finding in errors[:_SHOWN])
             tell(f"kafkalog found {len(errors)} errors: {shown}")
-
-
-def _microseconds(value: object) -> int | None:
-    """A time in ms as Spark counts; null where no calendar of Spark's reaches."""
-    return value * _MICROSECONDS if isinstance(value, int) and -_LARGEST <= value <= _LARGEST else None
-
-
-def _clean(value: object) -> object:
-    """Bytes that were no UTF-8, kept as surrogates, become visible escapes: Arrow takes no surrogates."""
-    if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, dict):
-        return {_clean(name): _clean(each) for name, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list) else value
-
-
-def _array(values: list[object], kind: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, kind)
-    except UnicodeEncodeError:
-        return pa.array([_clean(value) for value in values], kind)
-
-
-def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
-    target = arrow_schema(schema)
-    times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
-    while piece := list(islice(rows, _ROWS)):
-        arrays = []
-        for field in target:
-            values = [row.get(field.name) for row in piece]
-            if field.name in times:
-                values = [_microseconds(value) for value in values]
-            arrays.append(_array(values, field.type))
-        yield pa.RecordBatch.from_arrays(arrays, schema=target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,15 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructType
 
+import batches
 import kafkalog
 from broker_dirs import brokers, own_copy, unpacked
 from fixture_data import broker_case
+from kafkalog.codec import thresholds
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.spark.contents_reader import ContentsReader, arrow_batches
+from kafkalog.codec.findings import Finding
+from kafkalog.spark.batch_contents import batches_of
+from kafkalog.spark.contents_reader import ContentsReader
+from kafkalog.spark.contents_rows import arrow_batches
 from kafkalog.spark.contents_schema import SCHEMAS, chosen
 from kafkalog.spark.options import CONTENTS, RECORDS, parse_options
 
@@ -34,17 +41,21 @@ def milliseconds(moment: datetime | None) -> int | None:
     return (gone.days * 86400 + gone.seconds) * 1000 + gone.microseconds // 1000
 
 
-def rows(path: Path | list[Path], contents: str, schema: StructType | None = None, **options: str) -> list[Row]:
-    """What a query gives, timestamps as milliseconds."""
+def table(path: Path | list[Path], contents: str, schema: StructType | None = None, **options: str) -> pa.Table:
+    """What a query gives."""
     paths = path if isinstance(path, list) else [path]
     given = {"paths": json.dumps([str(each) for each in paths]), "contents": contents, **options}
     schema = chosen(schema or SCHEMAS[contents], contents)
     reader = ContentsReader(parse_options(given), schema)
-    found: list[Row] = []
-    for partition in reader.partitions():
-        for batch in reader.read(partition):
-            assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
-            found += batch.to_pylist()
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    found = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    assert all(batch.schema.equals(arrow) for batch in found)
+    return pa.Table.from_batches(found, arrow)
+
+
+def rows(path: Path | list[Path], contents: str, schema: StructType | None = None, **options: str) -> list[Row]:
+    """The same as rows, timestamps as milliseconds."""
+    found: list[Row] = table(path, contents, schema, **options).to_pylist()
     for row in found:
         row.update({name: milliseconds(value) for name, value in row.items() if isinstance(value, datetime)})
     return found
@@ -89,8 +100,12 @@ def words_of(line: str) -> Row:
     return found
 
 
+@pytest.mark.parametrize("enough_bytes", [0, 2**62])
 @pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.3.0/compact", "3.9.1/codecs"])
-def test_batches_are_those_of_kafkas_dump_tool(case_id: str, compared: Note) -> None:
+def test_batches_are_those_of_kafkas_dump_tool(
+    case_id: str, enough_bytes: int, compared: Note, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough_bytes)
     root = unpacked(case_id)
     got = by_file(rows(brokers(case_id), "batches"), root)
     for path, lines in dumped(case_id, "dump_logs.txt").items():
@@ -103,6 +118,53 @@ def test_batches_are_those_of_kafkas_dump_tool(case_id: str, compared: Note) -> 
         found = [{name: row[name] for name in line} for row, line in zip(got[path], wanted, strict=True)]
         assert found == wanted
         compared("batches as rows", len(wanted))
+
+
+def strange_batches(choose: random.Random) -> bytes:
+    """Batches whose headers hold anything, most of them in order, some of them damaged, and older messages."""
+    data, offset, epoch = b"", 0, 0
+    for _ in range(choose.randrange(1, 60)):
+        if choose.random() < 0.05:
+            data += batches.message(offset, magic=choose.choice([0, 1]))
+            offset += 1
+            continue
+        count = choose.choice([1, 1, 7, 1000])
+        epoch += choose.random() < 0.2
+        times = choose.choice([0, 1_700_000_000_000, -1, 2**63 - 1, -(2**63), 9_223_372_036_854_775])
+        made = batches.batch(
+            bytes(choose.randrange(40)), count, base_offset=offset, leader_epoch=epoch,
+            attributes=choose.choice([0, 1, 4, 8, 16, 48, 64, 5, 7]), base_timestamp=times, max_timestamp=times,
+            producer_id=choose.choice([-1, 0, 2**62]), producer_epoch=choose.choice([-1, 0, 32767]),
+            base_sequence=choose.choice([-1, 0, 2**31 - 1, 2**31 - 500]),
+        )  # fmt: skip
+        offset += count + (choose.random() < 0.1)
+        if choose.random() < 0.04:
+            made = made[:30] + bytes([made[30] ^ 1]) + made[31:]
+        data += made
+    return data
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_columns_of_many_batches_are_the_rows_of_each(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose = random.Random(f"columns of batches {seed}")
+    log = tmp_path / "t-0" / "00000000000000000000.log"
+    log.parent.mkdir()
+    log.write_bytes(strange_batches(choose))
+    columns = [*SCHEMAS["batches"].fields]
+    choose.shuffle(columns)
+    some = StructType(columns[: choose.randrange(1, len(columns) + 1)])
+    tables: list[pa.Table] = []
+    findings: list[list[Finding]] = []
+    for enough_bytes in (2**62, 0):
+        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough_bytes)
+        findings.append([])
+        found = batches_of(kafkalog.open_partition(log.parent), some, findings[-1])
+        tables.append(pa.Table.from_batches(found, to_arrow_schema(some, timezone="UTC")))
+    assert tables[0].equals(tables[1])
+    assert tables[0].num_rows
+    assert findings[0] == findings[1]
 
 
 FILES = {

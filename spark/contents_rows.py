@@ -1,0 +1,58 @@
+"""Rows by name as Arrow batches of the columns that a query asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pyarrow as pa
+from pyspark.sql.types import StructType, TimestampType
+
+from kafkalog.codec.names import without_surrogates
+from kafkalog.spark.schema import arrow_schema
+
+__all__ = ["LARGEST_MS", "MICROSECONDS", "ROWS", "Row", "arrow_batches"]
+
+ROWS = 1024
+"""Of one Arrow batch."""
+MICROSECONDS = 1000
+"""Of a millisecond."""
+LARGEST_MS = (2**63 - 1) // MICROSECONDS
+"""The time farthest from 1970 that Spark's microseconds reach."""
+
+Row = dict[str, object]
+
+
+def _microseconds(value: object) -> int | None:
+    """A time in ms as Spark counts; null where no calendar of Spark's reaches."""
+    return value * MICROSECONDS if isinstance(value, int) and -LARGEST_MS <= value <= LARGEST_MS else None
+
+
+def _clean(value: object) -> object:
+    """Bytes that were no UTF-8, kept as surrogates, become visible escapes: Arrow takes no surrogates."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {_clean(name): _clean(each) for name, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, list) else value
+
+
+def _array(values: list[object], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array([_clean(value) for value in values], kind)
+
+
+def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
+    target = arrow_schema(schema)
+    times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
+    while piece := list(islice(rows, ROWS)):
+        arrays = []
+        for field in target:
+            values = [row.get(field.name) for row in piece]
+            if field.name in times:
+                values = [_microseconds(value) for value in values]
+            arrays.append(_array(values, field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=target)
