@@ -1,20 +1,53 @@
 """Log directories: find, open and read them as a consumer would, without a broker and without trusting a byte."""
 
+from typing import TYPE_CHECKING, Any
+
 if __name__ != "kafkalog.log":
     raise ImportError("this folder is kafkalog.log; import that name")
 
-from kafkalog.log.config import LogConfig
-from kafkalog.log.consumer_view import ISOLATION_LEVELS
-from kafkalog.log.directory import LogDir, open_log_dir
-from kafkalog.log.files import FileSource, read_small
-from kafkalog.log.incoming import NewRecord
-from kafkalog.log.inventory import Inventory, open_all
-from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
-from kafkalog.log.records import RecordReader
-from kafkalog.log.segment import Segment
-from kafkalog.log.transactions import Transactions
-from kafkalog.log.walk import BatchReader
-from kafkalog.log.writer import Log
+if TYPE_CHECKING:
+    from kafkalog.log.config import LogConfig
+    from kafkalog.log.consumer_view import ISOLATION_LEVELS
+    from kafkalog.log.directory import LogDir, open_log_dir
+    from kafkalog.log.files import FileSource, read_small
+    from kafkalog.log.incoming import NewRecord
+    from kafkalog.log.inventory import Inventory, open_all
+    from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
+    from kafkalog.log.records import RecordReader
+    from kafkalog.log.segment import Segment
+    from kafkalog.log.transactions import Transactions
+    from kafkalog.log.walk import BatchReader
+    from kafkalog.log.writer import Log
+
+_HOMES = {
+    "config": ("LogConfig",),
+    "consumer_view": ("ISOLATION_LEVELS",),
+    "directory": (
+        "LogDir",
+        "open_log_dir",
+    ),
+    "files": (
+        "FileSource",
+        "read_small",
+    ),
+    "incoming": ("NewRecord",),
+    "inventory": (
+        "Inventory",
+        "open_all",
+    ),
+    "partition": (
+        "OffsetAndTimestamp",
+        "Partition",
+        "open_partition",
+        "open_segment",
+    ),
+    "records": ("RecordReader",),
+    "segment": ("Segment",),
+    "transactions": ("Transactions",),
+    "walk": ("BatchReader",),
+    "writer": ("Log",),
+}
+"""Module -> names that are imported when somebody asks for them: who reads needs nothing that writes."""
 
 __all__ = [
     "ISOLATION_LEVELS",
@@ -36,3 +69,12 @@ __all__ = [
     "open_segment",
     "read_small",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
+
+            return getattr(import_module(f"kafkalog.log.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

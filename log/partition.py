@@ -46,7 +46,6 @@ from kafkalog.codec.text import (
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.consumer_view import READ_UNCOMMITTED
-from kafkalog.log.fetch import Chunk, Reset, fetch
 from kafkalog.log.files import (
     Entry,
     NotRegularFileError,
@@ -71,6 +70,8 @@ from kafkalog.log.walk import BatchReader
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kafkalog.log.fetch import Chunk, Reset
 
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 
@@ -303,6 +304,8 @@ class Partition:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
         """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
+        from kafkalog.log.fetch import fetch  # converts and encodes: most who read do not
+
         return fetch(
             self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
         )

@@ -38,7 +38,6 @@ from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.missing_partitions import missing_partitions
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
-from kafkalog.recovery.other_copies import other_copies
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import SafeResult, recover_safely
@@ -241,7 +240,11 @@ def make_plan(
         plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
     if compare:
-        merged = other_copies(found.root, copies) if copies else None
+        merged = None
+        if copies:
+            from kafkalog.recovery.other_copies import other_copies  # merges: most plans know no other copy
+
+            merged = other_copies(found.root, copies)
         plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
         plan.deleted = note_of_deleted(found)
         plan.findings = [
