@@ -133,6 +133,7 @@ class LogSegment:
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
         if time_index_is_new:
             self.time_index.resize(0)
+            self.time_index.store()  # a log under two names is opened twice, and then finds the file as it is now
         self.transaction_index.sanity_check()
 
     def resize_indexes(self) -> None:
