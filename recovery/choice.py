@@ -6,7 +6,7 @@ for the partitions that lose something: for the rest there is nothing to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.findings import Finding, Severity
@@ -42,7 +42,17 @@ from kafkalog.recovery.ways import (
 )
 from kafkalog.recovery.written_to import written
 
-__all__ = ["Choice", "OtherCopy", "compare_ways", "ranges_text", "sentence_of_loss"]
+__all__ = [
+    "Choice",
+    "Counted",
+    "OtherCopy",
+    "Units",
+    "are_counted",
+    "compare_ways",
+    "count_apart",
+    "ranges_text",
+    "sentence_of_loss",
+]
 
 _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
@@ -157,22 +167,67 @@ class _Result:
         return logs_of(self.tree, unit.directories) != logs_of(before, unit.directories)
 
 
-def _units(tree: Tree, cluster_metadata: bool) -> list[Unit]:
-    points, watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
-    found: dict[tuple[str, int], list[str]] = {}
-    for directory, name in partitions_of(tree, cluster_metadata):
-        if name.state is DirectoryState.LIVE:
-            found.setdefault((name.topic, name.partition), []).append(directory)
-    return [
-        Unit(
+class Units:
+    """The topic-partitions of a tree that a broker would have a log of, by what its checkpoints say of them."""
+
+    def __init__(self, tree: Tree, cluster_metadata: bool) -> None:
+        self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
+        self._directories: dict[tuple[str, int], list[str]] = {}
+        for directory, name in partitions_of(tree, cluster_metadata):
+            if name.state is DirectoryState.LIVE:
+                self._directories.setdefault((name.topic, name.partition), []).append(directory)
+
+    def all(self, tree: Tree) -> list[Unit]:
+        """All of them."""
+        return [self._unit(tree, key) for key in self._directories]
+
+    def among(self, tree: Tree, directories: Iterable[str]) -> list[Unit]:
+        """Those of some directories, in a tree that may hold nothing else."""
+        names = (parse_partition_directory(each) for each in directories)
+        keys = dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
+        return [self._unit(tree, key) for key in keys if key in self._directories]
+
+    def in_order(self, units: Iterable[Unit]) -> list[Unit]:
+        """As `all` has them."""
+        found = {(unit.topic, unit.partition): unit for unit in units}
+        return [found[key] for key in self._directories]
+
+    def _unit(self, tree: Tree, key: tuple[str, int]) -> Unit:
+        directories = self._directories[key]
+        return Unit(
             *key,
             tuple(sorted(directories, key=len)),
-            0 if key[0] == CLUSTER_METADATA_TOPIC else max(points.log_starts.get(key, 0), 0),
-            watermarks.get(key),
-            written(tree, directories, points.recovery_points.get(key, 0)),
+            0 if key[0] == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(key, 0), 0),
+            self._watermarks.get(key),
+            written(tree, directories, self._points.recovery_points.get(key, 0)),
         )
-        for key, directories in found.items()
-    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted of one topic-partition by itself."""
+
+    unit: Unit
+    original: Census
+    is_untouched: bool
+    by_own: Measured
+    by_kafka: Measured
+
+
+def count_apart(unit: Unit, before: Tree, kafka: BrokerResult, own: SafeResult, topics: TopicFacts) -> Counted:
+    """Count one topic-partition, in trees that may hold nothing else; `kafka` is a start that went well."""
+    comparer = _Comparer(before, kafka, own, topics)
+    comparer.count([unit])
+    original = comparer.originals[unit.name]
+    if original is None:
+        raise AssertionError(unit.name)
+    by_own, by_kafka = (comparer.measured(unit, each) for each in (comparer.of_own, comparer.of_kafka))
+    return Counted(unit, original, unit.name in comparer.untouched, by_own, by_kafka)
+
+
+def are_counted(sizes: Iterable[int]) -> bool:
+    """Logs of these sizes are counted, whether a way touches them or not."""
+    return sum(sizes) <= _COUNTED_BYTES
 
 
 class _Comparer:
@@ -204,6 +259,14 @@ class _Comparer:
             if found is not None and self.topics.is_compacted(unit.topic):
                 found.missing = []
             self.originals[unit.name] = found
+
+    def take(self, counted: Counted) -> None:
+        """What was counted elsewhere."""
+        name = counted.unit.name
+        self.originals[name] = counted.original
+        if counted.is_untouched:
+            self.untouched.add(name)
+        self.of_own.measured[name], self.of_kafka.measured[name] = counted.by_own, counted.by_kafka
 
     def missing(self, units: Sequence[Unit]) -> list[Finding]:
         """Where segments are gone."""
@@ -298,11 +361,21 @@ def compare_ways(
     own: SafeResult | None,
     safely: Safely,
     other_copy: OtherCopy | None = None,
+    counted: Sequence[Counted] | None = None,
 ) -> Choice:
-    """Count what each way leaves.  `own` is the result of the plan itself, None if that is the broker's."""
-    units = _units(before, rules.cluster_metadata)
+    """Count what each way leaves.  `own` is the result of the plan itself, None if that is the broker's.
+
+    `counted` is what was counted of every topic-partition by itself.
+    """
+    known = Units(before, rules.cluster_metadata)
     comparer = _Comparer(before, kafka, own, rules.facts)
-    comparer.count(units)
+    if counted is None:
+        units = known.all(before)
+        comparer.count(units)
+    else:
+        units = known.in_order(each.unit for each in counted)
+        for each in counted:
+            comparer.take(each)
     merged = {} if other_copy is None else {unit.name: other_copy(unit) for unit in units}
     hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
     level = Proof.STRUCTURE if rules.repair_bits is None else min(rules.repair_bits, Proof.STRUCTURE)

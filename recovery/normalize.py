@@ -8,6 +8,7 @@ has a reason for the report.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog.codec.findings import FindingCode, Severity, StopReason
@@ -202,10 +203,10 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
     return changes
 
 
-def normalize_partition(tree: Tree, directory: str, donor: str | None = None) -> list[Change]:
+def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | None]) -> list[Change]:
     """Put out of the way what the broker could not load in a partition directory.
 
-    `donor` is a topic id to use where the directory's own cannot be read.
+    `donor` tells a topic id to use where the directory's own cannot be read.
     """
     partition = _Partition(tree, directory)
     partition.names()
@@ -306,23 +307,25 @@ class _Partition:
             self.tree.remove_directory(path)
             self.changes.append(Change(path, "a directory in place of the leader epochs"))
             return
+        there = self.tree if path in self.tree.files else self.tree.part(self.directory)  # in which it is made
         try:
-            LeaderEpochFileCache(LeaderEpochCheckpointFile(self.tree.part(self.directory), self.directory))
+            LeaderEpochFileCache(LeaderEpochCheckpointFile(there, self.directory))
         except JavaError as error:
             self.tree.delete(path)
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
-    def metadata(self, donor: str | None) -> None:
+    def metadata(self, donor: Callable[[], str | None]) -> None:
         """A topic id that cannot be read comes from another partition of the topic, or from the operator."""
         path = self.path(PARTITION_METADATA)
         try:
             read_topic_id(self.tree, self.directory)
         except JavaError as error:
-            if donor is None:
+            topic_id = donor()
+            if topic_id is None:
                 return
             if path in self.tree.directories:
                 self.tree.remove_directory(path)
-            self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, donor)))
+            self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, topic_id)))
             detail = f"a broker cannot read it ({error}); the topic id is known from elsewhere"
             self.changes.append(Change(path, detail, FindingCode.PARTITION_METADATA_INVALID, Severity.ERROR))
 

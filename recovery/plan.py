@@ -34,6 +34,7 @@ from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, diffe
 from kafkalog.recovery.broker.identity import meta_properties_finding, with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.choice import Choice, compare_ways
+from kafkalog.recovery.examination import examine_apart
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.missing_partitions import missing_partitions
 from kafkalog.recovery.modes import Mode
@@ -202,8 +203,18 @@ def make_plan(
     mode, topics = rules.mode, rules.facts
     unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
-    workers.begin("what Kafka would do", sizes)
-    result = with_identity(load_directory(found.tree(), rules, workers), found.tree(), found.root)
+    donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
+
+    def topic_id(topic: str) -> str | None:
+        return topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id)
+
+    examined = None
+    if mode is not Mode.KAFKA:
+        examined = examine_apart(found.tree(), rules, topic_id, workers, sizes, counts=compare)
+    if examined is None:
+        workers.begin("what Kafka would do", sizes)
+    loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
+    result = with_identity(loaded, found.tree(), found.root)
     forecast = BrokerForecast(
         result.outcome,
         result.exception,
@@ -215,23 +226,16 @@ def make_plan(
     )
     plan = Plan(found.root, mode, forecast, [], [], found, topics=topics, copies=tuple(copies))
 
-    donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
-
     def safely(
         tree: Tree, rules: Rules, counted: Workers | None = None, forecast: BrokerResult | None = None
     ) -> SafeResult:
-        return recover_safely(
-            tree,
-            rules,
-            topic_id=lambda topic: topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id),
-            workers=counted,
-            forecast=forecast,
-        )
+        return recover_safely(tree, rules, topic_id=topic_id, workers=counted, forecast=forecast)
 
     own: SafeResult | None = None
     if mode is not Mode.KAFKA:
-        workers.begin("what recovery would do", sizes)
-        own = safely(found.tree(), rules, workers, result)
+        if examined is None:
+            workers.begin("what recovery would do", sizes)
+        own = safely(found.tree(), rules, workers, result) if examined is None else examined.own
         _take_over(plan, own, result)
         if rules.rebuild_indexes and plan.declined:
             plan.refusal = next(iter(plan.declined.values()))
@@ -245,7 +249,9 @@ def make_plan(
             from kafkalog.recovery.other_copies import other_copies  # merges: most plans know no other copy
 
             merged = other_copies(found.root, copies)
-        plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged)
+        plan.choice = compare_ways(
+            found.tree(), rules, result, own, safely, merged, None if examined is None else examined.counted
+        )
         plan.deleted = note_of_deleted(found)
         plan.findings = [
             *_of_own_files(found), *plan.findings, *_unnamed(plan.choice.damaged, plan.findings),

@@ -7,8 +7,9 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode
@@ -38,6 +39,7 @@ from kafkalog.recovery.broker.manager import (
     read_checkpoints,
     read_topic_id,
 )
+from kafkalog.recovery.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
@@ -60,7 +62,7 @@ from kafkalog.recovery.soundness import (
 from kafkalog.recovery.topic_facts import NO_FACTS
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
-__all__ = ["SafeResult", "recover_safely"]
+__all__ = ["Recovered", "SafeRecovery", "SafeResult", "recover_safely"]
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
@@ -606,18 +608,21 @@ def last_start(tree: Tree, directory: str, log_start: int) -> int:
 
 
 class _Known:
-    """What the broker made of partitions when the whole directory was loaded, where each alone gives the same."""
+    """What the broker made of partitions when it was started on several, where each alone gives the same."""
 
-    def __init__(self, tree: Tree, changes: Sequence[Change], forecast: BrokerResult | None) -> None:
-        self._forecast = forecast
-        self._of: dict[str, PartitionResult] = {}
+    def __init__(self, tree: Tree, changes: Sequence[Change]) -> None:
         checkpoints = read_checkpoints(tree)
-        marker_is_file = CLEAN_SHUTDOWN_FILE not in tree.directories
-        if forecast is None or forecast.outcome != Outcome.LOADED or changes or checkpoints is None:
-            return
-        if marker_is_file:
+        self._is_any = not changes and checkpoints is not None and CLEAN_SHUTDOWN_FILE not in tree.directories
+        self._points, self._starts = checkpoints or ({}, {})
+        self._forecast: BrokerResult | None = None
+        self._of: dict[str, PartitionResult] = {}
+
+    def take(self, forecast: BrokerResult | None) -> None:
+        """What it made of them is this."""
+        self._forecast = forecast
+        self._of = {}
+        if self._is_any and forecast is not None and forecast.outcome == Outcome.LOADED:
             self._of = {each.name: each for each in forecast.partitions if each.stray is None}
-        self._points, self._starts = checkpoints
 
     def result(self, run: _PartitionRun, before: Tree) -> BrokerResult | None:
         """That of the only directory in a tree; None where it is to be loaded."""
@@ -633,8 +638,8 @@ class _Known:
 
 
 @dataclass(slots=True)
-class _Outcome:
-    """What became of one partition directory; `files` are those of its new directory."""
+class Recovered:
+    """What became of one partition directory."""
 
     directory: str
     name: PartitionName
@@ -645,7 +650,7 @@ class _Outcome:
     repairs: list[Finding] = field(default_factory=list)
     lost: list[tuple[int, int]] = field(default_factory=list)
     result: PartitionResult | None = None
-    files: dict[str, Content] = field(default_factory=dict)
+    files: ChangedFiles = field(default_factory=ChangedFiles)
     removed_directories: list[str] = field(default_factory=list)
     """inside it"""
     log_start: int = 0
@@ -656,6 +661,96 @@ class _Outcome:
     def new_directory(self) -> str:
         """Its name afterwards."""
         return (self.result.stray if self.result is not None else None) or self.directory
+
+
+class SafeRecovery:
+    """Safe recovery of a log directory by settled rules, one topic-partition at a time.
+
+    `topic_id` tells the id of a topic whose partitions have lost it.
+    """
+
+    def __init__(self, tree: Tree, rules: Rules, topic_id: Callable[[str], str | None]) -> None:
+        self._rules = rules
+        self._result = SafeResult(tree.copy())
+        self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
+        self._result.changes += normalize_root(self._result.tree)
+        self._known = _Known(tree, self._result.changes)
+        self._points = Checkpoints.read(self._result.tree)
+        self._names = dict(partitions_of(self._result.tree, rules.cluster_metadata))
+        self._donors = cache(lambda: topic_ids(self._result.tree))  # seldom asked for
+        self._topic_id = topic_id
+        self.groups = groups_of(list(self._names))
+
+    @property
+    def takes_the_root_as_it_is(self) -> bool:
+        """Nothing in the log directory itself had to be put out of the way."""
+        return not self._result.changes
+
+    def knows(self, forecast: BrokerResult | None) -> None:
+        """What the broker makes of the same partitions by the same rules."""
+        self._known.take(forecast)
+
+    def recover(self, group: Group) -> list[Recovered]:
+        """The directories of one topic-partition; the tree stays as it is."""
+        own = self._result.tree.part(*group)
+        outcomes = []
+        for directory in group:
+            if directory in self._names:
+                outcomes.append(self._recover(own, directory))
+                if len(group) > 1:
+                    _put(own, outcomes[-1])
+        return outcomes
+
+    def part(self, outcomes: Sequence[Recovered]) -> SafeResult:
+        """The result of one topic-partition alone, its checkpoints apart."""
+        result = SafeResult(self._result.tree.part(*(each.directory for each in outcomes)))
+        for outcome in outcomes:
+            _take_over(result, outcome, Checkpoints({}, {}))
+        return result
+
+    def whole(self, recovered: Iterable[Sequence[Recovered]]) -> SafeResult:
+        """The result of all, from those of all topic-partitions."""
+        result, points = self._result, self._points
+        found = {outcome.directory: outcome for outcomes in recovered for outcome in outcomes}
+        after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
+        for directory in self._names:
+            _take_over(result, found[directory], after)
+        after.write(result.tree)
+        return result
+
+    def _id_of(self, topic: str) -> str | None:
+        """The id of a topic by its other partitions, or as the caller knows it."""
+        return self._donors().get(topic) or self._topic_id(topic)
+
+    def _recover(self, tree: Tree, directory: str) -> Recovered:
+        """One directory, in a tree of its own with those of the same topic-partition."""
+        name = self._names[directory]
+        directories = set(tree.directories)
+        before = tree.part(directory)
+        cleared = clear_places(tree, directory)
+        left = set(tree.directories)
+        untouched = _with_copy(tree, directory, name)
+        changes = normalize_partition(tree, directory, lambda: self._id_of(name.topic))
+        run = _PartitionRun(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
+        try:
+            loaded = run.run(self._is_clean, untouched, None if cleared else self._known.result(run, untouched))
+        except _CannotSettleError as refusal:
+            return Recovered(directory, name, str(refusal))
+        new = run.result_directory(loaded)
+        return Recovered(
+            directory,
+            name,
+            changes=cleared if run.took_theirs else [*cleared, *changes],
+            cut=run.cut,
+            repeat=run.repeat,
+            repairs=run.repairs,
+            lost=run.lost,
+            result=run.result_of(loaded),
+            removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
+            files=changed_files(before, directory, loaded.tree, new),
+            log_start=run.log_start,
+            is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
+        )
 
 
 def recover_safely(
@@ -672,71 +767,9 @@ def recover_safely(
     damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` tells the id of a
     topic whose partitions have lost it; `forecast` is what the broker makes of the same tree by the same rules.
     """
-    result = SafeResult(tree.copy())
-    clean = CLEAN_SHUTDOWN_FILE in tree.files
-    result.changes += normalize_root(result.tree)
-    known = _Known(tree, result.changes, forecast)
-    points = Checkpoints.read(result.tree)
-    donors = topic_ids(result.tree)
-    names = dict(partitions_of(result.tree, rules.cluster_metadata))
-
-    def recover_group(group: Group) -> list[_Outcome]:
-        own = result.tree.part(*group)
-        outcomes = []
-        for directory in group:
-            donor = donors.get(names[directory].topic) or topic_id(names[directory].topic)
-            outcome = _recover_partition(own, directory, names[directory], clean, points, rules, donor, known)
-            outcomes.append(outcome)
-            if len(group) > 1:
-                _put(own, outcome)
-        return outcomes
-
-    found: dict[str, _Outcome] = {}
-    for outcomes in (workers or Workers()).each(groups_of(list(names)), recover_group):
-        found.update((outcome.directory, outcome) for outcome in outcomes)
-    after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
-    for directory in names:
-        _take_over(result, found[directory], after)
-    after.write(result.tree)
-    return result
-
-
-def _recover_partition(
-    tree: Tree,
-    directory: str,
-    name: PartitionName,
-    clean: bool,
-    points: Checkpoints,
-    rules: Rules,
-    donor: str | None,
-    known: _Known,
-) -> _Outcome:
-    """One directory, in a tree of its own with those of the same topic-partition."""
-    directories = set(tree.directories)
-    cleared = clear_places(tree, directory)
-    left = set(tree.directories)
-    untouched = _with_copy(tree, directory, name)
-    changes = normalize_partition(tree, directory, donor)
-    run = _PartitionRun(_with_copy(tree, directory, name), directory, name, points, rules)
-    try:
-        loaded = run.run(clean, untouched, None if cleared else known.result(run, untouched))
-    except _CannotSettleError as refusal:
-        return _Outcome(directory, name, str(refusal))
-    new = run.result_directory(loaded)
-    return _Outcome(
-        directory,
-        name,
-        changes=cleared if run.took_theirs else [*cleared, *changes],
-        cut=run.cut,
-        repeat=run.repeat,
-        repairs=run.repairs,
-        lost=run.lost,
-        result=run.result_of(loaded),
-        removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
-        files={file: loaded.tree.files[f"{new}/{file}"] for file in loaded.tree.all_names(new)},
-        log_start=run.log_start,
-        is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
-    )
+    recovery = SafeRecovery(tree, rules, topic_id)
+    recovery.knows(forecast)
+    return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
@@ -752,18 +785,18 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
     return tree.part(directory, *futures)
 
 
-def _put(tree: Tree, outcome: _Outcome) -> None:
+def _put(tree: Tree, outcome: Recovered) -> None:
     """Put a partition's result into a tree."""
     if outcome.result is None:
         return
     for path in outcome.removed_directories:
         tree.remove_directory(path)
-    tree.put(outcome.directory, outcome.files)
+    outcome.files.put(tree, outcome.directory)
     if outcome.new_directory != outcome.directory:
         tree.rename_directory(outcome.directory, outcome.new_directory)
 
 
-def _take_over(result: SafeResult, outcome: _Outcome, after: Checkpoints) -> None:
+def _take_over(result: SafeResult, outcome: Recovered, after: Checkpoints) -> None:
     """Put a partition's result into the whole, and say in the checkpoints what is known now."""
     if outcome.result is None:
         result.refusals[outcome.directory] = outcome.refusal or "it cannot be recovered"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
-from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.end_of_walk import end_of_walk
@@ -88,12 +87,7 @@ class SoundLog:
 
 def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """Base offset and path of the canonical log files, by base offset."""
-    found = []
-    for name in tree.names(directory):
-        parsed = parse_segment_file(name)
-        if parsed is not None and segment_file(parsed.base_offset, FileKind.LOG) == name:
-            found.append((parsed.base_offset, f"{directory}/{name}"))
-    return sorted(found)
+    return tree.logs(directory)
 
 
 def with_next(segments: Sequence[tuple[int, str]], first: int = 0) -> Iterator[tuple[int, str, int | None]]:

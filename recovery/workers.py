@@ -6,6 +6,7 @@ and sends back what it decided.  What goes wrong there is done again here, where
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -84,7 +85,11 @@ def _end_with(parent: int) -> None:
 
 
 def _begin(parent: int) -> None:
-    """As a forked process: an interrupt from the terminal ends it, without a word."""
+    """As a forked process: an interrupt from the terminal ends it, without a word.
+
+    What it was forked with is there to stay: to search that for garbage would copy all of it.
+    """
+    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_with(parent)
 

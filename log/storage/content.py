@@ -58,6 +58,8 @@ class Content:
     @property
     def size(self) -> int:
         """Number of bytes."""
+        if len(self.parts) == 1:
+            return self.parts[0].length
         size = 0
         for part in self.parts:
             size += part.length

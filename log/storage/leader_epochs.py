@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
 from kafkalog.codec.text import LeaderEpoch, encode_leader_epochs
@@ -17,6 +18,9 @@ from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError, KafkaStorageError, parse_int, parse_long
 
 __all__ = ["LeaderEpochCheckpointFile", "LeaderEpochFileCache"]
+
+_SMALL_BYTES = 1024
+"""Files up to this are parsed only once."""
 
 
 class LeaderEpochCheckpointFile:
@@ -31,9 +35,8 @@ class LeaderEpochCheckpointFile:
         try:
             if not self._disk.is_file(self.path):
                 self._disk.create(self.path)
-            return read_checkpoint(
-                self._disk.read(self.path), lambda words: LeaderEpoch(parse_int(words[0]), parse_long(words[1])), 2
-            )
+            data = self._disk.read(self.path)
+            return list(_parsed_before(data)) if len(data) <= _SMALL_BYTES else _parse(data)
         except JavaIOError as error:
             raise KafkaStorageError(f"Error while reading checkpoint file {self.path}: {error}") from error
 
@@ -49,6 +52,16 @@ class LeaderEpochCheckpointFile:
                 f"Error while writing to checkpoint file {self.path}: {self.path}{TEMPORARY} is a directory"
             )
         self._disk.replace(self.path, encode_leader_epochs(entries))
+
+
+def _parse(data: bytes) -> list[LeaderEpoch]:
+    return read_checkpoint(data, lambda words: LeaderEpoch(parse_int(words[0]), parse_long(words[1])), 2)
+
+
+@lru_cache(maxsize=64)
+def _parsed_before(data: bytes) -> tuple[LeaderEpoch, ...]:
+    """Every start of a broker asks again, and so does who foresees one."""
+    return tuple(_parse(data))
 
 
 class LeaderEpochFileCache:

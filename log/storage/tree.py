@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import TEMPORARY, is_seen_by_java
+from kafkalog.codec.names import TEMPORARY, FileKind, is_seen_by_java, parse_segment_file, segment_file
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Slice, join, same_bytes
 from kafkalog.log.storage.java import JavaIOError, TooLargeError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Tree"]
 
+_LOG = FileKind.LOG.value
+
 
 class _Files(MutableMapping[str, Content]):
     """Contents by path, with the names of every directory at hand."""
@@ -27,6 +29,16 @@ class _Files(MutableMapping[str, Content]):
         self._changes: Counter[tuple[str, str]] = Counter()
         self._sorted: dict[str, list[str]] = {}
         """names of directories as they were asked for, until one comes or goes"""
+        self._seen: dict[str, list[str]] = {}
+        """the same, as a JVM sees them"""
+        self._logs: dict[str, list[tuple[int, str]]] = {}
+        """the same of their logs"""
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, str):
+            return False
+        directory, _, name = path.rpartition("/")
+        return name in self._directories.get(directory, ())
 
     def __getitem__(self, path: str) -> Content:
         directory, _, name = path.rpartition("/")
@@ -53,6 +65,9 @@ class _Files(MutableMapping[str, Content]):
     def _came_or_went(self, directory: str, name: str) -> None:
         self._changes[directory, name.rpartition(".")[2]] += 1
         self._sorted.pop(directory, None)
+        self._seen.pop(directory, None)
+        if name.endswith(_LOG):
+            self._logs.pop(directory, None)
 
     def __iter__(self) -> Iterator[str]:
         for directory, names in self._directories.items():
@@ -77,6 +92,20 @@ class _Files(MutableMapping[str, Content]):
             found = self._sorted[directory] = sorted(self._directories.get(directory, ()))
         return found.copy()
 
+    def seen(self, directory: str) -> list[str]:
+        """Names directly in a directory that a JVM finds, sorted."""
+        found = self._seen.get(directory)
+        if found is None:
+            found = self._seen[directory] = [name for name in self.names(directory) if is_seen_by_java(name)]
+        return found.copy()
+
+    def logs(self, directory: str) -> list[tuple[int, str]]:
+        """Base offset and path of the logs under Kafka's own names directly in a directory, by base offset."""
+        found = self._logs.get(directory)
+        if found is None:
+            found = self._logs[directory] = sorted(_logs(directory, self._directories.get(directory, ())))
+        return found.copy()
+
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix (without the dot) came or went in a directory."""
         return self._changes[directory, suffix]
@@ -84,14 +113,27 @@ class _Files(MutableMapping[str, Content]):
     def copy(self) -> _Files:
         """The same contents, to be changed apart."""
         other = _Files({directory: dict(names) for directory, names in self._directories.items()})
-        other._sorted = dict(self._sorted)
+        other._sorted, other._seen, other._logs = dict(self._sorted), dict(self._seen), dict(self._logs)
         return other
 
     def of(self, *directories: str) -> _Files:
         """Those directly in some directories, to be changed apart."""
         other = _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
-        other._sorted = {each: self._sorted[each] for each in directories if each in self._sorted}
+        for each in directories:
+            if each in self._sorted:
+                other._sorted[each] = self._sorted[each]
+            if each in self._seen:
+                other._seen[each] = self._seen[each]
+            if each in self._logs:
+                other._logs[each] = self._logs[each]
         return other
+
+
+def _logs(directory: str, names: Iterable[str]) -> Iterator[tuple[int, str]]:
+    for name in names:
+        parsed = parse_segment_file(name) if name.endswith(_LOG) else None
+        if parsed is not None and segment_file(parsed.base_offset, FileKind.LOG) == name:
+            yield parsed.base_offset, f"{directory}/{name}"
 
 
 class _Directories(MutableSet[str]):
@@ -147,7 +189,8 @@ class Tree:
         spool: Callable[[bytes], Slice] | None = None,
     ) -> None:
         self.files = _Files()
-        self.files.update((path, join([Slice(path, 0, size)])) for path, size in files.items())
+        for path, size in files.items():
+            self.files[path] = join([Slice(path, 0, size)])
         self.directories = _Directories(directories)
         self.links = frozenset(links)
         self.renamed_directories: list[tuple[str, str]] = []
@@ -218,12 +261,15 @@ class Tree:
 
     def names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory that a JVM finds, sorted."""
-        names = self.files.names(directory)
-        return names if "".join(names).isascii() else [name for name in names if is_seen_by_java(name)]
+        return self.files.seen(directory)
 
     def all_names(self, directory: str) -> list[str]:
         """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""
         return self.files.names(directory)
+
+    def logs(self, directory: str) -> list[tuple[int, str]]:
+        """Base offset and path of the logs under Kafka's own names directly in a directory, by base offset."""
+        return self.files.logs(directory)
 
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix (without the dot) came or went in a directory."""
@@ -308,9 +354,13 @@ class Tree:
 
     def put(self, directory: str, contents: Mapping[str, Content]) -> None:
         """Let these, by name, be all the files directly in a directory."""
+        self.forget_times(directory)
+        self.files.put(directory, contents)
+
+    def forget_times(self, directory: str) -> None:
+        """What was set for files directly in a directory counts no more."""
         for path in [path for path in self.times if path.rpartition("/")[0] == directory]:
             del self.times[path]
-        self.files.put(directory, contents)
 
     def sync_names(self, directory: str) -> None:
         """Nothing is lost here."""

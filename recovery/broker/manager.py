@@ -60,6 +60,8 @@ Offsets = dict[tuple[str, int], int]
 _COLON = re.compile(r":[ \t\n\x0b\f\r]+")
 _MAX_UUID_TEXT = 24
 _LONGEST_NAME = 255
+_SMALL_BYTES = 1024
+"""Files up to this are parsed only once."""
 _UUID_LENGTH = 32
 
 
@@ -111,7 +113,8 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
     if path not in tree.files:
         return None
     try:
-        return _parse_metadata(java_lines(tree.read(path)))
+        data = tree.read(path)
+        return _topic_id(data) if len(data) <= _SMALL_BYTES else _parse_metadata(java_lines(data))
     except JavaIOError as error:
         raise KafkaStorageError(f"Error while reading partition metadata file {path}: {error}") from error
 
@@ -122,6 +125,12 @@ def topic_id_or_none(tree: Tree, directory: str) -> str | None:
         return read_topic_id(tree, directory)
     except JavaError:
         return None
+
+
+@lru_cache(maxsize=64)
+def _topic_id(data: bytes) -> str:
+    """Every start of a broker asks again, and so does who compares what they leave."""
+    return _parse_metadata(java_lines(data))
 
 
 def _parse_metadata(lines: list[str]) -> str:

@@ -110,6 +110,13 @@ def test_a_segment_below_zero_has_files_with_twenty_digits(logs: Path) -> None:
     assert (logs / "t-0" / f"-{5:020d}.index").exists()
 
 
+def test_a_log_under_two_names_is_opened_twice(logs: Path) -> None:
+    """Kafka makes the files with twenty digits beside `-5.log`, and the second time finds an empty time index."""
+    (logs / "t-0" / "-5.log.swap").touch()
+    kafkalog.recover(logs, mode="kafka")
+    assert (logs / "t-0" / f"-{5:020d}.timeindex").stat().st_size == 0
+
+
 def test_a_name_that_is_no_text_stops_a_broker_only_as_a_snapshot(logs: Path) -> None:
     """`File` does not find it again; `Path`, which lists the snapshots, does."""
     for name in ("\udcff.log", "\udcff.index"):

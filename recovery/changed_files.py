@@ -1,0 +1,53 @@
+"""What became of the files of one directory, told by what is different: for most partitions that is nothing.
+
+A process that examines partitions sends this back instead of everything that a directory holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkalog.codec.names import FileKind
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.tree import Tree
+
+__all__ = ["ChangedFiles", "changed_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """Names in a directory whose files are new or hold something else, with what they hold; and names that are gone."""
+
+    changed: Mapping[str, Content] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+
+    def put(self, tree: Tree, directory: str) -> None:
+        """Let the directory of a tree, which is as it was before, be as it is afterwards."""
+        tree.forget_times(directory)
+        for name in self.gone:
+            tree.delete(f"{directory}/{name}")
+        for name, content in self.changed.items():
+            tree.files[f"{directory}/{name}"] = content
+
+
+_UNCHANGED = ChangedFiles()
+
+
+def changed_files(before: Tree, directory: str, after: Tree, its_name: str) -> ChangedFiles:
+    """What is different in a directory, which has another name afterwards if it is a stray.
+
+    A file that was written anew and holds the same bytes is no change, but for a log: its bytes are not compared.
+    """
+    names = before.all_names(directory)
+    left = after.all_names(its_name)
+    changed = {}
+    for name in left:
+        path, its_path = f"{directory}/{name}", f"{its_name}/{name}"
+        old, new = before.files.get(path), after.files[its_path]
+        if old is new or old == new:
+            continue
+        if old is None or name.endswith(FileKind.LOG.value) or not before.is_same(path, after, its_path):
+            changed[name] = new
+    gone = () if names == left else tuple(sorted(set(names) - set(left)))
+    return ChangedFiles(changed, gone) if changed or gone else _UNCHANGED
