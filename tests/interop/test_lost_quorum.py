@@ -28,6 +28,7 @@ TRIALS = [
     Trial(DYNAMIC, "controllers", damage="flip"),
     Trial(STATIC, "majority"),
     Trial(STATIC, "controllers", dynamic=True),
+    Trial(Setting("4.4.0", 1), "majority"),
 ]
 NO_LEADER_SECONDS = 8.0
 

@@ -223,14 +223,14 @@ def test_dump_prints_the_tools_own_words(kafka: KafkaOracle, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "recorded", ["4.1.1", *(pytest.param(each, marks=pytest.mark.interop) for each in ("4.3.0", "3.9.1"))]
+    "recorded", ["4.1.1", *(pytest.param(each, marks=pytest.mark.interop) for each in ("4.4.0", "4.3.0", "3.9.1"))]
 )
 def test_the_metadata_image_has_the_topics_that_were_created(
     recorded: str, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
 ) -> None:
     recorded_case = fixture_data.broker_case(recorded, "metadata")
     (log,) = recorded_case.unpack(tmp_path).glob("broker-*/__cluster_metadata-0")
-    image = kafka_of("4.3.0").image(log)
+    image = kafka_of("4.4.0").image(log)
     facts = recorded_case.case
     alive = {topic["name"]: topic["partitions"] for topic in facts["topics"].values() if topic["partitions"]}
     partitions = {name: len(topic["partitions"]) for name, topic in image["topics"].items()}
