@@ -126,11 +126,12 @@ NOTES = {
     "4.4.0": [
         "Two things are behind that:",
         "",
-        "* Of the version of an entry in a `.txnindex` releases up to 4.3 examine the first byte, and not its sign. 4.4",
-        "  reads both bytes and starts on no version but 0. No release ever wrote another version, so these are damaged",
-        "  files. `recover` (mode safe) rebuilds them, and `verify` reports them; mode `kafka` does what 4.1 does.",
-        "* 4.4 keeps the recovery points of partitions in another order (its `LogManager` is written in Java), and writes",
-        "  the lines of `recovery-point-offset-checkpoint` in that order. No release reads anything from it.",
+        "* Of the version of an entry in a `.txnindex` releases up to 4.3 examine the first byte, and take it for",
+        "  sound if it is negative. 4.4 reads both bytes and starts on no version but 0. No release ever wrote",
+        "  another one, so these are damaged files: `recover` (mode safe) rebuilds them, and `verify` reports them;",
+        "  mode `kafka` does what 4.1 does.",
+        "* 4.4 keeps the recovery points of partitions in another order (its `LogManager` is written in Java), and",
+        "  writes the lines of `recovery-point-offset-checkpoint` in that order. The order means nothing.",
         "",
     ]
 }
