@@ -103,7 +103,7 @@ def interop() -> None:
 
 
 def trials(*options: str) -> None:
-    """Lose real KRaft quorums and bring them back, or cut clusters' power (--cuts 100); goes on where it was stopped"""
+    """Lose real KRaft quorums and bring them back, or cut power (--cuts 100); resumes; needs a JDK and Maven"""
     _ensure_venv()
     if "--cuts" in options:
         _run_all({"power cuts": partial(_campaign, "cut_power.py", *options)})
