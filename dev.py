@@ -102,10 +102,13 @@ def interop() -> None:
         print(f"not checked: {sentence}")
 
 
-def trials() -> None:
-    """Lose real KRaft quorums and bring them back; goes on where it was stopped; needs a JDK and Maven"""
+def trials(*options: str) -> None:
+    """Lose real KRaft quorums and bring them back, or cut power (--cuts 100); resumes; needs a JDK and Maven"""
     _ensure_venv()
-    _run_all({"quorum trials": _quorum_trials})
+    if "--cuts" in options:
+        _run_all({"power cuts": partial(_campaign, "cut_power.py", *options)})
+    else:
+        _run_all({"quorum trials": partial(_campaign, "lost_quorums.py", *options)})
 
 
 def bench() -> None:
@@ -136,7 +139,7 @@ def ci() -> None:
     _run_all({"wheel": _wheel, "bundle": _bundle, "sweep": _sweep, "interop": _interop})
 
 
-COMMANDS: dict[str, Callable[[], None]] = {
+COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
     for command in (setup, demo, test, lint, types, sweep, interop, trials, bench, wheel, bundle, ci)
 }
@@ -153,11 +156,12 @@ def main(arguments: Sequence[str]) -> int:
         for name, command in COMMANDS.items():
             print(f"  {name:<8} {command.__doc__}")
         return 0
-    if len(arguments) != 1 or arguments[0] not in COMMANDS:
+    takes_options = arguments[0] == trials.__name__
+    if (len(arguments) != 1 and not takes_options) or arguments[0] not in COMMANDS:
         print(f"dev.py: no such command: {' '.join(arguments)}; see python3 dev.py help", file=sys.stderr)
         return 64
     try:
-        COMMANDS[arguments[0]]()
+        COMMANDS[arguments[0]](*arguments[1:])
     except DevError as stop:
         print(f"dev.py {arguments[0]}: {stop}", file=sys.stderr)
         return 1
@@ -204,15 +208,15 @@ def _interop() -> None:
     _call_marked("interop")
 
 
-def _quorum_trials() -> None:
+def _campaign(program: str, *options: str) -> None:
     sentences = missing_tools(os.environ)
     if sentences:
         raise DevError("; ".join(sentences))
     variables = {**environment(), "PYTHONPATH": str(ROOT / "tests" / "support")}
-    command = [_python(), "tests/campaigns/lost_quorums.py"]
+    command = [_python(), f"tests/campaigns/{program}", *options]
     code = subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
     if code != 0:
-        raise DevError(f"quorum trials ended with {code}")
+        raise DevError(f"{program} ended with {code}")
 
 
 def _call_marked(marker: str, *options: str) -> None:

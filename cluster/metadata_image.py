@@ -71,6 +71,8 @@ class Broker:
     directories: tuple[str, ...]
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, smallest level it supports, largest)"""
+    cordoned_directories: tuple[str, ...] = ()
+    """those of `directories` into which no new partition is put (from `metadata.version` 4.3-IV0 on)"""
 
 
 def resource_name(kind: int, name: str) -> str:
@@ -263,6 +265,7 @@ class MetadataImage:
                     for each in fields["features"]
                 )
             ),
+            tuple(sorted(fields.get("cordoned_log_dirs") or (), key=_uuid_order)),
         )
 
     def _known_broker(self, number: int, epoch: int) -> Broker | None:
@@ -276,12 +279,15 @@ class MetadataImage:
         broker = self._known_broker(fields["broker_id"], fields["broker_epoch"])
         if broker is None:
             return
-        directories = fields.get("log_dirs")
+        directories, cordoned = fields.get("log_dirs"), fields.get("cordoned_log_dirs")
         self.brokers[broker.id] = replace(
             broker,
             fenced=_FENCING.get(fields["fenced"], broker.fenced),
             in_controlled_shutdown=broker.in_controlled_shutdown or fields.get("in_controlled_shutdown", 0) == 1,
             directories=tuple(sorted(directories, key=_uuid_order)) if directories else broker.directories,
+            cordoned_directories=(
+                broker.cordoned_directories if cordoned is None else tuple(sorted(cordoned, key=_uuid_order))
+            ),
         )
 
     def _fence(self, fields: Fields) -> None:

@@ -42,6 +42,7 @@ def _broker(broker: Broker) -> dict[str, Any]:
         "fenced": broker.fenced,
         "in_controlled_shutdown": broker.in_controlled_shutdown,
         "directories": list(broker.directories),
+        "cordoned_directories": list(broker.cordoned_directories),
         "features": {name: [least, most] for name, least, most in broker.features},
     }
 

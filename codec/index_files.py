@@ -22,6 +22,7 @@ from kafkalog.codec.source import BufferSource, Source, next_data
 
 __all__ = [
     "ABORTED_TRANSACTION",
+    "ABORTED_TRANSACTION_VERSION",
     "OFFSET_ENTRY",
     "PRODUCER_SNAPSHOT_VERSION",
     "TIME_ENTRY",
@@ -51,6 +52,7 @@ _PIECE = 1 << 18
 """Bytes of a file that are held at a time where its entries are read one after the other."""
 _PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY)
 PRODUCER_SNAPSHOT_VERSION = 1
+ABORTED_TRANSACTION_VERSION = 0
 
 
 class OffsetEntry(NamedTuple):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CONTROL_FLAG,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "marker_of"]
-
-_VERSION = 0
 
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
@@ -106,7 +105,8 @@ class TransactionTracker:
         if first is not None and found is not None and found.marker.type is ControlType.ABORT:
             last = header.base_offset
             stable = self._earliest_open(last + 1)
-            self.aborted.append(AbortedTransaction(_VERSION, header.producer_id, first, last, stable))
+            entry = AbortedTransaction(ABORTED_TRANSACTION_VERSION, header.producer_id, first, last, stable)
+            self.aborted.append(entry)
 
     def _earliest_open(self, default: int) -> int:
         while self._earliest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
+from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.recovery.cleaned_beginnings import Beginning
 
@@ -26,7 +27,10 @@ class ListedTransactions:
         """those that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """The next one."""
+        """The next one; in a version that does not exist it lists nothing (Kafka 4.4 does not start on it)."""
+        if entry.version != ABORTED_TRANSACTION_VERSION:
+            self._extra += 1
+            return
         key = entry.producer_id, entry.last_offset
         first = self._wanted.get(key)
         before, self._before = self._before, (*key, entry.first_offset)

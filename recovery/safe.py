@@ -14,7 +14,13 @@ from functools import cache
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
+from kafkalog.codec.index_files import (
+    ABORTED_TRANSACTION,
+    ABORTED_TRANSACTION_VERSION,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    each_slot,
+)
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -200,6 +206,9 @@ class _PartitionRun:
         """
         if self.rules.rebuild_indexes:
             return self.rebuilt()
+        if has_unknown_versions(self.original, self.directory):
+            self.start = 0
+            return self.settle(self.above_log_start(self.keepable(sound_prefix(self.original, self.directory))))
         theirs = known or self.load(
             untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean
         )
@@ -555,6 +564,20 @@ def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int
     if path in tree.files:
         for _number, fields in each_slot(tree.source(path), layout, pass_holes=True):
             yield fields
+
+
+def has_unknown_versions(tree: Tree, directory: str) -> bool:
+    """Whether an aborted transaction is listed in a version that does not exist.
+
+    Up to 4.3 Kafka looks at the first byte of the version, and starts on some of them; 4.4 starts on none.
+    """
+    for name in tree.names(directory):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind is FileKind.TRANSACTION_INDEX and not parsed.pending:
+            entries = entries_of(tree, f"{directory}/{name}", ABORTED_TRANSACTION)
+            if any(fields[0] != ABORTED_TRANSACTION_VERSION for fields in entries):
+                return True
+    return False
 
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:

@@ -52,11 +52,12 @@ def test_every_version_and_case_is_there() -> None:
     for case in broker_cases():
         versions.setdefault(case.version, set()).add(case.name)
     assert set(versions) == {
-        "0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.1", "3.9.1-zk", "4.1.1", "4.3.0",
+        "0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.1", "3.9.1-zk", "4.1.1", "4.3.0", "4.4.0",
     }  # fmt: skip
+    assert versions.pop("4.4.0") == {"groups", "metadata", "torn", "txn"}
     for version, names in versions.items():
         assert {"codecs", "segments", "compact", "groups", "crash", "torn"} <= names, version
-    assert len(broker_cases()) == 78
+    assert len(broker_cases()) == 82
 
 
 @pytest.mark.parametrize("case", broker_cases(), ids=ident)

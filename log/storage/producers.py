@@ -6,7 +6,7 @@ Sequences of idempotent producers, open transactions, and the snapshots that spa
 from __future__ import annotations
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import encode_producer_snapshot, read_producer_snapshot
+from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION, encode_producer_snapshot, read_producer_snapshot
 from kafkalog.codec.model import AbortedTransaction, ProducerEntry
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.indexes import TransactionIndex
@@ -20,8 +20,6 @@ from kafkalog.log.storage.producer_state import (
 )
 
 __all__ = ["ProducerStateManager"]
-
-_VERSION = 0
 
 
 class ProducerStateManager:
@@ -107,7 +105,7 @@ class ProducerStateManager:
         if index is not None and completed.is_aborted:
             stable = self.last_stable_offset(completed)
             first, last = completed.first_offset, completed.last_offset
-            index.append(AbortedTransaction(_VERSION, completed.producer_id, first, last, stable))
+            index.append(AbortedTransaction(ABORTED_TRANSACTION_VERSION, completed.producer_id, first, last, stable))
         self.complete(completed)
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:

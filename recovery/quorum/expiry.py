@@ -38,6 +38,12 @@ _WEEK_MS = 7 * _DAY_MS
 _MINUTE_MS = 60_000
 _UNLIMITED = -1
 _DELETE, _COMPACT = "delete", "compact"
+_TOMBSTONES, _BY_TIME, _BY_SIZE = "delete.retention.ms", "retention.ms", "retention.bytes"
+_NOT_BY_AGE = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC}
+"""topics that no setting of this kind empties"""
+_SUPERSEDED = (
+    "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
+)
 _MAX_TIME = 253_402_300_799_000
 """the last millisecond that can be printed, in the year 9999"""
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
@@ -120,14 +126,18 @@ class _Rules:
             self.topics[topic] = effective_of_topic(resources, topic, broker=self.node, static=self.static)
         return self.topics[topic]
 
-    def policy(self, topic: str) -> str:
-        """Of cleaning up."""
-        setting = self._of_topic(topic).get("cleanup.policy")
-        return _DELETE if setting is None else setting.value
-
-    def of_topic(self, topic: str, name: str, otherwise: int) -> _Value:
-        """A number of a topic."""
-        return _value(name, self._of_topic(topic).get(name), otherwise)
+    def of_topic(self, topic: str) -> Iterator[_Value]:
+        """By which settings records of a topic go."""
+        if topic in _NOT_BY_AGE:
+            return
+        settings = self._of_topic(topic)
+        policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else _DELETE
+        if _COMPACT in policy:
+            yield _value(_TOMBSTONES, settings.get(_TOMBSTONES), _DAY_MS)
+        if _DELETE in policy:
+            limits = (_value(_BY_TIME, settings.get(_BY_TIME), _WEEK_MS),
+                      _value(_BY_SIZE, settings.get(_BY_SIZE), _UNLIMITED))  # fmt: skip
+            yield from (each for each in limits if each.value != _UNLIMITED)
 
     def of_broker(self, name: str, otherwise: int) -> _Value:
         """A number of the broker."""
@@ -160,35 +170,36 @@ def _in_directory(directory: LogDir, rules: _Rules) -> Iterator[Expiry]:
 
 
 def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
-    topic = partition.topic or ""
-    if topic == CLUSTER_METADATA_TOPIC or partition.state is not DirectoryState.LIVE:
+    if partition.state is not DirectoryState.LIVE:
         return
-    if topic in COORDINATOR_TOPICS:
-        return
-    policy = rules.policy(topic)
-    if _COMPACT in policy:
-        yield from _of_compaction(topic, partition, rules)
-    if _DELETE not in policy:
-        return
-    by_time = rules.of_topic(topic, "retention.ms", _WEEK_MS)
-    segments = list(partition.segments)
-    old = 0
-    if by_time.value != _UNLIMITED:
-        old = _older(partition, rules.now_ms - by_time.value)
-        if old:
-            size = sum(each.size for each in segments[:old])
-            since = _time(rules.now_ms - by_time.value)
-            detail = f"{counted(old, 'segment')} of {len(segments)} have nothing newer than {since}"
-            yield Expiry("topic", topic, partition.partition, partition.path, by_time.name, str(by_time.value),
-                         by_time.origin, old, size, detail)  # fmt: skip
-    by_size = rules.of_topic(topic, "retention.bytes", _UNLIMITED)
-    left = segments[old:]
-    much = beyond_size([_Facts(each.base_offset, each.size) for each in left], by_size.value)
-    if much:
-        size = sum(each.size for each in left[:much])
-        detail = f"{counted(much, 'segment')} of {len(segments)} are beyond {by_size.value} bytes"
-        yield Expiry("topic", topic, partition.partition, partition.path, by_size.name, str(by_size.value),
-                     by_size.origin, much, size, detail)  # fmt: skip
+    topic, segments, first = partition.topic or "", list(partition.segments), 0
+    for limit in rules.of_topic(topic):
+        if limit.name == _TOMBSTONES:
+            yield _of_topic(topic, limit, _SUPERSEDED, partition)
+            continue
+        left = segments[first:]
+        if limit.name == _BY_TIME:
+            count = _older(partition, rules.now_ms - limit.value)
+            why = f"have nothing newer than {_time(rules.now_ms - limit.value)}"
+        else:
+            count = beyond_size([_Facts(each.base_offset, each.size) for each in left], limit.value)
+            why = f"are beyond {limit.value} bytes"
+        if count:
+            detail = f"{counted(count, 'segment')} of {len(segments)} {why}"
+            yield _of_topic(topic, limit, detail, partition, count, sum(each.size for each in left[:count]))
+        first += count
+
+
+def _of_topic(
+    topic: str,
+    limit: _Value,
+    detail: str,
+    partition: Partition | None = None,
+    count: int | None = None,
+    size: int | None = None,
+) -> Expiry:
+    number, path = (None, None) if partition is None else (partition.partition, partition.path)
+    return Expiry("topic", topic, number, path, limit.name, str(limit.value), limit.origin, count, size, detail)
 
 
 def _older(partition: Partition, timestamp: int) -> int:
@@ -198,13 +209,6 @@ def _older(partition: Partition, timestamp: int) -> int:
     if newer is None:
         return len(segments) - (bool(segments) and segments[-1].size == 0)
     return sum(1 for each in segments[1:] if each.base_offset <= newer.offset)
-
-
-def _of_compaction(topic: str, partition: Partition | None, rules: _Rules) -> Iterator[Expiry]:
-    value = rules.of_topic(topic, "delete.retention.ms", _DAY_MS)
-    detail = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
-    number, path = (None, None) if partition is None else (partition.partition, partition.path)
-    yield Expiry("topic", topic, number, path, value.name, str(value.value), value.origin, None, None, detail)
 
 
 def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
@@ -243,23 +247,13 @@ def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator
 
 def _by_settings(rules: _Rules) -> Iterator[Expiry]:
     for topic in sorted(rules.image.topics):
-        if topic in COORDINATOR_TOPICS:
-            continue
-        policy = rules.policy(topic)
-        if _COMPACT in policy:
-            yield from _of_compaction(topic, None, rules)
-        if _DELETE not in policy:
-            continue
-        by_time = rules.of_topic(topic, "retention.ms", _WEEK_MS)
-        if by_time.value != _UNLIMITED:
-            detail = f"segments that have nothing newer than {_time(rules.now_ms - by_time.value)}"
-            yield Expiry("topic", topic, None, None, by_time.name, str(by_time.value), by_time.origin, None, None,
-                         detail)  # fmt: skip
-        by_size = rules.of_topic(topic, "retention.bytes", _UNLIMITED)
-        if by_size.value != _UNLIMITED:
-            detail = f"segments beyond {by_size.value} bytes"
-            yield Expiry("topic", topic, None, None, by_size.name, str(by_size.value), by_size.origin, None, None,
-                         detail)  # fmt: skip
+        for limit in rules.of_topic(topic):
+            details = {
+                _TOMBSTONES: _SUPERSEDED,
+                _BY_TIME: f"segments that have nothing newer than {_time(rules.now_ms - limit.value)}",
+                _BY_SIZE: f"segments beyond {limit.value} bytes",
+            }
+            yield _of_topic(topic, limit, details[limit.name])
     offsets = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     ids = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
     detail = f"offsets of groups without members of before {_time(rules.now_ms - offsets.value * _MINUTE_MS)}"

@@ -1,6 +1,6 @@
 """Every trial of `kafkalog quorum recover` on real processes, in a campaign that can be stopped and gone on with.
 
-    python tests/campaigns/lost_quorums.py [--seconds N] [--again]
+    python tests/campaigns/lost_quorums.py [--version V] [--seconds N] [--again]
 
 with ``tests/support`` on the path (``python3 dev.py trials`` runs it).  Results are lines of JSON in
 ``.cache/quorum-trials.jsonl``: a trial that has one is not repeated, unless ``--again`` begins anew.  Prints what each
@@ -25,7 +25,8 @@ from quorum_trials import Setting, Stage, Trial, run_trial, set_stage
 
 RESULTS = kafka_jars.cache_directory() / "quorum-trials.jsonl"
 MAIN = "4.3.0"
-OTHERS = ("3.9.1", "4.1.1", "4.4.0")
+NEWEST = "4.4.0"
+OTHERS = ("3.9.1", "4.1.1", NEWEST)
 LOST = ("majority", "endpoints", "controllers", "brokers")
 
 
@@ -48,6 +49,8 @@ def trials() -> list[Trial]:
     for version in OTHERS:
         if version in kafka_jars.versions():
             found += [Trial(Setting(version, 1), lost) for lost in LOST[:3]]
+    if NEWEST in kafka_jars.versions():
+        found += [Trial(Setting(NEWEST, 1, static=True), lost, dynamic=lost == "endpoints") for lost in LOST[:3]]
     return found
 
 
@@ -81,11 +84,11 @@ def _attempt(trial: Trial, stage: Stage, place: Path) -> Json:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def campaign(seconds: float) -> int:
+def campaign(chosen: list[Trial], seconds: float) -> int:
     """Run what has no result yet, for about so long."""
     deadline = time.monotonic() + seconds
-    standing = done()
-    todo = [each for each in trials() if each.name not in standing]
+    standing = {name: result for name, result in done().items() if name in {each.name for each in chosen}}
+    todo = [each for each in chosen if each.name not in standing]
     counts: Counter[str] = Counter()
     for setting in dict.fromkeys(each.setting for each in todo):
         if time.monotonic() > deadline:
@@ -107,7 +110,7 @@ def campaign(seconds: float) -> int:
     left = len(todo) - counts["passed"] - counts["failed"]
     print(
         f"quorum trials: {counts['passed']} passed, {counts['failed']} failed, {left} left, {len(standing)} from "
-        f"before; {len(trials())} in all" + "".join(f"; {version} is not in the table" for version in left_out())
+        f"before; {len(chosen)} in all" + "".join(f"; {version} is not in the table" for version in left_out())
     )
     return 1 if counts["failed"] else 0
 
@@ -115,12 +118,14 @@ def campaign(seconds: float) -> int:
 def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--version", choices=sorted({MAIN, *OTHERS}), help="only the trials on this release")
     parser.add_argument("--seconds", type=float, default=86_400.0, help="begin no trial after so long")
     parser.add_argument("--again", action="store_true", help="forget earlier results")
     arguments = parser.parse_args()
     if arguments.again:
         RESULTS.unlink(missing_ok=True)
-    return campaign(arguments.seconds)
+    chosen = [each for each in trials() if arguments.version in (None, each.setting.version)]
+    return campaign(chosen, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -111,10 +111,31 @@ def details(found: dict[str, list[tuple[str, Json, Json]]]) -> list[str]:
 
 
 def shown(one: Any, other: Any) -> str:
+    one, other = (" ".join(each.split()) if isinstance(each, str) else each for each in (one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
         return ", ".join(f"`{name}`" for name in names[:6])
+    if one is None or other is None:
+        words = ["nothing" if each is None else "what there was" if isinstance(each, dict) else f"`{each}`"
+                 for each in (one, other)]  # fmt: skip
+        return f"{words[0]} became {words[1]}"
     return f"`{one}` became `{other}`"
+
+
+NOTES = {
+    "4.4.0": [
+        "Two things are behind that:",
+        "",
+        "* Of the version of an entry in a `.txnindex` releases up to 4.3 examine the first byte, and take it for",
+        "  sound if it is negative. 4.4 reads both bytes and starts on no version but 0. No release ever wrote",
+        "  another one, so these are damaged files: `recover` (mode safe) rebuilds them, and `verify` reports them;",
+        "  mode `kafka` does what 4.1 does.",
+        "* 4.4 keeps the recovery points of partitions in another order (its `LogManager` is written in Java), and",
+        "  writes the lines of `recovery-point-offset-checkpoint` in that order. The order means nothing.",
+        "",
+    ]
+}
+"""What the differences of a release come to, in words."""
 
 
 def page(version: str, seed: int, fixed: tuple[int, Any], drawn: tuple[int, Any]) -> str:
@@ -137,6 +158,7 @@ def page(version: str, seed: int, fixed: tuple[int, Any], drawn: tuple[int, Any]
                 "",
                 f"**{verdict}**",
                 "",
+                *NOTES.get(version, ()),
                 "## Recorded cases",
                 "",
                 *table(*fixed, "recorded cases"),

@@ -243,7 +243,7 @@ def test_many_batches(kafka: KafkaOracle, compared: Callable[[str, int], None]) 
 
 @pytest.mark.java
 @pytest.mark.interop
-@pytest.mark.parametrize("version", ["4.3.0", "3.9.1", "2.8.2"])
+@pytest.mark.parametrize("version", ["4.4.0", "4.3.0", "3.9.1", "2.8.2"])
 def test_other_versions(
     version: str, kafka_of: Callable[[str], KafkaOracle], compared: Callable[[str, int], None]
 ) -> None:

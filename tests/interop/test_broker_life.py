@@ -122,7 +122,7 @@ def test_a_life_with_zookeeper(broker_of: Callable[..., RealBroker]) -> None:
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize(("version", "mode"), [("4.3.0", "kraft"), ("3.9.1", "zk"), ("3.9.1", "kraft")])
+@pytest.mark.parametrize(("version", "mode"), [("4.4.0", "kraft"), ("3.9.1", "zk"), ("3.9.1", "kraft")])
 def test_a_killed_life(version: str, mode: str, broker_of: Callable[..., RealBroker]) -> None:
     broker = broker_of(version, mode)
     live(broker, broker.kill)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 AN_HOUR = 3_600_000
 T0 = 1_700_000_000_000
 Json = dict[str, Any]
-BROKERS = [("4.1.0", "kraft"), ("4.3.0", "kraft"), ("3.9.1", "zk")]
+BROKERS = [("4.1.0", "kraft"), ("4.4.0", "kraft"), ("3.9.1", "zk")]
 COUNT = 300
 
 

@@ -307,7 +307,7 @@ def test_a_broker_that_comes_back_changes_partitions_as_with_the_quorum_controll
     compared("partitions whose broker came back, changed as PartitionChangeBuilder changes them", len(wanted))
 
 
-@pytest.mark.parametrize(("version", "level"), [("4.1.0", 27), ("4.3.0", 30)])
+@pytest.mark.parametrize(("version", "level"), [("4.1.0", 27), ("4.3.0", 30), ("4.4.0", 33)])
 def test_brokers_are_fenced_in_the_order_of_the_controllers_table(version: str, level: int, compared: Compared) -> None:
     rng = random.Random(version)
     cases = []

@@ -20,8 +20,8 @@ from quorum_trials import Setting, Stage, Trial, run_trial, set_stage
 from real_quorum import RealQuorum
 
 pytestmark = pytest.mark.interop
-VERSION = "4.3.0"
-DYNAMIC, STATIC = Setting(VERSION, 1), Setting(VERSION, 1, static=True)
+VERSION = "4.4.0"
+DYNAMIC, STATIC = Setting(VERSION, 1), Setting("4.3.0", 1, static=True)
 TRIALS = [
     Trial(DYNAMIC, "majority", damage="torn"),
     Trial(DYNAMIC, "endpoints"),

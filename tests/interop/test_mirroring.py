@@ -69,5 +69,5 @@ def test_a_dead_cluster_is_mirrored(tmp_path: Path) -> None:
         listening(*brokers(CASE)) as (source, _),
     ):
         alive.start()
-        with mirroring(version, source, alive.bootstrap, tmp_path) as log:
+        with mirroring(kafka_jars.versions()[version].tools, source, alive.bootstrap, tmp_path) as log:
             assert copied(alive.bootstrap, expected(), log) == expected()

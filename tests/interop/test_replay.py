@@ -73,6 +73,25 @@ def test_what_consumers_read_is_what_was_recorded(
     compared: Callable[[str, int], None],
 ) -> None:  # fmt: skip
     kafka_of("4.3.0")
+    check_replayed(case_id, broker, tmp_path, compared)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("case_id", ["0.11.0.3/txn", "4.4.0/groups"])
+def test_records_years_old_survive_in_the_newest_release(
+    case_id: str, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    """With a retention of a week."""
+    kafka_of("4.4.0")
+    with RealBroker("4.4.0", tmp_path / "live", settings=WEEK) as live:
+        live.start()
+        check_replayed(case_id, live, tmp_path, compared)
+
+
+def check_replayed(
+    case_id: str, broker: RealBroker, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    """Replay a recorded directory, and read what is there then."""
     version, _, name = case_id.partition("/")
     case = broker_case(version, name)
     prefix = f"{case_id.replace('/', '-')}."

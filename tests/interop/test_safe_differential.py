@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import histories
+import kafkalog
+import recovery_cases
+import seam
 from against_kafka import left_alone
 from kafka_oracle import KafkaOracle, OracleTimeoutError
 
@@ -38,8 +42,22 @@ def campaign(seed: int, count: int, kafka: KafkaOracle) -> None:
 
 
 @pytest.mark.interop
-def test_kafka_leaves_a_hundred_random_results_alone(kafka: KafkaOracle) -> None:
-    campaign(SHORT_SEED, 100, kafka)
+@pytest.mark.parametrize("version", ["4.1.0", "4.4.0"])
+def test_kafka_leaves_a_hundred_random_results_alone(version: str, kafka_of: Callable[[str], KafkaOracle]) -> None:
+    campaign(SHORT_SEED, 100, kafka_of(version))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("version", ["4.1.0", "4.4.0"])
+def test_kafka_leaves_every_transaction_index_alone(version: str, kafka_of: Callable[[str], KafkaOracle]) -> None:
+    """4.4 starts on no version but 0, and earlier releases on some."""
+    kafka, count = kafka_of(version), 0
+    for case in recovery_cases.unpacked_cases(family="txn_index"):
+        kafkalog.recover(case.before, mode="safe", config=seam.config(case.params), at=int(case.params["now_ms"]))
+        answer = kafka.check(case.before, case.params)
+        assert answer["accepted"], (case.name, answer)
+        count += 1
+    assert count == 17
 
 
 @pytest.mark.interop

@@ -26,10 +26,12 @@ from kafka_schemas import (
     wanted,
 )
 from kafkalog.cluster.messages import Decoded, encode, json_of
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, encode_transaction_index
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import layouts, newest
 from kafkalog.codec.messages.published import record_types as ours_of
 from kafkalog.codec.messages.schema import message_of, parse_schema
+from kafkalog.codec.model import AbortedTransaction
 
 Note = Callable[[str, int], None]
 VERSIONS = kafka_jars.harness_versions()
@@ -119,6 +121,20 @@ def test_what_is_declared_ahead_is_in_no_release_yet() -> None:
     assert not set(additions["unreleased"]) & set(released)
     for name, added in additions["unreleased_fields"].items():
         assert not {field.tag for field in released[name].fields} & {field["tag"] for field in added}
+
+
+def test_entries_of_a_txnindex_are_the_message_that_kafka_generates() -> None:
+    """From 4.4 on Kafka has a schema for what its class wrote before: a version, then the message."""
+    with kafka_needed():
+        (schema,) = (each.json for each in in_release(NEWEST) if each.name == "AbortedTxn")
+    theirs = message_of(schema)
+    assert theirs.versions == range(ABORTED_TRANSACTION_VERSION, ABORTED_TRANSACTION_VERSION + 1)
+    entries = [AbortedTransaction(0, 1 << 40, 7, 1 << 33, 9), AbortedTransaction(0, 0, -1, 0, (1 << 63) - 1)]
+    for entry in entries:
+        version, *values = (getattr(entry, name) for name in ABORTED_TRANSACTION.names)
+        fields = dict(zip((field.name for field in theirs.fields), values, strict=True))
+        assert list(fields) == list(ABORTED_TRANSACTION.names[1:])
+        assert encode_transaction_index([entry]) == version.to_bytes(2, "big") + encode(theirs, version, fields)
 
 
 def test_from_one_release_to_the_next_is_an_update_of_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_client_refuses_a_damaged_batch_by_itself(client: str) -> None:
 
 def console(address: str, topic: str, count: int, isolation_level: str, *, group: str) -> list[Mapping[str, Any]]:
     """What Kafka's console consumer prints of a topic: partition, offset, key and value."""
-    version = kafka_jars.harness_versions()[0]
+    version = kafka_jars.versions()[kafka_jars.harness_versions()[0]].tools
     printed = {f"print.{name}": "true" for name in ("key", "partition", "offset")}
     properties = [f"--formatter-property={name}={value}" for name, value in printed.items()]
     command = kafka_jars.java(

@@ -56,7 +56,9 @@ def test_the_same_operations_leave_the_bytes_that_kafka_leaves(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", ["4.1.0", pytest.param("4.3.0", marks=pytest.mark.interop)])
+@pytest.mark.parametrize(
+    "version", ["4.1.0", *(pytest.param(version, marks=pytest.mark.interop) for version in ("4.3.0", "4.4.0"))]
+)
 def test_kafka_opens_what_we_wrote_and_changes_nothing(
     kind: str, version: str, kafka: KafkaOracle, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path,
     compared: Compared,

@@ -12,6 +12,7 @@ import pytest
 from broker_dirs import brokers, own_copy
 from command import Finished, kafkalog
 from fixture_data import quorum_expected
+from json_pages import validator
 from kafkalog import undo
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.quorum import read_quorum
@@ -21,7 +22,7 @@ from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
 from lock_holder import held
 from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, lean, node, tear
-from stopping import Stopped, disturbed, take_back_all
+from stopping import Stopped, disturbed, just_before, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 
 AT = 1_800_000_000_000
@@ -202,6 +203,13 @@ def refused(place: Path, *words: object, reason: str) -> str:
     assert finished.code == 3, (finished.code, finished.err, finished.out)
     assert finished.err.count("\n") == 1, finished.err
     assert reason in finished.err, finished.err
+    told = run(*words, "--json")
+    assert told.code == 3
+    (line,) = told.objects
+    assert told.err == finished.err
+    assert finished.err.endswith(f"{line['refusal']}\n")
+    assert (line["changed"], line["runs"]) == (False, [])
+    validator("quorum-recover").validate(line)
     unchanged(place, before)
     return finished.err
 
@@ -346,6 +354,15 @@ def wanted(at: dict[int, Path]) -> QuorumRequest:
     )
 
 
+def some_of(count: int, most: int) -> list[int]:
+    """Numbers of operations: the first, the last, and some between them, where one file after another is moved."""
+    edge = most // 3
+    if count <= most:
+        return list(range(1, count + 1))
+    between = range(edge + 1, count - edge + 1, -(-(count - 2 * edge) // edge))
+    return [*range(1, edge + 1), *between, *range(count - edge + 1, count + 1)]
+
+
 @pytest.mark.parametrize("name", ["dynamic", "static", pytest.param("snapshots", marks=pytest.mark.sweep)])
 def test_stopped_anywhere_it_is_completed_and_taken_back(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
@@ -355,18 +372,20 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
     recover_quorum(alone(undisturbed))
     want = contents(undisturbed)
-    number, step = 0, 9 if name == "snapshots" and os.environ.get("KAFKALOG_SWEEP") == "ci" else 1
-    while True:
-        number += step
+    counted = copy_tree(original, tmp_path / "counted")
+    with just_before(0, lambda: None, monkeypatch) as operations:
+        recover_quorum(alone(counted))
+    shutil.rmtree(counted)
+    stops = some_of(operations[0], 60 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 300)
+    for number in stops:
         again = copy_tree(original, tmp_path / "again")
-        if not disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch):  # noqa: B023
-            break
+        assert disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch), number  # noqa: B023
         if number % 2:
             recover_quorum(alone(again))
             assert first_difference(dict(contents(again)), dict(want)) == "", number
         take_back_all(again, before, f"operation {number}", None)
-    assert number > 10
-    measured("returns of a quorum stopped before each of their changes, completed or undone", number // step - 1)
+    assert len(stops) > 10
+    measured("returns of a quorum stopped before one of their changes, completed or undone", len(stops))
 
 
 def test_two_controllers_stopped_anywhere_end_alike(

@@ -170,6 +170,14 @@ def test_txn_index_lists_what_is_not_there(tmp_path: Path) -> None:
     assert found.detail == "0 aborted transactions are not listed, 1 are listed but do not exist"
 
 
+@pytest.mark.parametrize("version", [1, 255, -1])
+def test_txn_index_in_a_version_that_does_not_exist(version: int, tmp_path: Path) -> None:
+    path = with_aborted(tmp_path)
+    edit(path, lambda data: patch(data, 0, version.to_bytes(2, "big", signed=True)))
+    found = only(verify(path.parent.parent), FindingCode.TXN_INDEX_MISMATCH, Severity.ERROR, path)
+    assert found.detail == "1 aborted transactions are not listed, 1 are listed but do not exist"
+
+
 def test_snapshot_invalid(broker: Path) -> None:
     path = last(broker, "*.snapshot")
     edit(path, lambda data: data[:3] + bytes([data[3] ^ 1]) + data[4:])

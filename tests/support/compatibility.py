@@ -129,7 +129,7 @@ def page() -> str:
     lines += [
         "",
         "Mode `kafka` follows the rules of 4.1. Apart from these recordings, the tests (`tests/interop`) run Kafka",
-        "4.1.0, 4.3.0, 3.9.1 and 2.8.2 themselves: recovery, acceptance, records, and whole lives of real brokers.",
+        "4.1.0, 4.3.0, 4.4.0, 3.9.1 and 2.8.2 themselves: recovery, acceptance, records, whole lives of brokers.",
         "",
     ]
     return "\n".join(lines)

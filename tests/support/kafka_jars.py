@@ -51,6 +51,8 @@ class Version:
     modes: tuple[str, ...]
     harness: bool
     extra: tuple[str, ...]
+    tools: str
+    """the version whose command-line tools and MirrorMaker are used with it"""
 
     @property
     def artifacts(self) -> tuple[str, ...]:
@@ -105,7 +107,9 @@ def versions() -> dict[str, Version]:
     """The table of versions."""
     table = tomllib.loads((HARNESS / "versions.toml").read_text())["versions"]
     return {
-        name: Version(name, row["scala"], tuple(row["modes"]), row["harness"], tuple(row["extra"]))
+        name: Version(
+            name, row["scala"], tuple(row["modes"]), row["harness"], tuple(row["extra"]), row.get("tools", name)
+        )
         for name, row in table.items()
     }
 

@@ -190,8 +190,8 @@ def update(version: str) -> list[str]:
     problems: list[str] = []
     for name, each in sorted(schemas.items()):
         path = SCHEMAS / schema_file(name, "")
-        if not path.is_file():
-            continue
+        if not path.is_file() or each.json["type"] in REQUESTS:
+            continue  # of the wire the newest is spoken: a field under another name is no other meaning of stored bytes
         before, after = (message_of(parse_schema(text)) for text in (path.read_text(), each.text))
         for number in before.versions:
             problems += contradictions(after, before, number, number) if number in after.versions else []

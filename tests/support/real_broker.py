@@ -71,6 +71,19 @@ def _listening(port: int) -> bool:
     return True
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL; it is gone afterwards."""
+    process.kill()
+    process.wait()
+
+
+def end_all(processes: dict[Any, subprocess.Popen[bytes]]) -> None:
+    """Of a context that ends."""
+    for process in processes.values():
+        end(process)
+    processes.clear()
+
+
 class RealBroker:
     """One broker and what it needs; not started by making it."""
 
@@ -107,10 +120,7 @@ class RealBroker:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clients.close()
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
-        self._processes.clear()
+        end_all(self._processes)
 
     # ---- processes
     def _spawn(self, name: str, main: str, *arguments: str, heap: str = HEAP) -> subprocess.Popen[bytes]:
@@ -208,15 +218,12 @@ class RealBroker:
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired as e:
-            process.kill()
-            process.wait()
+            end(process)
             raise self._fail("broker", f"did not stop within {STOP_SECONDS} s") from e
 
     def kill(self) -> None:
         """kill -9."""
-        process = self._processes.pop("broker")
-        process.kill()
-        process.wait()
+        end(self._processes.pop("broker"))
         self._killed_at = time.monotonic()
 
     # ---- clients

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import kafka_jars
 from kafka_oracle import Json, KafkaOracle, OracleError
-from real_broker import LOGGING, SETTINGS, free_port
+from real_broker import LOGGING, SETTINGS, end, end_all, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,10 +92,7 @@ class RealQuorum:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clients.close()
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
-        self._processes.clear()
+        end_all(self._processes)
 
     # ---- processes
 
@@ -179,9 +176,7 @@ class RealQuorum:
     def kill(self, *nodes: int) -> None:
         """SIGKILL."""
         for node in nodes or tuple(self._processes):
-            process = self._processes.pop(node)
-            process.kill()
-            process.wait()
+            end(self._processes.pop(node))
 
     def lose(self, *nodes: int) -> None:
         """Their disks are gone."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -16,7 +18,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery.quorum.plan import QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
@@ -135,12 +137,47 @@ def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[s
 
 
 def _done(wanted: QuorumRequest, *, quarantine: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
+    plans: list[QuorumPlan] = []
+    with _refusal_printed(wanted, plans, as_json):
+        return _planned_and_done(wanted, plans, quarantine=quarantine, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+_NOTHING_DONE: Mapping[str, Any] = {"changed": False, "into": None, "runs": []}
+_NOTHING_PLANNED: Mapping[str, Any] = {
+    **dict.fromkeys(("cluster_id", "static", "epoch", "donor", "end_before", "end", "loss")),
+    "bytes_appended": 0,
+    **{name: [] for name in ("members", "stay_dead", "warnings", "configuration", "expiry", "directories")},
+}
+
+
+@contextmanager
+def _refusal_printed(wanted: QuorumRequest, plans: list[QuorumPlan], as_json: bool) -> Iterator[None]:
+    """With --json there is an object of what was planned, or of nothing, before a refusal goes its way."""
+    try:
+        yield
+    except RecoveryRefused as refused:
+        planned = plans[-1].as_dict() if plans else {"way": str(wanted.way), **_NOTHING_PLANNED}
+        if as_json:
+            print_json({**planned, **_NOTHING_DONE, "refusal": str(refused)})
+        raise
+
+
+def _planned_and_done(
+    wanted: QuorumRequest,
+    plans: list[QuorumPlan],
+    *,
+    quarantine: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
     expected: QuorumPlan | None = None
     if dry_run or not yes:
         expected = plan_quorum(wanted)
         expected.close()
+        plans.append(expected)
         if dry_run and as_json:
-            print_json({**expected.as_dict(), "changed": False, "into": None, "runs": []})
+            print_json({**expected.as_dict(), **_NOTHING_DONE, "refusal": None})
         elif not as_json:
             print_quorum_plan(expected)
         if dry_run:
@@ -149,12 +186,13 @@ def _done(wanted: QuorumRequest, *, quarantine: str | None, dry_run: bool, yes: 
             confirm(_question(expected))
 
     def show_plan(made: QuorumPlan) -> None:
+        plans.append(made)
         if not as_json and expected is None:
             print_quorum_plan(made)
 
     result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=show_plan)
     if as_json:
-        print_json(result.as_dict())
+        print_json({**result.as_dict(), "refusal": None})
     else:
         print_quorum_result(result)
     return Outcome.CHANGED if result.changed else Outcome.CLEAN

@@ -17,8 +17,10 @@ import org.apache.kafka.common.record.internal.MemoryRecords;      //@ >=4.3
 import org.apache.kafka.common.record.internal.MutableRecordBatch; //@ >=4.3
 import org.apache.kafka.common.record.internal.Record;             //@ >=4.3
 import org.apache.kafka.common.record.internal.RecordBatch;        //@ >=4.3
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.CloseableIterator;
+import org.apache.kafka.common.utils.BufferSupplier;               //@ <4.4
+import org.apache.kafka.common.utils.CloseableIterator;            //@ <4.4
+import org.apache.kafka.common.utils.internals.BufferSupplier;     //@ >=4.4
+import org.apache.kafka.common.utils.internals.CloseableIterator;  //@ >=4.4
 
 /**
  * Many buffers of batches in one request, each read as Kafka's own classes read it: {"buffers": [base64, ...]}.

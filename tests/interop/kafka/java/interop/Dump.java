@@ -4,7 +4,8 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.Exit;            //@ <4.4
+import org.apache.kafka.common.utils.internals.Exit;  //@ >=4.4
 
 /** Runs DumpLogSegments with the given arguments and returns what it printed, also when it gives up. */
 final class Dump implements Operation {

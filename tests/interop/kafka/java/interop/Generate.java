@@ -30,6 +30,7 @@ import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;  //@ >=4.3
 import org.apache.kafka.common.record.internal.RecordBatch;           //@ >=4.3
 import org.apache.kafka.common.record.internal.RecordVersion;         //@ >=4.3
 import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.server.common.RequestLocal;  //@ >=4.4
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.Cleaner;
@@ -41,6 +42,7 @@ import org.apache.kafka.storage.internals.log.LogToClean;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.log.VerificationGuard;  //@ >=4.4
 import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
@@ -98,7 +100,8 @@ final class Generate implements Operation {
         List<Object> segments = new ArrayList<>();
         for (LogSegment segment : log.logSegments()) segments.add(List.of(segment.baseOffset(), segment.size()));
         Object result = Json.object("recovery_point", log.recoveryPoint(), "log_start_offset", log.logStartOffset(), "log_end_offset", log.logEndOffset(), "segments", segments, "marks", marks);
-        if (!closed) log.closeHandlers();
+        if (!closed) log.closeHandlers();  //@ <4.4
+        if (!closed) log.closeQuietly();   //@ >=4.4
         return result;
     }
 
@@ -197,8 +200,11 @@ final class Generate implements Operation {
     private void marker(Request op) throws IOException {
         ControlRecordType type = op.text("type", "COMMIT").equals("COMMIT") ? ControlRecordType.COMMIT : ControlRecordType.ABORT;
         int leaderEpoch = (int) op.number("leader_epoch", 0);
-        log.appendAsLeader(MemoryRecords.withEndTransactionMarker(0L, op.number("ts", clock.now), leaderEpoch, op.number("pid", 0), (short) op.number("epoch", 0),
-            new EndTransactionMarker(type, (int) op.number("coord_epoch", 0))), leaderEpoch, AppendOrigin.COORDINATOR);
+        MemoryRecords marker = MemoryRecords.withEndTransactionMarker(0L, op.number("ts", clock.now), leaderEpoch, op.number("pid", 0), (short) op.number("epoch", 0),
+            new EndTransactionMarker(type, (int) op.number("coord_epoch", 0)));
+        log.appendAsLeader(marker, leaderEpoch, AppendOrigin.COORDINATOR);  //@ <4.4
+        // transaction version 1: the marker has the epoch of the transaction
+        log.appendAsLeader(marker, leaderEpoch, AppendOrigin.COORDINATOR, RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 1);  //@ >=4.4
     }
 
     private void clean(Request op) throws Exception {

@@ -107,6 +107,8 @@ final class Image implements Operation {
         image.configs().resourceData().forEach((resource, config) -> configs.put(resource.type().name().toLowerCase(java.util.Locale.ROOT) + ":" + resource.name(), new TreeMap<>(config.data())));
         Map<String, Object> brokers = new TreeMap<>();
         for (BrokerRegistration broker : image.cluster().brokers().values()) brokers.put(String.valueOf(broker.id()), describe(broker));
+        List<String> controllers = new ArrayList<>();
+        new TreeMap<>(image.cluster().controllers()).keySet().forEach(id -> controllers.add(String.valueOf(id)));
         Map<String, Object> features = new TreeMap<>(image.features().finalizedVersions());
         image.features().metadataVersion().ifPresent(version -> features.put("metadata.version", version.featureLevel()));
         Map<String, Object> quotas = new TreeMap<>();
@@ -115,7 +117,7 @@ final class Image implements Operation {
         Map<String, Object> scram = new TreeMap<>();
         image.scram().mechanisms().forEach((mechanism, users) -> scram.put(mechanism.mechanismName(), new ArrayList<>(new TreeMap<>(users).keySet())));
         return Json.object("next_offset", next, "epoch", epoch, "snapshot", snapshot == null ? null : snapshot.getName(), "topics", topics, "configs", configs,
-            "brokers", brokers, "features", features, "client_quotas", quotas, "scram_users", scram, "next_producer_id", image.producerIds().nextProducerId(),
+            "brokers", brokers, "controllers", controllers, "features", features, "client_quotas", quotas, "scram_users", scram, "next_producer_id", image.producerIds().nextProducerId(),
             "open_transaction", transaction != null);
     }
 
@@ -130,8 +132,11 @@ final class Image implements Operation {
         broker.listeners().forEach((name, endpoint) -> listeners.put(name, endpoint.host() + ":" + endpoint.port()));
         Map<String, Object> features = new TreeMap<>();
         broker.supportedFeatures().forEach((name, range) -> features.put(name, List.of(range.min(), range.max())));
-        return Json.object("features", features, "epoch", broker.epoch(), "incarnation_id", broker.incarnationId().toString(), "listeners", listeners, "rack", broker.rack().orElse(null),
+        Map<String, Object> described = Json.object("features", features, "epoch", broker.epoch(), "incarnation_id", broker.incarnationId().toString(), "listeners", listeners, "rack", broker.rack().orElse(null),
             "fenced", broker.fenced(), "in_controlled_shutdown", broker.inControlledShutdown(), "directories", texts(broker.directories().toArray(new Uuid[0])));
+        List<Uuid> cordoned = broker.cordonedDirectories();  // null of a broker that has not said yet            //@ >=4.3
+        described.put("cordoned_directories", texts(cordoned == null ? new Uuid[0] : cordoned.toArray(new Uuid[0])));  //@ >=4.3
+        return described;
     }
 
     private static List<String> texts(Uuid[] ids) {

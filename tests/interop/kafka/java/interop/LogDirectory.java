@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentMap;
+import java.util.function.Function;
 
 /** A log directory loaded by Kafka's own LogManager, exactly as a broker loads it at start, and closed as at an orderly stop. */
 final class LogDirectory {
@@ -64,23 +65,34 @@ final class LogDirectory {
         Object config = config(params);
         Object failures = Reflect.make(Reflect.type("org.apache.kafka.storage.internals.log.LogDirFailureChannel", "kafka.server.LogDirFailureChannel"), 10);
         manager = manager(params, config, failures);
-        scala.collection.mutable.Map<String, Object> overrides = scala.jdk.javaapi.CollectionConverters.asScala(new HashMap<String, Object>());
         com.sun.management.OperatingSystemMXBean os = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
         long cpu = os.getProcessCpuTime();
         long start = System.nanoTime();
         if (Version.MAJOR == 2) {
-            Reflect.call(manager, "loadLogs", overrides);
+            Reflect.call(manager, "loadLogs", scala.jdk.javaapi.CollectionConverters.asScala(new HashMap<String, Object>()));
         } else {
             // only KRaft knows stray replicas: those whose directory has no readable partition.metadata
             boolean strays = params.flag("strays", isOfKRaft());
-            Object stray = Reflect.proxy(scala.Function1.class,
+            boolean inJava = isWrittenInJava(manager.getClass());
+            Object stray = Reflect.proxy(inJava ? Function.class : scala.Function1.class,
                 (proxy, method, arguments) -> method.getName().startsWith("apply") ? (Object) (strays && Reflect.list(Reflect.call(arguments[0], "topicId")).isEmpty()) : null);
-            Reflect.call(manager, "loadLogs", config, overrides, stray);
+            Map<String, Object> overrides = new HashMap<>();
+            Reflect.call(manager, "loadLogs", config, inJava ? overrides : scala.jdk.javaapi.CollectionConverters.asScala(overrides), stray);
         }
         scheduler.drain();
         seconds = (System.nanoTime() - start) / 1e9;
         cpuSeconds = (os.getProcessCpuTime() - cpu) / 1e9;
         offline = isOffline(failures);
+    }
+
+    private static boolean isWrittenInJava(Class<?> manager) {
+        return manager.getName().startsWith("org.apache.kafka.storage.");
+    }
+
+    /** Both names are there in every 4.x, and one of them has nothing but static methods: from 4.4 on the manager is written in Java. */
+    private static Class<?> managerType() {
+        Class<?> scala = Reflect.type("kafka.log.LogManager");
+        return scala.getDeclaredConstructors().length > 0 ? scala : Reflect.type("org.apache.kafka.storage.internals.log.LogManager");
     }
 
     /** meta.properties of a ZooKeeper-mode broker has version 0, or there is none. */
@@ -113,7 +125,7 @@ final class LogDirectory {
         StillClock clock = new StillClock(params.number("now_ms", System.currentTimeMillis()));
         int expiry = (int) params.number("producer.id.expiration.ms", 86400000);
         int threads = (int) params.number("num.recovery.threads.per.data.dir", 1);
-        Class<?> type = Reflect.type("kafka.log.LogManager");
+        Class<?> type = managerType();
         scala.collection.Seq<File> directories = Reflect.seq(List.of(directory));
         scala.collection.Seq<File> none = Reflect.seq(new ArrayList<File>());
         long period = 60000;
@@ -126,6 +138,10 @@ final class LogDirectory {
         if (Version.MAJOR == 3) {
             Object latest = Reflect.call(Reflect.type("org.apache.kafka.server.common.MetadataVersion"), "latestProduction");
             return Reflect.make(type, directories, none, repository, config, cleaner, threads, period, period, period, period, 900000, producers, 600000, latest, scheduling, stats, failures, clock, true, false, 30000L);
+        }
+        if (isWrittenInJava(type)) {
+            Object noCleaner = Reflect.proxy(Reflect.type("org.apache.kafka.storage.internals.log.LogManager$LogCleanerBuilder"), (proxy, method, arguments) -> null);
+            return Reflect.make(type, List.of(directory), List.of(), repository, config, cleaner, threads, period, period, period, period, 900000, producers, 600000, scheduling, stats, failures, clock, false, 30000L, noCleaner);
         }
         List<Object> arguments = new ArrayList<>(List.of(directories, none, repository, config, cleaner, threads, period, period, period, period, 900000, producers, 600000, scheduling, stats, failures, clock, false, 30000L));
         // parameters that later versions appended, all with defaults

@@ -1,6 +1,7 @@
 package interop;
 
-import org.apache.kafka.common.utils.AppInfoParser;
+import org.apache.kafka.common.utils.AppInfoParser;            //@ <4.4
+import org.apache.kafka.common.utils.internals.AppInfoParser;  //@ >=4.4
 
 /** Which Kafka is on the class path. */
 final class Version {
