@@ -23,6 +23,7 @@ from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commits, CommitsFile
 from kafkalog.server.groups.coordinator import Coordinator
+from kafkalog.server.handlers.admin import AdminHandler
 from kafkalog.server.handlers.configs import ConfigsHandler
 from kafkalog.server.handlers.fetch import FetchHandler
 from kafkalog.server.handlers.group_requests import GroupHandler
@@ -126,6 +127,7 @@ class Server:
         self, metadata: MetadataHandler, groups: GroupHandler
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
+        admin = AdminHandler(self._catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request),
             "SaslHandshake": self._sasl.handshake,
@@ -138,6 +140,11 @@ class Server:
             "ListOffsets": lambda request, _: self._list_offsets(request),
             "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
             "DescribeConfigs": lambda request, _: configs.describe_configs(request),
+            "ListConfigResources": lambda request, _: configs.list_config_resources(request),
+            "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
+            "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
+            "DescribeClientQuotas": lambda request, _: admin.describe_client_quotas(request),
+            "DescribeUserScramCredentials": lambda request, _: admin.describe_user_scram_credentials(request),
             "JoinGroup": lambda request, connection: self._coordinator.join(request, connection.peer),
             "SyncGroup": lambda request, _: self._coordinator.sync(request),
             "Heartbeat": lambda request, _: self._coordinator.heartbeat(request),

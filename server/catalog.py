@@ -21,7 +21,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 
-__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Topic"]
+__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Entity", "Topic"]
 
 NO_TOPIC_ID = "A" * 22
 """16 zeros: the topic has none."""
@@ -44,14 +44,21 @@ class Topic:
         return self.name in _INTERNAL
 
 
+Entity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: kinds and names, None for the default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who the directories belong to."""
+    """Who the directories belong to, and what its metadata says."""
 
     id: str | None
     node_id: int
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """of topics, by `topic:NAME`"""
+    """of topics, groups and others, by `topic:NAME`"""
+    quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
+    scram: tuple[tuple[str, int, int], ...] = ()
+    """user, mechanism, iterations"""
 
 
 class Catalog:
@@ -111,7 +118,8 @@ class Catalog:
         self._image_topics = {
             name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()
         }
-        return Cluster(cluster_id, node, configs=image.configs)
+        scram = tuple((user, mechanism, each["iterations"]) for (mechanism, user), each in sorted(image.scram.items()))
+        return Cluster(cluster_id, node, image.configs, image.client_quotas, scram)
 
     def _take(self, inventory: Inventory) -> bool:
         live = [

@@ -115,7 +115,7 @@ class GroupHandler:
     def list_groups(self, request: Request) -> Fields:
         """`ListGroups`."""
         found: dict[str, tuple[str, str, str]] = {
-            each.group_id: (each.protocol_type, each.state, each.type.lower())
+            each.group_id: (each.protocol_type, State.EMPTY.value, each.type.lower())  # its members are gone
             for each in self._commits.recorded_groups()
         }
         for name in self._commits.groups_here():
