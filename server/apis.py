@@ -20,6 +20,7 @@ _SERVED = (
     "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions", "OffsetForLeaderEpoch",
     "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs",
     "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials", "ListConfigResources",
+    "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
 )  # fmt: skip
 _REFUSED_AND_OFFERED = (
     "Produce", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId", "AddPartitionsToTxn",

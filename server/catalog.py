@@ -6,6 +6,8 @@ Kafka's counterpart is `KRaftMetadataCache`, with one broker in it.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +37,7 @@ class Topic:
 
     name: str
     id: str
+    """its own, or one that is made of its name where it has none"""
     partitions: Mapping[int, ServedLog]
     partition_count: int
 
@@ -144,7 +147,7 @@ class Catalog:
         if changed or found.keys() != self._logs.keys():
             self._logs = found
             self.topics = self._by_topic(found)
-            self.names = {topic.id: name for name, topic in self.topics.items() if topic.id != NO_TOPIC_ID}
+            self.names = {topic.id: name for name, topic in self.topics.items()}
             changed = True
         return changed
 
@@ -163,7 +166,8 @@ class Catalog:
         for name, partitions in numbers.items():
             image_id, count = self._image_topics.get(name, (NO_TOPIC_ID, 0))
             ids = [log.listed.metadata.topic_id for log in partitions.values() if log.listed.metadata is not None]
-            topics[name] = Topic(name, _first([*ids, image_id]), partitions, max(count, max(partitions) + 1))
+            topic_id = _first([*ids, image_id]) or _made_id(name)
+            topics[name] = Topic(name, topic_id, partitions, max(count, max(partitions) + 1))
         return topics
 
     def refresh(self) -> bool:
@@ -187,5 +191,10 @@ class Catalog:
         return None if found is None else found.partitions.get(partition)
 
 
-def _first(ids: Iterable[str]) -> str:
-    return next((each for each in ids if each != NO_TOPIC_ID), NO_TOPIC_ID)
+def _first(ids: Iterable[str]) -> str | None:
+    return next((each for each in ids if each != NO_TOPIC_ID), None)
+
+
+def _made_id(name: str) -> str:
+    """For a topic of before 2.8, which has none: the new protocol of groups knows topics by their ids alone."""
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16])[:22].decode()
