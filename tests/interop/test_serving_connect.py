@@ -29,8 +29,8 @@ def expected() -> Counter[str]:
     """Values of all records of these topics."""
     version, _, name = CASE.partition("/")
     records = expected_records(broker_case(version, name), "read_uncommitted")
-    topics = TOPICS.split("|")
-    found = Counter(base64.b64decode(line["value"]).decode() for (topic, _, _), line in records.items() if topic in topics)
+    values = [line["value"] for (topic, _, _), line in records.items() if topic in TOPICS.split("|")]
+    found = Counter(base64.b64decode(each).decode() for each in values)
     assert found.total() > 600
     return found
 
