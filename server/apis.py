@@ -18,7 +18,9 @@ PRODUCE, FETCH, API_VERSIONS, SASL_HANDSHAKE = 0, 1, 18, 17
 _SERVED = (
     "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat",
     "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions", "OffsetForLeaderEpoch",
-    "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions",
+    "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs",
+    "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials", "ListConfigResources",
+    "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
 )  # fmt: skip
 _REFUSED_AND_OFFERED = (
     "Produce", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId", "AddPartitionsToTxn",

@@ -22,7 +22,9 @@ from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commits, CommitsFile
+from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
+from kafkalog.server.handlers.admin import AdminHandler
 from kafkalog.server.handlers.configs import ConfigsHandler
 from kafkalog.server.handlers.fetch import FetchHandler
 from kafkalog.server.handlers.group_requests import GroupHandler
@@ -114,18 +116,21 @@ class Server:
         self._workers = Workers(_WORKERS)
         self._stopping = threading.Event()
         self._finding: set[int] = set()
-        self._coordinator = Coordinator(self._network.changed)
+        self._coordinator = Coordinator(self._network.changed, self._is_of_consumers)
+        self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
         self._fetch = FetchHandler(catalog, self._find_committed)
         self._offsets = ListOffsetsHandler(catalog)
         self._sasl = SaslHandler(options.users)
         self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
-                                            GroupHandler(catalog, self._coordinator, commits))  # fmt: skip
+                                            GroupHandler(catalog, self._coordinator, self._consumer_groups,
+                                                         commits))  # fmt: skip
         self._keeper = threading.Thread(target=self._keep, name="kafkalog-server-keeper", daemon=True)
 
     def _all_handlers(
         self, metadata: MetadataHandler, groups: GroupHandler
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
+        admin = AdminHandler(self._catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request),
             "SaslHandshake": self._sasl.handshake,
@@ -138,15 +143,27 @@ class Server:
             "ListOffsets": lambda request, _: self._list_offsets(request),
             "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
             "DescribeConfigs": lambda request, _: configs.describe_configs(request),
+            "ListConfigResources": lambda request, _: configs.list_config_resources(request),
+            "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
+            "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
+            "DescribeClientQuotas": lambda request, _: admin.describe_client_quotas(request),
+            "DescribeUserScramCredentials": lambda request, _: admin.describe_user_scram_credentials(request),
             "JoinGroup": lambda request, connection: self._coordinator.join(request, connection.peer),
             "SyncGroup": lambda request, _: self._coordinator.sync(request),
             "Heartbeat": lambda request, _: self._coordinator.heartbeat(request),
             "LeaveGroup": lambda request, _: self._coordinator.leave(request),
+            "ConsumerGroupHeartbeat": lambda request, connection: self._consumer_groups.heartbeat(
+                request, connection.peer
+            ),
             "OffsetCommit": lambda request, _: groups.offset_commit(request),
             "OffsetFetch": lambda request, _: self._of_groups(request, groups.offset_fetch),
             "ListGroups": lambda request, _: self._of_groups(request, groups.list_groups),
             "DescribeGroups": lambda request, _: self._of_groups(request, groups.describe_groups),
+            "ConsumerGroupDescribe": lambda request, _: self._of_groups(request, groups.describe_consumer_groups),
         }
+
+    def _is_of_consumers(self, group_id: str) -> bool:
+        return group_id in self._consumer_groups
 
     def handle(self, request: Request, connection: Connection) -> Answer:
         """The answer to a request; raises `RequestError` where the connection is to be closed."""
@@ -206,6 +223,7 @@ class Server:
         next_listing = time.monotonic() + self._refresh_seconds
         while not self._stopping.wait(_TICK_S):
             self._coordinator.tick()
+            self._consumer_groups.tick()
             began = time.monotonic()
             if self._refresh_seconds <= 0 or began < next_listing:
                 continue

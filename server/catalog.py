@@ -6,6 +6,8 @@ Kafka's counterpart is `KRaftMetadataCache`, with one broker in it.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,7 +23,7 @@ from kafkalog.log.partition import Partition
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 
-__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Topic"]
+__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Entity", "Topic"]
 
 NO_TOPIC_ID = "A" * 22
 """16 zeros: the topic has none."""
@@ -35,6 +37,7 @@ class Topic:
 
     name: str
     id: str
+    """its own, or one that is made of its name where it has none"""
     partitions: Mapping[int, ServedLog]
     partition_count: int
 
@@ -44,14 +47,21 @@ class Topic:
         return self.name in _INTERNAL
 
 
+Entity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: kinds and names, None for the default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who the directories belong to."""
+    """Who the directories belong to, and what its metadata says."""
 
     id: str | None
     node_id: int
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """of topics, by `topic:NAME`"""
+    """of topics, groups and others, by `topic:NAME`"""
+    quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
+    scram: tuple[tuple[str, int, int], ...] = ()
+    """user, mechanism, iterations"""
 
 
 class Catalog:
@@ -111,7 +121,8 @@ class Catalog:
         self._image_topics = {
             name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()
         }
-        return Cluster(cluster_id, node, configs=image.configs)
+        scram = tuple((user, mechanism, each["iterations"]) for (mechanism, user), each in sorted(image.scram.items()))
+        return Cluster(cluster_id, node, image.configs, image.client_quotas, scram)
 
     def _take(self, inventory: Inventory) -> bool:
         live = [
@@ -136,7 +147,7 @@ class Catalog:
         if changed or found.keys() != self._logs.keys():
             self._logs = found
             self.topics = self._by_topic(found)
-            self.names = {topic.id: name for name, topic in self.topics.items() if topic.id != NO_TOPIC_ID}
+            self.names = {topic.id: name for name, topic in self.topics.items()}
             changed = True
         return changed
 
@@ -155,7 +166,8 @@ class Catalog:
         for name, partitions in numbers.items():
             image_id, count = self._image_topics.get(name, (NO_TOPIC_ID, 0))
             ids = [log.listed.metadata.topic_id for log in partitions.values() if log.listed.metadata is not None]
-            topics[name] = Topic(name, _first([*ids, image_id]), partitions, max(count, max(partitions) + 1))
+            topic_id = _first([*ids, image_id]) or _made_id(name)
+            topics[name] = Topic(name, topic_id, partitions, max(count, max(partitions) + 1))
         return topics
 
     def refresh(self) -> bool:
@@ -179,5 +191,10 @@ class Catalog:
         return None if found is None else found.partitions.get(partition)
 
 
-def _first(ids: Iterable[str]) -> str:
-    return next((each for each in ids if each != NO_TOPIC_ID), NO_TOPIC_ID)
+def _first(ids: Iterable[str]) -> str | None:
+    return next((each for each in ids if each != NO_TOPIC_ID), None)
+
+
+def _made_id(name: str) -> str:
+    """For a topic of before 2.8, which has none: the new protocol of groups knows topics by their ids alone."""
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16])[:22].decode()

@@ -18,7 +18,7 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log import fs
 from kafkalog.log.directory import refuse_inside
-from kafkalog.log.files import read_small
+from kafkalog.log.files import is_directory, read_small
 from kafkalog.log.partition import Partition
 
 __all__ = ["Commit", "Commits", "CommitsFile", "TooManyCommitsError"]
@@ -52,7 +52,10 @@ class CommitsFile:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
-        refuse_inside(os.path.realpath(os.path.dirname(self.path)), path)
+        folder = os.path.dirname(self.path)
+        if not is_directory(folder):
+            raise UsageError(f"{folder} is not a directory; {path} cannot be made in it")
+        refuse_inside(os.path.realpath(folder), path)
 
     def load(self) -> dict[Key, Commit]:
         """What is in it; nothing if there is no file yet."""

@@ -1,6 +1,7 @@
 """All groups of clients that are connected: joining, agreeing, being there, leaving (`GroupMetadataManager`, classic).
 
-Safe for several threads.  `announce` is called when promises are to be looked at again.
+Safe for several threads.  `announce` is called when promises are to be looked at again; `is_taken` tells whether a
+group has members of the other protocol.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _GRACE_MS = 5_000
 class Coordinator:
     """Of every group."""
 
-    def __init__(self, announce: Callable[[], None]) -> None:
+    def __init__(self, announce: Callable[[], None], is_taken: Callable[[str], bool] = lambda _: False) -> None:
         self._announce = announce
+        self._is_taken = is_taken
         self._lock = Lock()
         self._groups: dict[str, Group] = {}
 
@@ -45,6 +47,11 @@ class Coordinator:
                 del self._groups[group.id]
         if any(changed):
             self._announce()
+
+    def has_members(self, group_id: str) -> bool:
+        """Whether a group of this protocol is there."""
+        group = self._groups.get(group_id)
+        return group is not None and bool(group.members or group.pending)
 
     def groups(self) -> dict[str, Group]:
         """Those that have members."""
@@ -87,6 +94,8 @@ class Coordinator:
             return Code.INVALID_GROUP_ID, None, None
         if not 0 < body["session_timeout_ms"] <= _LONGEST_SESSION_MS:
             return Code.INVALID_SESSION_TIMEOUT, None, None
+        if self._is_taken(body["group_id"]):
+            return Code.INCONSISTENT_GROUP_PROTOCOL, None, None
         group = self._groups.get(body["group_id"])
         if group is None:
             if len(self._groups) >= _MOST_GROUPS:

@@ -9,9 +9,13 @@ from kafkalog.server.wire import Fields, Request
 
 __all__ = ["ConfigsHandler"]
 
-_TOPIC, _BROKER = 2, 4
-_DYNAMIC_TOPIC_CONFIG = 1
+_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
+_KEPT_KINDS = {_TOPIC: "topic", _CLIENT_METRICS: "client_metrics", _GROUP: "group"}
+"""`ConfigResource.Type` -> how the image calls it; a broker's own settings are not those of this one."""
+_SOURCES = {_TOPIC: 1, _CLIENT_METRICS: 7, _GROUP: 8}
+"""`DescribeConfigsResponse.ConfigSource`"""
 _UNKNOWN_TYPE = 0
+_FIRST_WITH_KINDS = 1
 
 
 class ConfigsHandler:
@@ -21,23 +25,43 @@ class ConfigsHandler:
         self._catalog = catalog
 
     def describe_configs(self, request: Request) -> Fields:
-        """`DescribeConfigs`: those that were set for a topic; of a broker none."""
+        """`DescribeConfigs`: those that were set for a topic, a group or metrics; of a broker none."""
         return {"results": [self._one(each) for each in request.body["resources"]]}
 
     def _one(self, asked: Fields) -> Fields:
         kind, name, keys = asked["resource_type"], asked["resource_name"], asked["configuration_keys"]
         answer: Fields = {"error_code": Code.NONE, "error_message": None, "resource_type": kind, "resource_name": name,
                           "configs": []}  # fmt: skip
-        if kind == _BROKER:
+        if kind in (_BROKER, _BROKER_LOGGER):
             return answer
-        if kind != _TOPIC:
-            return {**answer, "error_code": Code.INVALID_REQUEST, "error_message": "only topics have settings here"}
-        if name not in self._catalog.topics:
+        if kind not in _KEPT_KINDS:
+            message = f"resources of kind {kind} are unknown"
+            return {**answer, "error_code": Code.INVALID_REQUEST, "error_message": message}
+        if kind == _TOPIC and name not in self._catalog.topics:
             return {**answer, "error_code": missing_code(name)}
-        settings = self._catalog.cluster.configs.get(f"topic:{name}", {})
+        settings = self._catalog.cluster.configs.get(f"{_KEPT_KINDS[kind]}:{name}", {})
         answer["configs"] = [
-            {"name": key, "value": value, "read_only": True, "config_source": _DYNAMIC_TOPIC_CONFIG,
+            {"name": key, "value": value, "read_only": True, "config_source": _SOURCES[kind],
              "is_sensitive": False, "synonyms": [], "config_type": _UNKNOWN_TYPE, "documentation": None}
             for key, value in sorted(settings.items()) if keys is None or key in keys
         ]  # fmt: skip
         return answer
+
+    def list_config_resources(self, request: Request) -> Fields:
+        """`ListConfigResources`: what may be described; in version 0 metrics alone."""
+        kinds = request.body.get("resource_types", [_CLIENT_METRICS])
+        if request.version >= _FIRST_WITH_KINDS and not kinds:
+            kinds = [_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP]
+        found = [{"resource_type": kind, "resource_name": name}
+                 for kind in dict.fromkeys(kinds) for name in self._names(kind)]  # fmt: skip
+        return {"error_code": Code.NONE, "config_resources": found}
+
+    def _names(self, kind: int) -> list[str]:
+        if kind == _TOPIC:
+            return sorted(self._catalog.topics)
+        if kind in (_BROKER, _BROKER_LOGGER):
+            return [str(self._catalog.cluster.node_id)]
+        if kind not in _KEPT_KINDS:
+            return []
+        prefix = f"{_KEPT_KINDS[kind]}:"
+        return sorted(each.removeprefix(prefix) for each in self._catalog.cluster.configs if each.startswith(prefix))

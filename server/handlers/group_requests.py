@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from kafkalog.cluster.groups import Group as RecordedGroup
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.catalog import NO_TOPIC_ID, Catalog
+from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
+from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
 from kafkalog.server.groups.group import Group, State
 from kafkalog.server.wire import Fields, Request
@@ -16,26 +17,28 @@ from kafkalog.server.wire import Fields, Request
 __all__ = ["GroupHandler"]
 
 _LONGEST_METADATA = 4096
-_CLASSIC = "classic"
+_CLASSIC, _CONSUMER = "classic", "consumer"
 _FIRST_WITH_IDS = 10
 _FIRST_WITH_GROUPS = 8
 _UNKNOWN_OPERATIONS = -(1 << 31)
-_GROUP_ID_NOT_FOUND = 69
 _FIRST_NOT_FOUND = 6
 
 
 class GroupHandler:
     """Answers from the files, and what clients have done here."""
 
-    def __init__(self, catalog: Catalog, coordinator: Coordinator, commits: Commits) -> None:
+    def __init__(
+        self, catalog: Catalog, coordinator: Coordinator, consumer_groups: ConsumerGroups, commits: Commits
+    ) -> None:
         self._catalog = catalog
         self._coordinator = coordinator
+        self._consumer_groups = consumer_groups
         self._commits = commits
 
     def offset_commit(self, request: Request) -> Fields:
         """`OffsetCommit`: kept here, never in a log."""
         body = request.body
-        code = self._coordinator.may_commit(body) if body["group_id"] else Code.INVALID_GROUP_ID
+        code = self._may_commit(request)
         kept: dict[tuple[str, str, int], Commit] = {}
         codes: dict[tuple[str, int], Code] = {}
         for topic in body["topics"]:
@@ -68,6 +71,16 @@ class GroupHandler:
         ]  # fmt: skip
         return {"topics": topics}
 
+    def _may_commit(self, request: Request) -> Code:
+        body = request.body
+        name = body["group_id"]
+        if not name:
+            return Code.INVALID_GROUP_ID
+        if name in self._consumer_groups:
+            epoch = body["generation_id_or_member_epoch"]
+            return self._consumer_groups.check(name, body["member_id"], epoch, request.version)
+        return self._coordinator.may_commit(body)
+
     def _keep(self, commits: dict[tuple[str, str, int], Commit]) -> Code:
         if not commits:
             return Code.NONE
@@ -87,13 +100,16 @@ class GroupHandler:
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
             return {"topics": self._fetched(body["group_id"], body["topics"], request.version), "error_code": Code.NONE}
-        return {
-            "groups": [
-                {"group_id": each["group_id"], "error_code": Code.NONE,
-                 "topics": self._fetched(each["group_id"], each["topics"], request.version)}
-                for each in body["groups"]
-            ]
-        }  # fmt: skip
+        return {"groups": [self._fetched_group(each, request.version) for each in body["groups"]]}
+
+    def _fetched_group(self, asked: Fields, version: int) -> Fields:
+        name = asked["group_id"]
+        member, epoch = asked.get("member_id"), asked.get("member_epoch", -1)
+        if name in self._consumer_groups and (member is not None or epoch >= 0):
+            code = self._consumer_groups.check(name, member, epoch)
+            if code is not Code.NONE:
+                return {"group_id": name, "error_code": code, "topics": []}
+        return {"group_id": name, "error_code": Code.NONE, "topics": self._fetched(name, asked["topics"], version)}
 
     def _fetched(self, group: str, asked: list[Fields] | None, version: int) -> list[Fields]:
         known = self._commits.of_group(group)
@@ -103,7 +119,7 @@ class GroupHandler:
                 numbers.setdefault(topic, []).append(number)
             asked = [{"name": name, "partition_indexes": each} for name, each in numbers.items()]
             if version >= _FIRST_WITH_IDS:
-                ids = {name: topic.id for name, topic in self._catalog.topics.items() if topic.id != NO_TOPIC_ID}
+                ids = {name: topic.id for name, topic in self._catalog.topics.items()}
                 asked = [{"topic_id": ids[each["name"]], **each} for each in asked if each["name"] in ids]
         return [{**_named(each), "partitions": self._fetched_of(each, known)} for each in asked]
 
@@ -115,13 +131,15 @@ class GroupHandler:
     def list_groups(self, request: Request) -> Fields:
         """`ListGroups`."""
         found: dict[str, tuple[str, str, str]] = {
-            each.group_id: (each.protocol_type, each.state, each.type.lower())
+            each.group_id: (each.protocol_type, State.EMPTY.value, each.type.lower())  # its members are gone
             for each in self._commits.recorded_groups()
         }
         for name in self._commits.groups_here():
             found.setdefault(name, ("", State.EMPTY.value, _CLASSIC))
         for name, group in self._coordinator.groups().items():
             found[name] = group.protocol_type, group.state.value, _CLASSIC
+        for name, state in self._consumer_groups.states().items():
+            found[name] = _CONSUMER, state, _CONSUMER
         states = {each.lower() for each in request.body.get("states_filter", ())}
         types = {each.lower() for each in request.body.get("types_filter", ())}
         groups = [
@@ -133,10 +151,16 @@ class GroupHandler:
 
     def describe_groups(self, request: Request) -> Fields:
         """`DescribeGroups`."""
-        recorded = {each.group_id: each for each in self._commits.recorded_groups()}
+        recorded = {each.group_id: each for each in self._commits.recorded_groups() if each.type.lower() == _CLASSIC}
         here = self._coordinator.groups()
         return {"groups": [self._described(name, here.get(name), recorded.get(name), request.version)
                            for name in request.body["groups"]]}  # fmt: skip
+
+    def describe_consumer_groups(self, request: Request) -> Fields:
+        """`ConsumerGroupDescribe`."""
+        recorded = {each.group_id: each.epoch for each in self._commits.recorded_groups()
+                    if each.type.lower() == _CONSUMER}  # fmt: skip
+        return self._consumer_groups.describe(request, recorded)
 
     def _described(self, name: str, group: Group | None, recorded: RecordedGroup | None, version: int) -> Fields:
         answer: Fields = {"error_code": Code.NONE, "error_message": None, "group_id": name, "protocol_type": "",
@@ -153,10 +177,10 @@ class GroupHandler:
                     "protocol_data": group.protocol, "members": members}  # fmt: skip
         if recorded is not None:  # nobody of it is there any more
             return {**answer, "group_state": State.EMPTY.value, "protocol_type": recorded.protocol_type}
-        if name in self._commits.groups_here():
+        if name in self._commits.groups_here() and name not in self._consumer_groups:
             return {**answer, "group_state": State.EMPTY.value}
         if version >= _FIRST_NOT_FOUND:
-            return {**answer, "error_code": _GROUP_ID_NOT_FOUND, "error_message": f"Group {name} not found."}
+            return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "error_message": f"Group {name} not found."}
         return answer
 
 

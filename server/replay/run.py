@@ -12,6 +12,8 @@ from kafkalog.cluster.offsets import CommittedOffset, read_offsets
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.model import Record
+from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind
+from kafkalog.codec.unknown import unknown
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import PathLike, exists
@@ -34,6 +36,7 @@ _RECORD_OVERHEAD = 70
 _LARGEST_BATCH = 1_000_000
 _BATCH_ROOM = 1024
 JOURNAL_SUFFIX = ".journal"
+_BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +159,13 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
         planned.append(PlannedTopic(name, target, topic.partition_count, here, settings))
     if not planned:
         raise UsageError(f"{', '.join(given)}: no topic of a user is here to replay")
+    for name in options.renamed:
+        if name not in topics:
+            raise unknown("topic", name, topics)
     _refuse_one_name([topic.target for topic in planned])
     paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
     checked = verify(*paths_of_logs, deep=False, jobs=jobs)
-    damaged = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
+    damaged = [each for each in checked.findings if each.severity is Severity.ERROR and _ends_reading(each)]
     commits = read_offsets(catalog.partitions) if options.with_groups else None
     return ReplayPlan(
         given,
@@ -169,6 +175,12 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
         tuple({finding.file: finding for finding in reversed(damaged)}.values()),
         (*catalog.findings, *(commits.findings if commits is not None else ())),
     )
+
+
+def _ends_reading(finding: Finding) -> bool:
+    """Whether a consumer of the log comes no further: not where a file beside it is wrong that no consumer reads."""
+    name = os.path.basename(finding.file or "")
+    return os.path.splitext(name)[1] not in _BESIDE_A_LOG and name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
 def _refuse_one_name(targets: Sequence[str]) -> None:

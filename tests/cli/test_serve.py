@@ -99,6 +99,24 @@ def test_files_that_hold_something_else(tmp_path: Path) -> None:
     assert kafkalog("serve", "--users", tmp_path / "missing", TXN).code == 4
     inside = kafkalog("serve", "--offsets-file", TXN / "offsets", TXN)
     assert (inside.code, "inside the log directory" in inside.err) == (64, True)
+    nowhere = kafkalog("serve", "--offsets-file", tmp_path / "missing" / "offsets", TXN)
+    assert (nowhere.code, f"{tmp_path / 'missing'} is not a directory" in nowhere.err) == (64, True)
+
+
+def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no certificate")
+    missing = kafkalog("serve", "--tls-certificate", tmp_path / "missing", TXN)
+    assert (missing.code, missing.err) == (4, f"kafkalog: {tmp_path / 'missing'}: there is no such file\n")
+    neither = kafkalog("serve", "--tls-certificate", text, TXN)
+    assert (neither.code, neither.err) == (
+        64, f"kafkalog: {text} is not a certificate in PEM with its key: nothing in it is one\n"
+    )  # fmt: skip
+
+
+def test_a_partition_that_is_not_there() -> None:
+    finished = kafkalog("serve", "--topic", "orders-20", "--partition", 7, TXN)
+    assert "topic 'orders-20' has no partition 7 here; it has partitions 0, 1" in finished.err
 
 
 def test_damage_is_told_on_standard_error(tmp_path: Path) -> None:

@@ -79,6 +79,6 @@ def test_the_cluster_its_settings_and_coordinators() -> None:
         (one,) = client.ask("FindCoordinator", 6, key_type=0, coordinator_keys=["g"])["coordinators"]
         assert (one["node_id"], one["error_code"]) == (broker["broker_id"], 0)
         asked = [{"resource_type": kind, "resource_name": name, "configuration_keys": None}
-                 for kind, name in ((2, "orders-20"), (2, "nothing"), (4, "1"), (8, "x"))]  # fmt: skip
+                 for kind, name in ((2, "orders-20"), (2, "nothing"), (4, "1"), (3, "x"))]  # fmt: skip
         answers = client.ask("DescribeConfigs", 4, resources=asked)["results"]
         assert [each["error_code"] for each in answers] == [0, Code.UNKNOWN_TOPIC_OR_PARTITION, 0, Code.INVALID_REQUEST]

@@ -73,4 +73,4 @@ def test_what_is_refused_is_named() -> None:
 def test_clients_are_told_of_what_clients_may_ask() -> None:
     names = {each.name for each in offered()}
     assert {"Produce", "CreateTopics", "Fetch", "ApiVersions"} <= names
-    assert not names & {"BrokerHeartbeat", "Vote", "AlterPartition", "ConsumerGroupHeartbeat", "ShareFetch"}
+    assert not names & {"BrokerHeartbeat", "Vote", "AlterPartition", "ShareGroupHeartbeat", "ShareFetch"}

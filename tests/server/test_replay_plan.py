@@ -9,8 +9,9 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from command import kafkalog as command
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
+from kafkalog.recovery.verify import verify
 from kafkalog.server.replay import ReplayOptions, plan_replay
 from kafkalog.server.replay.retention import settings_for
 
@@ -107,3 +108,21 @@ def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     assert "cannot reach the cluster" in finished.err
     assert "Traceback" not in finished.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_no_consumer_reads_are_no_damage(tmp_path: Path) -> None:
+    """A wrong index is reported by `verify`, and hides no record."""
+    copy = own_copy(TXN, tmp_path / "copy")
+    indexes = [each for each in copy.glob("*/*.txnindex") if not each.parent.name.startswith("__")]
+    assert indexes
+    for each in indexes:
+        each.write_bytes(b"\xff" * 34)
+    assert verify(copy).findings
+    plan = plan_replay([copy], ReplayOptions())
+    assert not plan.damaged
+    plan.refuse(ReplayOptions())
+
+
+def test_a_new_name_for_a_topic_that_is_not_there() -> None:
+    with pytest.raises(UnknownName, match="there is no topic 'nobodys'"):
+        plan_replay([TXN], ReplayOptions(renamed={"nobodys": "other"}))

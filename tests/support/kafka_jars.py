@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -266,6 +267,26 @@ def compiled(version: str, name: str, sources: dict[str, str]) -> Path:
             compile_java(version, fitted, directory / f"{name}.new", ":".join(map(str, jars(version))))
             _replace(directory / name, directory / f"{name}.new", digest)
     return directory / name
+
+
+def further_jars(version: str, *artifacts: str) -> tuple[Path, ...]:
+    """Single jars of Kafka's beside what a version's tools bring; Maven brings each once."""
+    folder = cache_directory() / "further" / version
+    found = []
+    for artifact in artifacts:
+        jar = folder / f"{artifact}-{version}.jar"
+        if not jar.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder) as made:
+                command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact=org.apache.kafka:{artifact}:{version}",
+                           f"-DoutputDirectory={made}"]  # fmt: skip
+                try:
+                    subprocess.run(command, check=True, capture_output=True, timeout=SETUP_SECONDS)
+                except (OSError, subprocess.SubprocessError) as error:
+                    raise KafkaUnavailableError(f"Maven did not resolve {artifact}: {error}") from error
+                (Path(made) / jar.name).rename(jar)
+        found.append(jar)
+    return tuple(found)
 
 
 def classpath(version: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,32 +33,12 @@ dead.consumer.isolation.level = read_committed
 """
 
 
-def jars(version: str) -> tuple[Path, ...]:
-    """What it is made of beside Kafka's other jars; Maven brings it once."""
-    folder = kafka_jars.cache_directory() / "mirror" / version
-    found = []
-    for artifact in ARTIFACTS:
-        jar = folder / f"{artifact}-{version}.jar"
-        if not jar.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder) as made:
-                command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact=org.apache.kafka:{artifact}:{version}",
-                           f"-DoutputDirectory={made}"]  # fmt: skip
-                try:
-                    subprocess.run(command, check=True, capture_output=True, timeout=kafka_jars.SETUP_SECONDS)
-                except (OSError, subprocess.SubprocessError) as error:
-                    raise kafka_jars.KafkaUnavailableError(f"Maven did not resolve {artifact}: {error}") from error
-                (Path(made) / jar.name).rename(jar)
-        found.append(jar)
-    return tuple(found)
-
-
 @contextmanager
 def mirroring(version: str, source: str, target: str, directory: Path) -> Iterator[Path]:
     """It runs until the end of the context; gives what it has written to its log."""
     settings, log = directory / "mirror.properties", directory / "mirror.log"
     settings.write_text(SETTINGS.format(source=source, target=target))
-    command = kafka_jars.java(version, MAIN, str(settings), classes=jars(version))
+    command = kafka_jars.java(version, MAIN, str(settings), classes=kafka_jars.further_jars(version, *ARTIFACTS))
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield log

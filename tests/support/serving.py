@@ -141,14 +141,16 @@ def by_librdkafka(address: str, ends: Ends, isolation_level: str) -> dict[Place,
 CLIENTS = {"kafka-python": by_kafka_python, "aiokafka": by_aiokafka, "librdkafka": by_librdkafka}
 
 
-def subscribed(address: str, topics: Sequence[str], group: str, count: int | None) -> dict[Place, Given]:
+def subscribed(
+    address: str, topics: Sequence[str], group: str, count: int | None, **settings: str
+) -> dict[Place, Given]:
     """What a member of a group of librdkafka's is given until it has so many records; it commits them.
 
     Without a count, what it is given until it has come to the end of every partition it was assigned.
     """
     consumer = confluent_kafka.Consumer({
         "bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
-        "fetch.wait.max.ms": 50, "enable.partition.eof": count is None,
+        "fetch.wait.max.ms": 50, "enable.partition.eof": count is None, **settings,
     })  # fmt: skip
     try:
         consumer.subscribe(list(topics))

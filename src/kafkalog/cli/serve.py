@@ -33,6 +33,7 @@ __all__ = ["command"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d{1,5})\Z")
 _LARGEST_PORT = 65_535
+_LARGEST_PEM = 16 << 20
 
 
 class _Address(_AddressType):
@@ -120,7 +121,7 @@ def command(
     chosen = chosen_of(topics, numbers, excluded)
     catalog = Catalog(paths, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip
-    chosen.check([*((name, number) for name, topic in catalog.topics.items() for number in topic.partitions)])
+    chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
     report_findings(catalog.findings)
     options = ServerOptions(
         processors=processors,
@@ -163,13 +164,35 @@ def _tls(certificate: str, key: str | None, client_ca: str | None) -> ssl.SSLCon
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(certificate, key)
-        if client_ca is not None:
-            context.load_verify_locations(client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
+        for path in (certificate, key, client_ca):
+            if path is not None:
+                _refuse_unreadable(path)
+        context.load_cert_chain(certificate, key, _no_password)
     except ssl.SSLError as error:
-        raise UsageError(f"{certificate} is not a certificate with its key: {error.reason}") from None
+        with_key = certificate if key is None else f"{certificate} with {key}"
+        raise UsageError(f"{with_key} is not a certificate in PEM with its key: {_reason(error)}") from None
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except ssl.SSLError as error:
+            raise UsageError(f"{client_ca} holds no certificates in PEM: {_reason(error)}") from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _refuse_unreadable(path: str) -> None:
+    """OpenSSL does not say which file it could not read."""
+    from kafkalog.log.files import read_small
+
+    read_small(path, _LARGEST_PEM)
+
+
+def _no_password() -> str:
+    raise UsageError("the key of the certificate is encrypted; give one that is not, readable by its owner alone")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "nothing in it is one").lower().replace("_", " ")
 
 
 def _users(path: str) -> dict[str, str]:

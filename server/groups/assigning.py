@@ -1,0 +1,64 @@
+"""Who of a group reads which partitions, where the server decides it: evenly, and as it was before where possible.
+
+Kafka's `UniformAssignor` has the same aims; what it gives to whom in detail is no part of the protocol.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping
+
+__all__ = ["Place", "uniform"]
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def uniform(
+    subscriptions: Mapping[str, Collection[str]],
+    counts: Mapping[str, int],
+    before: Mapping[str, Collection[Place]],
+) -> dict[str, frozenset[Place]]:
+    """Each partition of a subscribed topic to one member that wants it; `counts` are partitions by topic.
+
+    Topics with the same subscribers are dealt out together, those with the fewest subscribers first.  A partition goes
+    to the member that has least, and stays where it was as long as that member is to have so many.
+    """
+    takers: dict[str, list[str]] = {}
+    for member, topics in sorted(subscriptions.items()):
+        for topic in topics:
+            if topic in counts:
+                takers.setdefault(topic, []).append(member)
+    together: dict[tuple[str, ...], list[str]] = {}
+    for topic, members in sorted(takers.items()):
+        together.setdefault(tuple(members), []).append(topic)
+    given: dict[str, list[Place]] = {member: [] for member in subscriptions}
+    for subscribers, names in sorted(together.items(), key=lambda pair: (len(pair[0]), pair[0])):
+        places = [(name, number) for name in names for number in range(counts[name])]
+        _deal(subscribers, places, before, given)
+    return {member: frozenset(places) for member, places in given.items()}
+
+
+def _deal(
+    members: tuple[str, ...], places: list[Place], before: Mapping[str, Collection[Place]],
+    given: dict[str, list[Place]],
+) -> None:  # fmt: skip
+    among = set(places)
+    had = {member: sorted(among.intersection(before.get(member, ()))) for member in members}
+    shares = dict.fromkeys(members, 0)
+    # who has least comes first, among them who keeps one more in this way, and of these who had most
+    waiting = [(len(given[member]), not had[member], -len(had[member]), member) for member in members]
+    heapq.heapify(waiting)
+    for _ in places:
+        load, _, most, member = waiting[0]
+        shares[member] += 1
+        heapq.heapreplace(waiting, (load + 1, shares[member] >= -most, most, member))
+    taken: set[Place] = set()
+    for member in members:
+        kept = [place for place in had[member] if place not in taken][: shares[member]]
+        given[member] += kept
+        taken.update(kept)
+        shares[member] -= len(kept)
+    free = (place for place in places if place not in taken)
+    for member in members:
+        given[member] += [place for _, place in zip(range(shares[member]), free, strict=False)]

@@ -1,0 +1,298 @@
+"""All groups of the new consumer protocol: heartbeats, which are all that members say (`GroupMetadataManager`).
+
+Safe for several threads.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
+
+from kafkalog.server.catalog import Catalog, Topic
+from kafkalog.server.error_codes import Code
+from kafkalog.server.groups.assigning import Place
+from kafkalog.server.groups.consumer_group import ConsumerGroup, ConsumerMember, Wishes
+from kafkalog.server.groups.patterns import PatternError, matching
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["ConsumerGroups"]
+
+LEAVES, LEAVES_FOR_A_WHILE = -1, -2
+_ASSIGNORS = ("uniform", "range")
+"""What clients may ask for; here both are dealt out in the same way."""
+_SESSION_S = 45.0
+_HEARTBEAT_MS = 1000
+"""A broker asks for one each 5 s; who waits for another to give something up waits as long."""
+_LONGEST_REBALANCE_MS = 1_800_000
+_MOST_GROUPS = 1000
+_MOST_MEMBERS = 1000
+_MOST_CHARACTERS = 16 << 20
+"""Of what members want, all groups together."""
+_FIRST_WITH_OWN_ID = 1
+_FIRST_COMMIT = 9
+_UNKNOWN_OPERATIONS = -(1 << 31)
+
+
+class _RefusedError(Exception):
+    def __init__(self, code: Code, message: str) -> None:
+        self.code, self.message = code, message
+        super().__init__(message)
+
+
+class ConsumerGroups:
+    """Of the topics in `catalog`; `is_classic` tells groups that have members of the classic protocol."""
+
+    def __init__(self, catalog: Catalog, is_classic: Callable[[str], bool]) -> None:
+        self._catalog = catalog
+        self._is_classic = is_classic
+        self._lock = Lock()
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._seen: tuple[Mapping[str, Topic], dict[str, int]] = {}, {}
+        """topics as they were last, and how many partitions each has"""
+
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in self._groups
+
+    def tick(self) -> None:
+        """Let time pass."""
+        now = time.monotonic()
+        with self._lock:
+            for group in list(self._groups.values()):
+                gone = group.expire(now)
+                if not group.members:
+                    del self._groups[group.id]
+                elif gone:
+                    group.retarget(self._counts())
+
+    def states(self) -> dict[str, str]:
+        """The groups that have members, and how far each has come."""
+        with self._lock:
+            return {name: group.state for name, group in self._groups.items()}
+
+    def _counts(self) -> dict[str, int]:
+        """Partitions by topic; the same object for as long as nothing has changed."""
+        topics = self._catalog.topics
+        if topics is not self._seen[0]:
+            self._seen = topics, {name: topic.partition_count for name, topic in topics.items()}
+        return self._seen[1]
+
+    def heartbeat(self, request: Request, host: str) -> Fields:
+        """`ConsumerGroupHeartbeat`: joining, being there, leaving."""
+        body = request.body
+        try:
+            _check(body, request.version)
+            with self._lock:
+                if body["member_epoch"] < 0:
+                    return self._leave(body)
+                return self._beat(request, host)
+        except _RefusedError as error:
+            return {"error_code": error.code, "error_message": error.message, "member_id": None, "member_epoch": 0,
+                    "heartbeat_interval_ms": 0, "assignment": None}  # fmt: skip
+
+    def _leave(self, body: Fields) -> Fields:
+        group = self._groups.get(body["group_id"])
+        member = None if group is None else group.members.get(body["member_id"])
+        if group is None or member is None:
+            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is no member of {body['group_id']}")
+        if body["member_epoch"] == LEAVES_FOR_A_WHILE:
+            member.is_away = True
+        else:
+            group.remove(member.id)
+            if group.members:
+                group.retarget(self._counts())
+            else:
+                del self._groups[group.id]
+        return _beaten(member.id, body["member_epoch"], None)
+
+    def _beat(self, request: Request, host: str) -> Fields:
+        body, now = request.body, time.monotonic()
+        group = self._group(body)
+        member = self._member(group, request, host, now)
+        owned = self._owned(body["topic_partitions"])
+        _check_epoch(member, body["member_epoch"], owned)
+        counts = self._counts()
+        wishes = self._wishes(member, body, counts)
+        self._groups.setdefault(group.id, group)
+        is_new = group.members.get(member.id) is not member
+        if is_new:
+            group.members[member.id] = member
+        member.expires, member.is_away = now + _SESSION_S, False
+        if body["rebalance_timeout_ms"] > 0:
+            member.rebalance_s = min(body["rebalance_timeout_ms"], _LONGEST_REBALANCE_MS) / 1000
+        changed, member.wishes = wishes.topics != member.wishes.topics, wishes
+        if is_new or changed or group.is_outdated(counts):
+            group.retarget(counts)
+        before = member.assigned
+        group.reconcile(member, owned, now)
+        is_full = body["member_epoch"] == 0 or (owned is not None and body["rebalance_timeout_ms"] >= 0)
+        told = member.assigned if is_full or is_new or member.assigned != before else None
+        return _beaten(member.id, member.epoch, None if told is None else {"topic_partitions": self._by_id(told)})
+
+    def _group(self, body: Fields) -> ConsumerGroup:
+        name = body["group_id"]
+        found = self._groups.get(name)
+        if found is not None:
+            return found
+        if self._is_classic(name):
+            raise _RefusedError(Code.GROUP_ID_NOT_FOUND, f"the members of {name} use the classic protocol")
+        if body["member_epoch"] != 0:
+            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{name} has no members")
+        if len(self._groups) >= _MOST_GROUPS:
+            raise _RefusedError(Code.COORDINATOR_NOT_AVAILABLE, "there are too many groups")
+        return ConsumerGroup(name)
+
+    def _member(self, group: ConsumerGroup, request: Request, host: str, now: float) -> ConsumerMember:
+        """Who says this: a member, or somebody who is to become one."""
+        body = request.body
+        instance = body["instance_id"]
+        if instance is not None:
+            standing = next((each for each in group.members.values() if each.instance_id == instance), None)
+            if standing is not None and standing.id != body["member_id"]:
+                if body["member_epoch"] != 0:
+                    raise _RefusedError(Code.FENCED_INSTANCE_ID, f"{instance} is another member now")
+                if not standing.is_away:
+                    raise _RefusedError(Code.UNRELEASED_INSTANCE_ID, f"{instance} is a member that has not left")
+                return self._replaced(group, standing, body)
+        found = group.members.get(body["member_id"])
+        if found is not None:
+            return found
+        if body["member_epoch"] != 0:
+            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is no member of {group.id}")
+        if len(group.members) >= _MOST_MEMBERS:
+            raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, f"{group.id} has {_MOST_MEMBERS} members")
+        return ConsumerMember(body["member_id"] or _new_id(), instance, body["rack_id"], request.client_id or "", host,
+                              0.0, now)  # fmt: skip
+
+    @staticmethod
+    def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
+        """The same instance under another member id: it goes on with what it had."""
+        del group.members[standing.id]
+        target = group.target.pop(standing.id, None)
+        standing.id = body["member_id"] or _new_id()
+        standing.epoch = standing.previous_epoch = 0
+        standing.revoking, standing.revoked_by = frozenset(), None
+        group.members[standing.id] = standing
+        if target is not None:
+            group.target[standing.id] = target
+        return standing
+
+    def _wishes(self, member: ConsumerMember, body: Fields, counts: Mapping[str, int]) -> Wishes:
+        names, pattern = body["subscribed_topic_names"], body.get("subscribed_topic_regex")
+        known = member.wishes.names if names is None else frozenset(names)
+        text = member.wishes.pattern if pattern is None else pattern or None
+        if (known, text, counts) == (member.wishes.names, member.wishes.pattern, member.wishes.among):
+            return member.wishes
+        found = known & counts.keys()
+        if text is not None:
+            try:
+                found |= matching(text, tuple(counts))
+            except PatternError as error:
+                raise _RefusedError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
+        wishes = Wishes(known, text, frozenset(found), counts)
+        if wishes.size > member.wishes.size:
+            held = sum(each.wishes.size for group in self._groups.values() for each in group.members.values())
+            if held + wishes.size - member.wishes.size > _MOST_CHARACTERS:
+                raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, "the members want too many topics to remember")
+        return wishes
+
+    def _owned(self, given: list[Fields] | None) -> frozenset[Place] | None:
+        if given is None:
+            return None
+        names = self._catalog.names
+        return frozenset((names[each["topic_id"]], number) for each in given if each["topic_id"] in names
+                         for number in each["partitions"])  # fmt: skip
+
+    def _by_id(self, places: Iterable[Place]) -> list[Fields]:
+        topics = self._catalog.topics
+        numbers: dict[str, list[int]] = {}
+        for name, number in sorted(places):
+            if name in topics:
+                numbers.setdefault(name, []).append(number)
+        return [{"topic_id": topics[name].id, "topic_name": name, "partitions": each}
+                for name, each in numbers.items()]  # fmt: skip
+
+    def check(self, group_id: str, member_id: str | None, epoch: int, version: int = _FIRST_COMMIT) -> Code:
+        """Whether who asks for committed offsets, or commits, is a member at its present epoch."""
+        with self._lock:
+            group = self._groups.get(group_id)
+            member = None if group is None else group.members.get(member_id or "")
+            if member is None:
+                return Code.UNKNOWN_MEMBER_ID
+            if version < _FIRST_COMMIT:
+                return Code.UNSUPPORTED_VERSION
+            return Code.NONE if member.epoch == epoch else Code.STALE_MEMBER_EPOCH
+
+    def describe(self, request: Request, recorded: Mapping[str, int | None]) -> Fields:
+        """`ConsumerGroupDescribe`; of `recorded` groups, whose epochs are given, nobody is there any more."""
+        with self._lock:
+            return {"groups": [self._described(name, recorded) for name in request.body["group_ids"]]}
+
+    def _described(self, name: str, recorded: Mapping[str, int | None]) -> Fields:
+        answer: Fields = {
+            "error_code": Code.NONE, "error_message": None, "group_id": name, "group_state": "Empty", "group_epoch": 0,
+            "assignment_epoch": 0, "assignor_name": _ASSIGNORS[0], "members": [],
+            "authorized_operations": _UNKNOWN_OPERATIONS,
+        }  # fmt: skip
+        group = self._groups.get(name)
+        if group is not None:
+            return {**answer, "group_state": group.state, "group_epoch": group.epoch, "assignment_epoch": group.epoch,
+                    "members": [self._described_member(group, each) for each in group.members.values()]}  # fmt: skip
+        if name in recorded and not self._is_classic(name):
+            epoch = recorded[name] or 0
+            return {**answer, "group_epoch": epoch, "assignment_epoch": epoch}
+        return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "group_state": "Dead",
+                "error_message": f"Group {name} is not a consumer group."}  # fmt: skip
+
+    def _described_member(self, group: ConsumerGroup, member: ConsumerMember) -> Fields:
+        return {
+            "member_id": member.id, "instance_id": member.instance_id, "rack_id": member.rack_id,
+            "member_epoch": LEAVES_FOR_A_WHILE if member.is_away else member.epoch, "client_id": member.client_id,
+            "client_host": member.client_host, "subscribed_topic_names": sorted(member.wishes.names),
+            "subscribed_topic_regex": member.wishes.pattern,
+            "assignment": {"topic_partitions": self._by_id(member.held)},
+            "target_assignment": {"topic_partitions": self._by_id(group.target.get(member.id, ()))},
+            "member_type": 1,
+        }  # fmt: skip
+
+
+def _check(body: Fields, version: int) -> None:
+    """What a broker refuses at once (`throwIfConsumerGroupHeartbeatRequestIsInvalid`)."""
+    epoch = body["member_epoch"]
+    if not body["group_id"]:
+        message = "a group has a name"
+    elif epoch < LEAVES_FOR_A_WHILE:
+        message = f"there is no member epoch {epoch}"
+    elif not body["member_id"] and (epoch != 0 or version >= _FIRST_WITH_OWN_ID):
+        message = "a member has an id"
+    elif body["instance_id"] == "" or (epoch == LEAVES_FOR_A_WHILE and body["instance_id"] is None):
+        message = "an instance has an id"
+    elif epoch == 0 and body["rebalance_timeout_ms"] < 0:
+        message = "who joins says how long a rebalance may take"
+    elif epoch == 0 and body["topic_partitions"] != []:
+        message = "who joins has no partitions"
+    elif epoch == 0 and body["subscribed_topic_names"] is None and body.get("subscribed_topic_regex") is None:
+        message = "who joins says what it wants to read"
+    else:
+        if body["server_assignor"] is not None and body["server_assignor"] not in _ASSIGNORS:
+            raise _RefusedError(Code.UNSUPPORTED_ASSIGNOR, f"the assignors are {' and '.join(_ASSIGNORS)}")
+        return
+    raise _RefusedError(Code.INVALID_REQUEST, message)
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, owned: frozenset[Place] | None) -> None:
+    """A member at another epoch joins again; not one whose last answer was lost, nor one that does just that."""
+    lost_an_answer = epoch == member.previous_epoch and owned is not None and owned <= member.assigned
+    if epoch not in (0, member.epoch) and not lost_an_answer:
+        raise _RefusedError(Code.FENCED_MEMBER_EPOCH, f"{member.id} is at epoch {member.epoch}, and says {epoch}")
+
+
+def _beaten(member_id: str, epoch: int, assignment: Fields | None) -> Fields:
+    return {"error_code": Code.NONE, "error_message": None, "member_id": member_id, "member_epoch": epoch,
+            "heartbeat_interval_ms": _HEARTBEAT_MS, "assignment": assignment}  # fmt: skip
+
+
+def _new_id() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
