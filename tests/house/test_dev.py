@@ -211,6 +211,26 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     assert "no such command: tset" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "program"), [(["--cuts", "3"], "cut_power.py"), (["--version", "4.4.0"], "lost_quorums.py")]
+)
+def test_trials_passes_its_options_on(options: list[str], program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_others: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command[1:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(dev, "_ensure_venv", lambda: None)
+    monkeypatch.setattr(dev, "missing_tools", lambda _: [])
+    monkeypatch.setattr(dev, "environment", dict)
+    monkeypatch.setattr(dev.subprocess, "run", run)
+    assert dev.main(["trials", *options]) == 0
+    assert ran == [[f"tests/campaigns/{program}", *options]]
+    assert (ROOT / "tests" / "campaigns" / program).is_file()
+    assert dev.main(["lint", *options]) == 64, "no other command takes any"
+
+
 def test_every_step_is_run_and_the_failed_ones_named(capsys: pytest.CaptureFixture[str]) -> None:
     ran = []
 
