@@ -48,6 +48,8 @@ def test_snapshot_and_tail_give_the_image_of_the_whole_log(case: BrokerCase, com
     for end, _, path in log.snapshots:
         here = log.state(end)
         assert here.snapshot == path
+        if end == 0:  # before the log: since 4.4 the features that the directory was formatted with
+            continue
         assert image_json(here.image, show_secrets=True) == image_json(
             log.state(end, use_snapshot=False).image, show_secrets=True
         )
