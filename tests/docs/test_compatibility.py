@@ -16,7 +16,7 @@ def test_every_recovered_log_is_counted() -> None:
     assert [row[0] for row in rows] == compatibility.versions()
     for version, directories, same, total in rows:
         assert same == total, version
-        assert int(directories) == 2
+        assert int(directories) == (1 if version == "4.4.0" else 2), "of 4.4.0 there is no crash"
 
 
 @pytest.mark.sweep
