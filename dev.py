@@ -136,6 +136,7 @@ def ci() -> None:
     os.environ["KAFKALOG_SWEEP"] = "ci"
     os.environ["KAFKALOG_BROWSER"] = "required"  # a browser that is missing is a failure here, not a reason to skip
     os.environ.setdefault("KAFKALOG_INTEROP_CASES", "300")
+    os.environ.setdefault("KAFKALOG_TRIAGE_CUTS", "1")
     _run_all({"wheel": _wheel, "bundle": _bundle, "sweep": _sweep, "interop": _interop})
 
 
