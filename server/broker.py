@@ -127,7 +127,7 @@ class Server:
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
         return {
-            "ApiVersions": lambda request, _: api_versions(request),
+            "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
             "SaslAuthenticate": self._sasl.authenticate,
             "Metadata": lambda request, _: metadata.metadata(request),
