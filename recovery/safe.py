@@ -571,13 +571,13 @@ def has_unknown_versions(tree: Tree, directory: str) -> bool:
 
     Up to 4.3 Kafka looks at the first byte of the version, and starts on some of them; 4.4 starts on none.
     """
-    for name in tree.names(directory):
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.kind is FileKind.TRANSACTION_INDEX and not parsed.pending:
-            entries = entries_of(tree, f"{directory}/{name}", ABORTED_TRANSACTION)
-            if any(fields[0] != ABORTED_TRANSACTION_VERSION for fields in entries):
-                return True
-    return False
+    listed = (name for name in tree.names(directory) if name.endswith(FileKind.TRANSACTION_INDEX.value))
+    return any(
+        fields[0] != ABORTED_TRANSACTION_VERSION
+        for name in listed
+        if parse_segment_file(name) is not None
+        for fields in entries_of(tree, f"{directory}/{name}", ABORTED_TRANSACTION)
+    )
 
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:

@@ -132,7 +132,7 @@ class Server:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
         admin = AdminHandler(self._catalog)
         return {
-            "ApiVersions": lambda request, _: api_versions(request),
+            "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
             "SaslAuthenticate": self._sasl.authenticate,
             "Metadata": lambda request, _: metadata.metadata(request),

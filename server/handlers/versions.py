@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.server.apis import PRODUCE, offered
+from kafkalog.server.catalog import Cluster
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields, Request
 
@@ -12,8 +13,14 @@ _OLDEST_PRODUCE = 0
 """As Kafka 4 says it, which understands 3 and later: librdkafka looks here for what a broker can compress."""
 
 
-def api_versions(request: Request) -> Fields:
-    """All that is answered; of a request in an unknown version with an error, in version 0."""
+_NOBODY = -1
+
+
+def api_versions(request: Request, cluster: Cluster) -> Fields:
+    """All that is answered; of a request in an unknown version with an error, in version 0.
+
+    From version 5 on a client says to which node of which cluster it wanted, and is sent away by any other.
+    """
     keys = [
         {
             "api_key": each.key,
@@ -25,4 +32,9 @@ def api_versions(request: Request) -> Fields:
     if request.unsupported:
         own = [each for each in keys if each["api_key"] == request.api.key]
         return {"error_code": Code.UNSUPPORTED_VERSION, "api_keys": own}
+    wanted, node = request.body.get("cluster_id"), request.body.get("node_id", _NOBODY)
+    if (wanted is None) is not (node == _NOBODY):
+        return {"error_code": Code.INVALID_REQUEST, "api_keys": []}
+    if wanted is not None and (wanted, node) != (cluster.id, cluster.node_id):
+        return {"error_code": Code.REBOOTSTRAP_REQUIRED, "api_keys": []}
     return {"error_code": Code.NONE, "api_keys": keys}

@@ -12,6 +12,7 @@ import pytest
 from broker_dirs import KILLED, brokers
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
+from kafka_jars import number
 from kafkalog.cluster.framed_records import FramedRecord, decode_metadata, encode_framed
 from kafkalog.cluster.layout import cluster_metadata
 from kafkalog.cluster.messages import Decoded
@@ -48,7 +49,10 @@ def test_snapshot_and_tail_give_the_image_of_the_whole_log(case: BrokerCase, com
     for end, _, path in log.snapshots:
         here = log.state(end)
         assert here.snapshot == path
-        if end == 0:  # before the log: since 4.4 the features that the directory was formatted with
+        if end == 0:  # from 4.4 on formatting writes the first levels of features into it, and before that none
+            levels = set(here.image.features) - {"kraft.version"}
+            assert ("metadata.version" in levels) is (number(case.version) >= (4, 4))
+            assert levels <= set(state.image.features)
             continue
         assert image_json(here.image, show_secrets=True) == image_json(
             log.state(end, use_snapshot=False).image, show_secrets=True

@@ -5,18 +5,23 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from kafka_oracle import KafkaOracle
+from kafkalog import Log, NewRecord
 from kafkalog.cluster.assignors import ASSIGNORS, GroupMember, assign
+from kafkalog.cluster.framed_records import FramedRecord, encode_framed
 from kafkalog.cluster.layout.consumer_protocol import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
-from kafkalog.cluster.messages import encode
+from kafkalog.cluster.messages import Decoded, encode
 from kafkalog.cluster.metadata_json import state_json
 from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.codec.messages.published import newest, record_types
 from kafkalog.log import open_partition
 
 Note = Callable[[str, int], None]
@@ -44,6 +49,43 @@ def test_the_metadata_image_is_kafkas(case: BrokerCase, kafka_of: Callable[[str]
         partitions = sum(len(topic["partitions"]) for topic in wanted["topics"].values())
         compared("metadata images of Kafka", 1)
         compared("partitions in metadata images of Kafka", partitions)
+
+
+def test_controllers_and_cordoned_directories_are_those_of_kafkas_image(
+    kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
+) -> None:
+    """A controller is unregistered (4.4), and a directory is cordoned and is no longer (4.3)."""
+    one, other = (base64.urlsafe_b64encode(bytes([each] * 16)).decode()[:22] for each in (1, 2))
+    controller = {"incarnation_id": one, "zk_migration_ready": False, "end_points": [], "features": []}
+    broker = {"broker_id": 7, "incarnation_id": one, "broker_epoch": 5, "end_points": [], "features": [],
+              "rack": None, "fenced": False, "in_controlled_shutdown": False, "log_dirs": [one, other]}  # fmt: skip
+    records: list[tuple[str, int, dict[str, Any]]] = [
+        ("FeatureLevelRecord", 0, {"name": "metadata.version", "feature_level": 33}),
+        ("RegisterControllerRecord", 0, {"controller_id": 1, **controller}),
+        ("RegisterControllerRecord", 0, {"controller_id": 2, **controller}),
+        ("RegisterBrokerRecord", 4, {**broker, "cordoned_log_dirs": [other]}),
+        ("UnregisterControllerRecord", 0, {"controller_id": 1}),
+        ("BrokerRegistrationChangeRecord", 3, {"broker_id": 7, "broker_epoch": 5, "cordoned_log_dirs": [one, other]}),
+        ("BrokerRegistrationChangeRecord", 3, {"broker_id": 7, "broker_epoch": 5}),
+        ("BrokerRegistrationChangeRecord", 3, {"broker_id": 7, "broker_epoch": 5, "cordoned_log_dirs": []}),
+    ]
+    kinds = {name: kind for kind, name in record_types("__cluster_metadata").items()}
+    directory = tmp_path / "__cluster_metadata-0"
+    with Log.open(directory) as log:
+        for name, version, fields in records:
+            found = Decoded(newest(name), version, fields, 0)
+            log.append([NewRecord(value=encode_framed(FramedRecord(kinds[name], version, None, found)))])
+    seen = []
+    for until in range(1, len(records) + 1):
+        wanted = kafka_of("4.4.0").image(directory, until)
+        got = state_json(MetadataLog(open_partition(directory)).state(until))
+        got["controllers"] = list(got["controllers"])
+        assert (got["controllers"], got["brokers"]) == (wanted["controllers"], wanted["brokers"]), until
+        seen.append((got["controllers"], [each["cordoned_directories"] for each in got["brokers"].values()]))
+    assert seen[2][0] == ["1", "2"]
+    assert seen[3:] == [
+        (["1", "2"], [[other]]), (["2"], [[other]]), (["2"], [[one, other]]), (["2"], [[one, other]]), (["2"], [[]]),
+    ]  # fmt: skip
 
 
 def _case(random: Random, assignor: str) -> tuple[dict[str, int], list[list[GroupMember]]]:

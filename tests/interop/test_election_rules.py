@@ -110,6 +110,7 @@ package org.apache.kafka.controller;
 
 import java.util.*;
 import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;  //@ >=4.4
 import org.apache.kafka.timeline.*;
 
 final class Fencing {

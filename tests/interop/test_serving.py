@@ -6,7 +6,7 @@ import base64
 import os
 import subprocess
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import kafka_jars
 from broker_dirs import KILLED, brokers, expected_offsets, expected_records
 from fixture_data import BrokerCase, broker_cases
 from kafka_needed import kafka_needed
+from kafka_oracle import KafkaOracle
 from kafkalog.log.consumer_view import ISOLATION_LEVELS
 from serving import CLIENTS, Given, Place, bootstrap, serving
 
@@ -89,6 +90,22 @@ def test_a_client_refuses_a_damaged_batch_by_itself(client: str) -> None:
         pytest.raises(Exception, match=r"CRC|crc"),
     ):
         CLIENTS[client](bootstrap(server), ends, "read_uncommitted")
+
+
+def test_the_newest_java_consumer_reads_what_was_recorded(kafka_of: Callable[[str], KafkaOracle]) -> None:
+    """From 4.4 on it tells every node which one, of which cluster, it takes it for."""
+    case = next(each for each in CASES if each.id == "4.4.0/txn")
+    wanted = [place for place in expected_records(case, "read_committed") if not place[0].startswith("__")]
+    topics: dict[str, int] = {}
+    for topic, partition, _ in wanted:
+        topics[topic] = max(topics.get(topic, 0), partition + 1)
+    with serving(*brokers(case.id)) as server:
+        answer = kafka_of("4.4.0").client("consume", bootstrap(server), topics=topics, isolation="read_committed")
+    found = {
+        (*name.rsplit("-", 1), record["offset"]) for name, each in answer["partitions"].items()
+        for record in each["records"]
+    }  # fmt: skip
+    assert found == {(topic, str(partition), offset) for topic, partition, offset in wanted}
 
 
 def console(address: str, topic: str, count: int, isolation_level: str, *, group: str) -> list[Mapping[str, Any]]:
