@@ -228,7 +228,7 @@ class ConsumerGroups:
     def describe(self, request: Request, recorded: Mapping[str, int | None]) -> Fields:
         """`ConsumerGroupDescribe`; of `recorded` groups, whose epochs are given, nobody is there any more."""
         with self._lock:
-            return {"groups": [self._described(name, recorded) for name in request.body["group_ids"]]}
+            return {"groups": [self._described(name, recorded) for name in dict.fromkeys(request.body["group_ids"])]}
 
     def _described(self, name: str, recorded: Mapping[str, int | None]) -> Fields:
         answer: Fields = {
