@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafkalog.cluster.groups import Group as RecordedGroup
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.server.catalog import Catalog
-from kafkalog.server.error_codes import Code
+from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
 from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
@@ -180,7 +180,7 @@ class GroupHandler:
         if name in self._commits.groups_here() and name not in self._consumer_groups:
             return {**answer, "group_state": State.EMPTY.value}
         if version >= _FIRST_NOT_FOUND:
-            return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "error_message": f"Group {name} not found."}
+            return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "error_message": f"Group {brief(name)} not found."}
         return answer
 
 
