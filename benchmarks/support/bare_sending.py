@@ -1,6 +1,6 @@
 """A server that does nothing but send: what bounds every server of these files to this client.
 
-It knows beforehand which range of the log answers which offset, reads nothing of a request but that offset, and sends the
+It knows beforehand which range of the log answers which offset, reads nothing of a request but that, and sends the
 range with one blocking `sendfile` after another.  Written for `CountingClient`, whose requests it can tell apart by
 their size.
 """

@@ -1,4 +1,4 @@
-"""The ranges that answer fetches, beside a walk over every batch: where indexes are longer than what is read of them."""
+"""The ranges that answer fetches, beside a walk over all batches, where indexes are longer than what is read of one."""
 
 from __future__ import annotations
 
