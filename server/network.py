@@ -27,8 +27,9 @@ __all__ = ["Handler", "Network", "NetworkLimits"]
 
 _BACKLOG = 256
 _TICK_S = 1.0
-_SEND_BUFFER_BYTES = 1 << 20
-"""As much as clients ask for at a time goes to the system in one call; with several times that it is slower again."""
+_SEND_BUFFER_BYTES = 1 << 18
+"""What is on its way to a client fits into a processor's cache.  With more, a client that only counts bytes is served
+15 % faster, and one that decodes them takes up to half more processor time."""
 _REQUESTS_IN_A_ROW = 64
 """Of one client, before others have their turn."""
 _UNREMARKABLE_BYTES = 1 << 16
