@@ -3,9 +3,10 @@
     python benchmarks/serving.py [--megabytes 400] [--version 4.3.0]
 
 A broker takes over a copy of the directory, so that both serve the same bytes from the page cache.  Each client reads
-the log from its start to its end: librdkafka, as a program would, and one that only counts bytes.  Rounds alternate
-between the two servers, and the best of each counts.  Prints MB/s, processor seconds of the server for each GB, and
-what the server's memory does with 100 connections.
+the log from its start to its end: librdkafka, as a program would, and one that only counts bytes; the latter also from
+a server that knows each answer beforehand and calls `sendfile`, which bounds the others.  Rounds alternate between the
+servers, and the best of each counts.  Prints MB/s, processor seconds of the server for each GB, and what the server's
+memory does with 100 connections.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RECORD_BYTES = 1024
 BATCH_RECORDS = 16
 SEGMENT_BYTES = 200 << 20
 CHUNK = 1 << 20
-ROUNDS = 3
+ROUNDS = 5
 CONNECTIONS = 100
 MEMORY_BYTES = 20 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -79,6 +80,18 @@ def ours(directory: Path) -> Iterator[Server]:
             assert process.stdout is not None
             host, _, port = json.loads(process.stdout.readline())["bootstrap"].rpartition(":")
             yield Server("kafkalog serve", (host, int(port)), process.pid)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def bare(log: Path) -> Iterator[Server]:
+    """A server that knows every answer beforehand: the bound that sockets and this client set."""
+    words = [sys.executable, "-m", "benchmarks.support.bare_sending", str(log), str(CHUNK), str(CHUNK)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            yield Server("sendfile alone", ("127.0.0.1", int(process.stdout.readline())), process.pid)
         finally:
             process.terminate()
 
@@ -175,9 +188,10 @@ def main() -> int:
         data = place / "data"
         data.mkdir()
         write_log(data, options.megabytes)
-        with ours(data) as own, kafkas(place / "broker", options.version, data / f"{TOPIC}-0") as theirs:
-            servers = (own, theirs)
+        log = data / f"{TOPIC}-0"
+        with ours(data) as own, bare(log) as bound, kafkas(place / "broker", options.version, log) as theirs:
             for name, client in CLIENTS.items():
+                servers = (own, theirs, bound) if client is counted else (own, theirs)
                 best: dict[str, tuple[float, float]] = {}
                 for number in range(ROUNDS + 1):
                     for server in servers:

@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog.server.wire import Fields
 
-__all__ = ["Answer", "Later", "NoAnswer"]
+__all__ = ["Answer", "Change", "Later", "NoAnswer"]
 
 
 class NoAnswer:
     """Nothing is sent: a produce request that wants no acknowledgement."""
 
 
+class Change(enum.Flag):
+    """What a response may wait for."""
+
+    LOGS = enum.auto()
+    """there is more in a log, or more is known of it"""
+    GROUPS = enum.auto()
+    WORK = enum.auto()
+    """a worker is done"""
+
+
 @dataclass(slots=True)
 class Later:
     """A response that is not there yet.
 
-    `poll` is called with whether the time is over, by one thread at a time, whenever anything changed; it gives the
-    response or None, and must give one when the time is over.
+    `poll` is called with whether the time is over, by one thread at a time, whenever something of `awaits` changed; it
+    gives the response or None, and must give one when the time is over.
     """
 
     poll: Callable[[bool], Fields | None]
     milliseconds: int
+    awaits: Change
     cancel: Callable[[], None] = lambda: None
     """called in place of `poll` when the connection is gone"""
+
+    def forget(self) -> None:
+        """The connection is gone: nothing is held for it any more, however long its promise is still listed."""
+        cancel, self.cancel, self.poll = self.cancel, _nothing, _never
+        cancel()
 
     @property
     def deadline(self) -> float:
         """From now, in the time of `time.monotonic`."""
         return time.monotonic() + max(0, self.milliseconds) / 1000
+
+
+def _nothing() -> None:
+    return
+
+
+def _never(_is_over: bool) -> None:
+    return
 
 
 Answer = Fields | Later | NoAnswer

@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.answers import Answer, Later
+from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
@@ -50,6 +50,8 @@ _LISTING_SHARE = 10
 _SLOW_MS = 120_000
 """A client hears of an error after so long; its own patience ends before."""
 _COMPLAINTS_PER_SECOND = 5
+_FIRST_BYTES = 1 << 19
+"""In a request before SASL is done (`sasl.server.max.receive.size`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,9 @@ class Server:
         self._complain = _Complaints(complain)
         commits = Commits(lambda: catalog.partitions, as_of=catalog.as_of, file=options.commits_file)
         self._commits = commits
+        limits = replace(options.limits, first_bytes=_FIRST_BYTES) if options.users else options.limits
         self._network = Network(
-            address, processors=options.processors, limits=options.limits, complain=self._complain, tls=options.tls
+            address, processors=options.processors, limits=limits, complain=self._complain, tls=options.tls
         )
         self.address = self._network.address
         host, port = options.advertised or self.address
@@ -116,11 +119,11 @@ class Server:
         self._workers = Workers(_WORKERS)
         self._stopping = threading.Event()
         self._finding: set[int] = set()
-        self._coordinator = Coordinator(self._network.changed, self._is_of_consumers)
+        self._coordinator = Coordinator(partial(self._network.changed, Change.GROUPS), self._is_of_consumers)
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
         self._fetch = FetchHandler(catalog, self._find_committed)
         self._offsets = ListOffsetsHandler(catalog)
-        self._sasl = SaslHandler(options.users)
+        self._sasl = SaslHandler(options.users, options.limits.request_bytes)
         self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
                                             GroupHandler(catalog, self._coordinator, self._consumer_groups,
                                                          commits))  # fmt: skip
@@ -187,7 +190,7 @@ class Server:
     def _slowly(self, request: Request, answer: Callable[[Request], Fields]) -> Later:
         """Have a worker do it."""
         future: Future[Fields] = self._workers.submit(partial(answer, request))
-        future.add_done_callback(lambda _: self._network.changed())
+        future.add_done_callback(lambda _: self._network.changed(Change.WORK))
 
         def poll(is_over: bool) -> Fields | None:
             if future.done():
@@ -198,7 +201,7 @@ class Server:
                     return refusal(request, Code.KAFKA_STORAGE_ERROR)
             return refusal(request, Code.UNKNOWN_SERVER_ERROR) if is_over else None
 
-        return Later(poll, _SLOW_MS, lambda: _give_up(future))
+        return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
     def _find_committed(self, log: ServedLog) -> None:
         """Have a worker look for transactions in a log, once at a time."""
@@ -214,7 +217,7 @@ class Server:
                 self._stopping.wait(1)
             finally:
                 self._finding.discard(id(log))
-                self._network.changed()
+                self._network.changed(Change.LOGS)
 
         self._workers.submit(find)
 
@@ -229,7 +232,7 @@ class Server:
                 continue
             try:
                 if self._catalog.refresh():
-                    self._network.changed()
+                    self._network.changed(Change.LOGS)
             except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the thread
                 self._complain(f"unexpected {type(error).__name__} while the directories are listed: {error}")
             ended = time.monotonic()

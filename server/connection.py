@@ -37,13 +37,14 @@ class ConnectionClosedError(Exception):
 class Connection:
     """A socket that does not block, and how far it has got.
 
-    `largest` bytes may be in a request.  What `user` and `mechanism` are for is up to who handles requests.
+    `largest` bytes may be in a request.  What `mechanism` and `authenticated` are for is up to who handles requests.
     """
 
     def __init__(self, sock: socket.socket, peer: str, largest: int) -> None:
         self.socket = sock
         self.peer = peer
-        self._largest = largest
+        self.largest = largest
+        self._queued = 0
         self._received = bytearray()
         self._expected: int | None = None
         self._parts: deque[Part] = deque()
@@ -59,14 +60,19 @@ class Connection:
         """whether it ends with the present response"""
 
     @property
-    def is_plain(self) -> bool:
-        """Without TLS."""
-        return self._tls is None
-
-    @property
     def is_sending(self) -> bool:
         """Whether a response is under way."""
         return bool(self._parts)
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory: of a request that is coming, and of a response that is not taken yet."""
+        return len(self._received) + self._queued
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to be read of which the system does not tell."""
+        return self._tls is not None and self._tls.pending() > 0
 
     @property
     def is_reading(self) -> bool:
@@ -93,8 +99,8 @@ class Connection:
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
                 (size,) = SIZE.unpack_from(self._received)
-                if not 0 < size <= self._largest:
-                    raise ConnectionClosedError(f"a request of {size} bytes; at most {self._largest} are read")
+                if not 0 < size <= self.largest:
+                    raise ConnectionClosedError(f"a request of {size} bytes; at most {self.largest} are read")
                 self._expected = size
                 del self._received[: SIZE.size]
             if self._expected is not None and len(self._received) >= self._expected:
@@ -136,6 +142,7 @@ class Connection:
     def answer(self, parts: Iterable[Part]) -> None:
         """Queue a response."""
         self._parts.extend(parts)
+        self._queued = sum(len(each) for each in self._parts if not isinstance(each, FileRange))
         self.progress = time.monotonic()
 
     def write(self) -> bool:
@@ -152,6 +159,8 @@ class Connection:
                 raise ConnectionClosedError("") from None
             self.progress = time.monotonic()
             left -= sent
+            if not isinstance(part, FileRange):
+                self._queued -= sent
             rest = _without(part, sent)
             if rest is not None:
                 self._parts.appendleft(rest)
@@ -179,7 +188,7 @@ class Connection:
         """End it, and whatever it waits for."""
         later, self.later = self.later, None
         if later is not None:
-            later[1].cancel()
+            later[1].forget()
         self._parts.clear()
         self.socket.close()
 

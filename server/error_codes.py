@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Code"]
+__all__ = ["Code", "brief"]
+
+_LONGEST = 200
+
+
+def brief(text: str) -> str:
+    """A client's own words as they may be in a message: what it calls things may fill a whole string."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class Code(enum.IntEnum):

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import enum
 import weakref
+from bisect import bisect_left
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from struct import Struct
 from threading import Lock
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.log.files import FileSource, status_of
 from kafkalog.log.segment import Segment
 
-__all__ = ["Fact", "FileRange", "OpenLog", "OpenLogs"]
+__all__ = ["Answered", "Asked", "Fact", "FileRange", "OpenLog", "OpenLogs"]
 
 _HINTS = 512
 """Positions that are remembered of one file."""
+
+
+Asked = tuple[int, int, int]
+"""Offset, most bytes, and where in the file the first batch begins that is not to be seen."""
+Answered = tuple[int, int, int | None]
+"""Position, bytes, and the offset behind, if it is known."""
 
 
 class Fact(enum.Enum):
@@ -24,7 +33,6 @@ class Fact(enum.Enum):
 
     BATCH_OF = "where the batch begins that holds an offset as its first"
     END_BELOW = "where the batches end that are below an offset"
-    SLOT = "which entry of the offset index was looked up last"
     BEHIND = "where a sound batch begins after bytes at a position that are none; -1 for nowhere"
 
 
@@ -37,7 +45,10 @@ class OpenLog:
         self.inode = self.source.identity
         self._finalizer = weakref.finalize(self, self.source.close)
         self._index: FileSource | None = None
+        self._block: IndexBlock | None = None
         self._learned: OrderedDict[tuple[Fact, int], int] = OrderedDict()
+        self.answers: OrderedDict[Asked, Answered] = OrderedDict()
+        """what was found for fetches: others come for the same"""
 
     @property
     def descriptor(self) -> int:
@@ -59,6 +70,13 @@ class OpenLog:
             weakref.finalize(self, self._index.close)
         return self._index
 
+    def index_block(self, index: FileSource, target: int) -> IndexBlock:
+        """Entries of the index among which is the last one before `target`; those that were read last, if it is."""
+        block = self._block
+        if block is None or not block.brackets(target):
+            block = self._block = IndexBlock.around(index, target, 0 if block is None else block.first)
+        return block
+
     def recall(self, fact: Fact, number: int) -> int | None:
         """The position that was learned, if any was."""
         return self._learned.get((fact, number))
@@ -71,12 +89,73 @@ class OpenLog:
                 self._learned.popitem(last=False)
 
     def inherit(self, other: OpenLog) -> None:
-        """What was learned of the same file before it grew."""
-        self._learned = other._learned.copy()
+        """What was learned of the same file before it grew; not that something ends where the file did."""
+        self._learned = OrderedDict(pair for pair in other._learned.items() if 0 <= pair[1] < other.size)
+
+    def keep(self, asked: Asked, answered: Answered) -> None:
+        """Keep what was found for a fetch; only so much is kept."""
+        self.answers[asked] = answered
+        while len(self.answers) > _HINTS:
+            with suppress(KeyError):  # another thread was faster
+                self.answers.popitem(last=False)
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes at a position; fewer where the file ends."""
         return self.source.read(position, length)
+
+
+_SLOTS = 512
+"""Entries of an index that are read at a time."""
+_BEYOND = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBlock:
+    """Neighbors in an offset index: relative offsets and positions; zeros that were never written are far away."""
+
+    first: int
+    relative: tuple[int, ...]
+    positions: tuple[int, ...]
+    is_last: bool
+    """whether nothing comes behind them"""
+
+    @classmethod
+    def read(cls, index: FileSource, first: int) -> IndexBlock:
+        """Those from the entry `first` on."""
+        data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
+        count = len(data) // OFFSET_ENTRY.size
+        flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
+        positions = flat[1::2]
+        if 0 in positions:
+            positions = tuple(each if each > 0 else _BEYOND for each in positions)
+        return cls(first, flat[::2], positions, (first + count) * OFFSET_ENTRY.size >= index.size)
+
+    @classmethod
+    def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
+        """Those among which is the last one whose position is below `target`, looked for at `near` first."""
+        for first in (near, near + _SLOTS - 1):
+            found = cls.read(index, first)
+            if found.brackets(target):
+                return found
+        blocks = range(0, index.size // OFFSET_ENTRY.size, _SLOTS - 1)
+
+        def begins(first: int) -> int:
+            return cls.read(index, first).positions[0]
+
+        number = bisect_left(blocks, target, key=begins) - 1
+        return cls.read(index, blocks[number] if number >= 0 else 0)
+
+    def brackets(self, target: int) -> bool:
+        """Whether the last entry before `target` is certainly one of these, or there is none."""
+        if not self.positions:
+            return self.first == 0
+        begins = self.positions[0] < target or self.first == 0
+        return begins and (self.is_last or self.positions[-1] >= target)
+
+    def last_before(self, target: int) -> tuple[int, int] | None:
+        """Relative offset and position of the last entry whose position is below `target`."""
+        found = bisect_left(self.positions, target) - 1
+        return None if found < 0 else (self.relative[found], self.positions[found])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,18 +19,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from kafkalog.server.answers import Answer, Later, NoAnswer
+from kafkalog.server.answers import Answer, Change, Later, NoAnswer
 from kafkalog.server.connection import NOTHING, READ, WRITE, Connection, ConnectionClosedError, Want
-from kafkalog.server.wire import Request, RequestError, encode_response, parse_request
+from kafkalog.server.wire import Fields, Request, RequestError, encode_response, parse_request
 
 __all__ = ["Handler", "Network", "NetworkLimits"]
 
 _BACKLOG = 256
 _TICK_S = 1.0
 _SEND_BUFFER_BYTES = 1 << 18
-"""What is on its way to a client fits into a processor's cache: with megabytes of it the rate is a third lower."""
+"""What is on its way to a client fits into a processor's cache.  With more, a client that only counts bytes is served
+15 % faster, and one that decodes them takes up to half more processor time."""
 _REQUESTS_IN_A_ROW = 64
-"""Of one client, before others have their turn; with TLS more may be in memory already, of which no system tells."""
+"""Of one client, before others have their turn."""
+_UNREMARKABLE_BYTES = 1 << 16
+"""A connection that holds no more is not looked at."""
 
 
 class Handler(Protocol):
@@ -46,6 +49,8 @@ class NetworkLimits:
 
     request_bytes: int = 8 << 20
     """in one request"""
+    first_bytes: int | None = None
+    """in one request of a client that has not said yet who it is; as many without it"""
     connections: int = 1000
     request_seconds: float = 30
     """from the first byte of a request to its last"""
@@ -53,6 +58,8 @@ class NetworkLimits:
     """without taking anything of a response"""
     idle_seconds: float = 600
     """without a request (`connections.max.idle.ms`)"""
+    held_bytes: int = 128 << 20
+    """of requests that are coming and responses that are not taken, for each processor; who holds most then goes"""
 
 
 class _Processor(threading.Thread):
@@ -75,7 +82,9 @@ class _Processor(threading.Thread):
         self._wanted: dict[Connection, Want] = {}
         self._promises: list[tuple[float, int, Connection, Later]] = []
         self._numbers = itertools.count()
-        self._changed = False
+        self._changes: deque[Change] = deque()
+        self._again: set[Connection] = set()
+        """with TLS more may be in memory already, of which no system tells"""
         self._stopping = False
         self._next_tick = time.monotonic() + _TICK_S
 
@@ -89,9 +98,9 @@ class _Processor(threading.Thread):
         self._leaving.append(connection)
         self._wake()
 
-    def changed(self) -> None:
-        """Look at every promise again."""
-        self._changed = True
+    def changed(self, what: Change) -> None:
+        """Look again at the promises that wait for this."""
+        self._changes.append(what)
         self._wake()
 
     def stop(self) -> None:
@@ -113,6 +122,9 @@ class _Processor(threading.Thread):
                     self._drain()
                 else:
                     self._guarded(key.data, self._ready)
+            again, self._again = self._again, set()
+            for connection in again:
+                self._guarded(connection, self._ready)
             while self._arriving:
                 self._guarded(self._arriving.popleft(), self._arrive)
             while self._leaving:
@@ -134,6 +146,8 @@ class _Processor(threading.Thread):
             return
 
     def _timeout(self) -> float:
+        if self._again:
+            return 0.0
         until = self._next_tick
         if self._promises:
             until = min(until, self._promises[0][0])
@@ -168,7 +182,7 @@ class _Processor(threading.Thread):
     def _go_on(self, connection: Connection) -> None:
         """As far as it goes."""
         want = connection.handshake()
-        for _ in range(_REQUESTS_IN_A_ROW) if connection.is_plain else itertools.count():
+        for _ in range(_REQUESTS_IN_A_ROW):
             if want is not None:
                 break
             if connection.is_sending:
@@ -178,13 +192,32 @@ class _Processor(threading.Thread):
                 if connection.closing:
                     raise ConnectionClosedError("")
             data = connection.read()
+            if connection.held > _UNREMARKABLE_BYTES:
+                self._bound(connection)
             if data is None:
                 want = READ
                 break
             self._handle(connection, parse_request(data))
             if connection.later is not None:
                 want = READ  # to learn when the client leaves
+        if want is None and connection.has_more:
+            self._again.add(connection)
         self._want(connection, WRITE if want is None and connection.is_sending else want or READ)
+
+    def _bound(self, present: Connection) -> None:
+        """Where clients make this hold too much, those go that hold most."""
+        held = {each: each.held for each in self._wanted}
+        total = sum(held.values())
+        if total <= self._limits.held_bytes:
+            return
+        for connection in sorted(held, key=lambda each: (-held[each], each.progress)):
+            if total <= self._limits.held_bytes:
+                return
+            total -= held[connection]
+            if connection is present:
+                raise ConnectionClosedError("it holds more than any other client, and all together too much")
+            self._complain(f"{connection.peer}: it holds more than any other client, and all together too much")
+            self._close(connection)
 
     def _handle(self, connection: Connection, request: Request) -> None:
         answer = self._handler(request, connection)
@@ -193,18 +226,28 @@ class _Processor(threading.Thread):
         if isinstance(answer, Later):
             connection.later = request, answer
             heapq.heappush(self._promises, (answer.deadline, next(self._numbers), connection, answer))
-            self._changed = self._changed or answer.milliseconds <= 0
+            if answer.milliseconds <= 0:
+                self._changes.append(answer.awaits)
             return
-        connection.answer(encode_response(request, answer))
+        self._answer(connection, request, answer)
+
+    def _answer(self, connection: Connection, request: Request, fields: Fields) -> None:
+        connection.answer(encode_response(request, fields))
+        if connection.held > _UNREMARKABLE_BYTES:
+            self._bound(connection)
 
     def _keep_promises(self) -> None:
         now = time.monotonic()
-        if self._changed:
-            self._changed = False
+        changed = Change(0)
+        while self._changes:
+            changed |= self._changes.popleft()
+        if changed:
             waiting = [each for each in self._promises if self._waits(each[2], each[3])]
             self._promises = waiting
             heapq.heapify(self._promises)
             for _, _, connection, later in list(waiting):
+                if not later.awaits & changed:
+                    continue
                 self._guarded(connection, partial(self._keep, later=later, is_over=False))
         while self._promises and self._promises[0][0] <= now:
             _, _, connection, later = heapq.heappop(self._promises)
@@ -223,7 +266,7 @@ class _Processor(threading.Thread):
             return
         request, _ = connection.later
         connection.later = None
-        connection.answer(encode_response(request, fields))
+        self._answer(connection, request, fields)
         self._go_on(connection)
 
     def _want(self, connection: Connection, want: Want) -> None:
@@ -257,6 +300,7 @@ class _Processor(threading.Thread):
                 self._close(connection)
 
     def _close(self, connection: Connection) -> None:
+        self._again.discard(connection)
         want = self._wanted.pop(connection, None)
         if want is not None and want != NOTHING:
             self._selector.unregister(connection.socket)
@@ -304,10 +348,10 @@ class Network:
         """Connections that are open."""
         return len(self._home)
 
-    def changed(self) -> None:
-        """Every promise is looked at again."""
+    def changed(self, what: Change) -> None:
+        """Every promise that waits for this is looked at again."""
         for each in self._processors:
-            each.changed()
+            each.changed(what)
 
     def stop(self) -> None:
         """Close everything, and wait for the threads."""
@@ -357,7 +401,8 @@ class Network:
         except (OSError, ValueError):
             sock.close()
             return None
-        return Connection(sock, peer, self._limits.request_bytes)
+        most = self._limits.request_bytes
+        return Connection(sock, peer, min(most, self._limits.first_bytes or most))
 
     def _make_room(self) -> bool:
         """Close the connection that has been there longest without ever having asked for anything."""

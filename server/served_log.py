@@ -8,33 +8,28 @@ it; an end by the index too, so that a range ends where a batch does.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.files import FileSource
 from kafkalog.log.follow import Follower
 from kafkalog.log.locate import locate
 from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.transactions import TransactionTracker
-from kafkalog.server.files import Fact, FileRange, OpenLog, OpenLogs
+from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
 
 __all__ = ["Bounds", "Committed", "Read", "ServedLog", "epoch_end"]
-
-_BEYOND = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +186,9 @@ class ServedLog:
             log = self._files.get(segment)
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
             limit = self._limit(log, segment, upper, following)
+            known = log.answers.get((offset, max_bytes, limit))
+            if known is not None and self._on_damage is None:
+                return _read(log, known, upper)
             first = self._first(log, segment, offset, limit, is_last=following is None)
             if first is None:
                 continue
@@ -201,8 +199,10 @@ class ServedLog:
                 end, next_offset = self._sound_end(log, first, end, next_offset)
             if next_offset is not None and next_offset < upper:
                 log.learn(Fact.BATCH_OF, next_offset, end)
-            known = next_offset if next_offset is not None else upper
-            return Read(FileRange(log, first.position, end - first.position), min(known, upper))
+            answered = first.position, end - first.position, next_offset
+            if answered[1] <= max_bytes:  # one batch that is larger is there only for who gets nothing else
+                log.keep((offset, max_bytes, limit), answered)
+            return _read(log, answered, upper)
         return Read(None, offset)
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None) -> int:
@@ -214,8 +214,7 @@ class ServedLog:
         if known is not None:
             return known
         end = self._walk_to(log, segment, upper, size)
-        if end < size:  # more may come where the log ends
-            log.learn(Fact.END_BELOW, upper, end)
+        log.learn(Fact.END_BELOW, upper, end)
         return end
 
     def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int) -> int:
@@ -277,37 +276,30 @@ class ServedLog:
         """Where the last whole batch before `target` ends, and the offset after it; None where that is not known."""
         if first.end >= target:
             return first.end, first.last_offset + 1
-        hint = self._indexed_before(log, segment, target)
-        end = first.end
-        next_offset: int | None = first.last_offset + 1
-        if hint is not None and hint.position > end:
-            end, next_offset = hint.position, hint.base_offset
-        with suppress(DamagedError):  # whoever fetches from there is told
-            for place in places(log, end, target):
-                end, next_offset = place.end, place.last_offset + 1
-        return end, next_offset
+        hint = self._indexed_before(log, segment, target, first.end)
+        if hint is not None:
+            relative, position = hint
+            # the entry's offset is the last one of what was appended there at once
+            offsets = range(segment.base_offset, segment.base_offset + relative + 1)
+            found = _up_to(log, position, None, target, offsets)
+            if found is not None:
+                return found
+        return _up_to(log, first.end, first.last_offset + 1, target) or (first.end, first.last_offset + 1)
 
     @staticmethod
-    def _indexed_before(log: OpenLog, segment: Segment, target: int) -> Place | None:
-        """The batch that the index names last before a position.  A hint, whose checksum is not verified."""
+    def _indexed_before(log: OpenLog, segment: Segment, target: int, behind: int) -> tuple[int, int] | None:
+        """Relative offset and position of the last entry before `target`, if behind `behind`.
+
+        A hint, which nobody has verified.
+        """
         index = log.index(segment.files.get(FileKind.OFFSET_INDEX))
         if index is None:
             return None
         try:
-            slots = index.size // OFFSET_ENTRY.size
-            first = log.recall(Fact.SLOT, 0) or 0
-            entry = _last_before(index, first, min(first + _SLOTS_AT_ONCE, slots), target)
-            if entry is None or entry.slot + 1 == first + _SLOTS_AT_ONCE:
-                entry = _last_before(index, 0, slots, target)
+            found = log.index_block(index, target).last_before(target)
         except StorageError:
             return None
-        if entry is None:
-            return None
-        log.learn(Fact.SLOT, 0, entry.slot)
-        place = next(_one(log, entry.position, log.size), None)
-        # the entry's offset is the last one of what was appended there at once
-        fits = place is not None and segment.base_offset <= place.last_offset <= segment.base_offset + entry.relative
-        return place if fits else None
+        return found if found is not None and found[1] > behind else None
 
     def _is_sound(self, log: OpenLog, place: Place) -> bool:
         scanner = Scanner(log.source, position=place.position, end=place.end, limits=self._limits)
@@ -336,38 +328,34 @@ class ServedLog:
 
 
 _REMEMBERED = 10_000
-_SLOTS_AT_ONCE = 512
 
 
-class _Slot(NamedTuple):
-    """An entry of an offset index, and which one it is."""
-
-    slot: int
-    relative: int
-    position: int
+def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
+    position, size, next_offset = answered
+    return Read(FileRange(log, position, size), upper if next_offset is None else min(next_offset, upper))
 
 
-def _last_before(index: FileSource, first: int, last: int, target: int) -> _Slot | None:
-    """The last entry from `first` up to `last` whose position is below `target`; None if there is none."""
-    size, unpack = OFFSET_ENTRY.size, OFFSET_ENTRY.struct.unpack_from
-    block = index.read(first * size, (last - first) * size) if last - first <= _SLOTS_AT_ONCE else None
+def _up_to(
+    log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
+) -> tuple[int, int | None] | None:
+    """Where the last whole batch from `position` on ends before `target`, and the offset after it, if it is known.
 
-    def entry(slot: int) -> tuple[int, int]:
-        relative, position = unpack(index.read(slot * size, size)) if block is None else unpack(
-            block, (slot - first) * size
-        )  # fmt: skip
-        return relative, position if position > 0 else _BEYOND  # zeros were never written
-
-    found = bisect_left(range(first, last), target, key=lambda slot: entry(slot)[1]) - 1
-    return None if found < 0 else _Slot(first + found, *entry(first + found))
-
-
-def _one(log: OpenLog, position: int, end: int) -> Iterator[Place]:
-    """A walk that ends at damage."""
-    try:
-        yield from places(log, position, end)
-    except DamagedError:
-        return
+    None where the first batch is none, or its last offset is not one of `offsets`.
+    """
+    is_first, end = True, position
+    with suppress(DamagedError):  # whoever fetches from there is told
+        for place in places(log, position, log.size):
+            if is_first and offsets is not None:
+                if place.last_offset not in offsets:
+                    return None
+                next_offset = place.base_offset
+            is_first = False
+            if place.end > target:
+                break
+            end, next_offset = place.end, place.last_offset + 1
+            if end == target:
+                break
+    return None if is_first else (end, next_offset)
 
 
 def _stamp(segment: Segment) -> tuple[str, int, int]:

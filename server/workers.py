@@ -14,7 +14,18 @@ from typing import Any, TypeVar
 __all__ = ["Workers"]
 
 T = TypeVar("T")
-_Task = tuple[Future[Any], Callable[[], Any]]
+
+
+class _Task:
+    """What is to be done; one that nobody waits for any more holds nothing while it is in the queue."""
+
+    def __init__(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        self.future = future
+        self.call: Callable[[], Any] | None = call
+
+    def drop(self, _future: Future[Any]) -> None:
+        """It is over, or was given up."""
+        self.call = None
 
 
 class Workers:
@@ -32,13 +43,15 @@ class Workers:
     def submit(self, task: Callable[[], T]) -> Future[T]:
         """Have it done; what it raises is in the future."""
         future: Future[T] = Future()
-        self._tasks.put((future, task))
+        waiting = _Task(future, task)
+        future.add_done_callback(waiting.drop)
+        self._tasks.put(waiting)
         return future
 
     def _work(self) -> None:
         while (found := self._tasks.get()) is not None:
-            future, task = found
-            if not future.set_running_or_notify_cancel():
+            future, task = found.future, found.call
+            if task is None or not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(task())
@@ -50,7 +63,7 @@ class Workers:
         while not self._tasks.empty():
             found = self._tasks.get()
             if found is not None:
-                found[0].cancel()
+                found.future.cancel()
         for _ in self._threads:
             self._tasks.put(None)
         for each in self._threads:

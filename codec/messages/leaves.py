@@ -258,7 +258,7 @@ class Array(_Sized):
             raise LayoutError(COUNT_LIMIT, start, f"more than {ELEMENTS} elements in one message", path)
         if isinstance(stream, Input):
             stream.elements_left = budget
-        return [self.element._parsereport(stream, context, path) for _ in range(count)]
+        return [self.element._parse(stream, context, path) for _ in range(count)]
 
     def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Container, path: str) -> Any:
         self._write_length(None if obj is None else len(obj), stream, context, path)
@@ -283,7 +283,7 @@ class Optional(Construct):  # type: ignore[misc]
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
         if self.marker._parse(stream, context, path) <= self.null:
             return None
-        return self.struct._parsereport(stream, context, path)
+        return self.struct._parse(stream, context, path)
 
     def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
         self.marker._build(self.null if obj is None else 1, stream, context, path)

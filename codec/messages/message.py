@@ -118,7 +118,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
                     continue
                 stream.seek(-len(data), SEEK_CUR)  # field by field it is told which one is cut
             for field, kind in fields:
-                result[field.name] = kind._parsereport(stream, context, f"{path}.{field.name}")
+                result[field.name] = kind._parse(stream, context, f"{path}.{field.name}")
         if not self.flexible:
             return result
         for field, _ in self.tagged.values():
@@ -139,7 +139,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
             field, kind = self.tagged[tag]
             inner = Input(data)
             inner.elements_left = getattr(stream, "elements_left", inner.elements_left)
-            result[field.name] = kind._parsereport(inner, context, f"{path}.{field.name}")
+            result[field.name] = kind._parse(inner, context, f"{path}.{field.name}")
             if inner.tell() != size:
                 raise LayoutError(LENGTH_INVALID, at, f"tag {tag} says {size} bytes and has {inner.tell()}", path)
             if isinstance(stream, Input):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from threading import Lock
 
@@ -25,6 +25,8 @@ __all__ = ["Commit", "Commits", "CommitsFile", "TooManyCommitsError"]
 
 _MOST = 200_000
 """Commits that are kept."""
+_MOST_BYTES = 64 << 20
+"""Of their names and their metadata."""
 _FILE_BYTES = 64 << 20
 
 Key = tuple[str, str, int]
@@ -97,8 +99,8 @@ class Commits:
         self._file = file
         self._lock = Lock()
         self._reading = Lock()
-        self._here: dict[Key, Commit] = {} if file is None else file.load()
-        self._recorded: tuple[object, dict[Key, Commit], tuple[Group, ...]] | None = None
+        self._here = _ByGroup({} if file is None else file.load())
+        self._recorded: tuple[object, _ByGroup, tuple[Group, ...]] | None = None
 
     def recorded_groups(self) -> tuple[Group, ...]:
         """Groups as the files have them; may take its time."""
@@ -115,16 +117,16 @@ class Commits:
     def _own(self) -> list[Partition]:
         return [each for each in self._partitions() if each.topic == CONSUMER_OFFSETS_TOPIC]
 
-    def _read(self) -> tuple[object, dict[Key, Commit], tuple[Group, ...]]:
+    def _read(self) -> tuple[object, _ByGroup, tuple[Group, ...]]:
         with self._reading:
             stamp = self._stamp()
             if self._recorded is None or self._recorded[0] != stamp:
                 groups = read_groups(self._own(), until=self._until, limits=DEFAULT_LIMITS).groups
-                commits = {
+                commits = _ByGroup({
                     (each.key.group, each.key.topic, each.key.partition):
                     Commit(each.offset, each.leader_epoch, each.metadata)
                     for group in groups for each in group.offsets
-                }  # fmt: skip
+                })  # fmt: skip
                 self._recorded = stamp, commits, groups
             return self._recorded
 
@@ -132,20 +134,52 @@ class Commits:
         """What a group has committed, by topic and partition."""
         recorded = self._read()[1]
         with self._lock:
-            merged = {**recorded, **self._here}
-        return {(topic, number): commit for (name, topic, number), commit in merged.items() if name == group}
+            return {**recorded.groups.get(group, {}), **self._here.groups.get(group, {})}
 
     def groups_here(self) -> set[str]:
         """Groups that have committed here."""
         with self._lock:
-            return {group for group, _, _ in self._here}
+            return set(self._here.groups)
 
     def commit(self, commits: dict[Key, Commit]) -> None:
         """Keep these; `TooManyCommitsError`, and `StorageError` where the file cannot be written."""
         with self._lock:
-            merged = {**self._here, **commits}
-            if len(merged) > _MOST:
+            new = {key: each for key, each in commits.items() if self._here.get(key) is None}
+            growth = sum(map(_size, commits.items()))
+            if self._here.count + len(new) > _MOST or self._here.bytes + growth > _MOST_BYTES:
                 raise TooManyCommitsError
             if self._file is not None:
-                self._file.store(merged.items())
-            self._here = merged
+                self._file.store({**dict(self._here.items()), **commits}.items())
+            self._here.add(commits)
+
+
+class _ByGroup:
+    """Commits of each group, by topic and partition; how many, and how many bytes of text about."""
+
+    def __init__(self, commits: dict[Key, Commit]) -> None:
+        self.groups: dict[str, dict[tuple[str, int], Commit]] = {}
+        self.count = self.bytes = 0
+        self.add(commits)
+
+    def get(self, key: Key) -> Commit | None:
+        """One of them."""
+        return self.groups.get(key[0], {}).get(key[1:])
+
+    def add(self, commits: dict[Key, Commit]) -> None:
+        """Keep these too, in place of earlier ones."""
+        for key, commit in commits.items():
+            before = self.get(key)
+            self.count += before is None
+            self.bytes += _size((key, commit)) - (0 if before is None else _size((key, before)))
+            self.groups.setdefault(key[0], {})[key[1:]] = commit
+
+    def items(self) -> Iterator[tuple[Key, Commit]]:
+        """All of them."""
+        for group, commits in self.groups.items():
+            for (topic, partition), commit in commits.items():
+                yield (group, topic, partition), commit
+
+
+def _size(pair: tuple[Key, Commit]) -> int:
+    key, commit = pair
+    return len(key[0]) + len(key[1]) + len(commit.metadata)

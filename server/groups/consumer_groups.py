@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 
 from kafkalog.server.catalog import Catalog, Topic
-from kafkalog.server.error_codes import Code
+from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.assigning import Place
 from kafkalog.server.groups.consumer_group import ConsumerGroup, ConsumerMember, Wishes
 from kafkalog.server.groups.patterns import PatternError, matching
@@ -37,9 +37,11 @@ _UNKNOWN_OPERATIONS = -(1 << 31)
 
 
 class _RefusedError(Exception):
-    def __init__(self, code: Code, message: str) -> None:
-        self.code, self.message = code, message
-        super().__init__(message)
+    """A heartbeat that is answered with an error."""
+
+    def __init__(self, code: Code, message: str = "") -> None:
+        self.code, self.message = code, brief(message)
+        super().__init__(code, message)
 
 
 class ConsumerGroups:
@@ -228,7 +230,7 @@ class ConsumerGroups:
     def describe(self, request: Request, recorded: Mapping[str, int | None]) -> Fields:
         """`ConsumerGroupDescribe`; of `recorded` groups, whose epochs are given, nobody is there any more."""
         with self._lock:
-            return {"groups": [self._described(name, recorded) for name in request.body["group_ids"]]}
+            return {"groups": [self._described(name, recorded) for name in dict.fromkeys(request.body["group_ids"])]}
 
     def _described(self, name: str, recorded: Mapping[str, int | None]) -> Fields:
         answer: Fields = {
@@ -244,7 +246,7 @@ class ConsumerGroups:
             epoch = recorded[name] or 0
             return {**answer, "group_epoch": epoch, "assignment_epoch": epoch}
         return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "group_state": "Dead",
-                "error_message": f"Group {name} is not a consumer group."}  # fmt: skip
+                "error_message": f"Group {brief(name)} is not a consumer group."}  # fmt: skip
 
     def _described_member(self, group: ConsumerGroup, member: ConsumerMember) -> Fields:
         return {

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-from kafkalog.server.answers import Answer, Later
+from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.group import Group, Member, State
 from kafkalog.server.wire import Fields, Request
@@ -20,8 +20,13 @@ __all__ = ["Coordinator"]
 
 _MOST_GROUPS = 1000
 _MOST_MEMBERS = 1000
+_MOST_IN_ALL = 20_000
 _MOST_BYTES = 64 << 20
-"""Of what members say of themselves, all groups together."""
+"""Of what members say of themselves and of what they are told, all groups together."""
+_LONGEST_PREFIX = 255
+"""Of what a client calls itself as much as is in the ids of its members."""
+_TEXTS = 2
+"""An id may be held as a member's and as one that is not used yet."""
 _LONGEST_SESSION_MS = 1_800_000
 _ID_REQUIRED = 4
 """From this version of JoinGroup on a member joins with an id that it was given (KIP-394)."""
@@ -86,7 +91,7 @@ class Coordinator:
 
         at_once = poll(is_over=False)
         wait = int(max(member.rebalance_s, member.session_s) * 1000) + _GRACE_MS
-        return at_once if at_once is not None else Later(poll, wait, cancel)
+        return at_once if at_once is not None else Later(poll, wait, Change.GROUPS, cancel)
 
     def _joined(self, request: Request, host: str, now: float) -> tuple[Code, Member | None, Group | None]:
         body = request.body
@@ -106,11 +111,16 @@ class Coordinator:
         protocols = [(each["name"], each["metadata"]) for each in body["protocols"]]
         if not group.accepts(body["protocol_type"], protocols, body["member_id"]):
             return Code.INCONSISTENT_GROUP_PROTOCOL, None, group
-        held = sum(len(data) for each in self._groups.values() for one in each.members.values()
-                   for _, data in one.protocols)  # fmt: skip
-        if len(group.members) + len(group.pending) >= _MOST_MEMBERS or held > _MOST_BYTES:
+        if len(group.members) + len(group.pending) >= _MOST_MEMBERS or self._is_full(
+            _TEXTS * len(body["member_id"]) + sum(len(name) + len(data) for name, data in protocols)
+        ):
             return Code.GROUP_MAX_SIZE_REACHED, None, group
         return self._member(request, host, group, protocols, now)
+
+    def _is_full(self, more: int) -> bool:
+        """Whether the members of all groups say too much of themselves, or are too many."""
+        count = sum(len(each.members) + len(each.pending) for each in self._groups.values())
+        return count >= _MOST_IN_ALL or more + sum(each.size for each in self._groups.values()) > _MOST_BYTES
 
     def _member(
         self, request: Request, host: str, group: Group, protocols: list[tuple[str, bytes]], now: float
@@ -158,6 +168,8 @@ class Coordinator:
                 elif group.state is State.COMPLETING:
                     member.is_syncing = True
                     if member.id == group.leader:
+                        if self._is_full(sum(len(each["assignment"]) for each in body["assignments"])):
+                            return _synced(None, Code.COORDINATOR_NOT_AVAILABLE)
                         group.assign(body["assignments"], now)
         if code is not Code.NONE or group is None or member is None:
             return _synced(None, code)
@@ -183,7 +195,7 @@ class Coordinator:
         if at_once is not None:
             self._announce()
             return at_once
-        return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, cancel)
+        return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, Change.GROUPS, cancel)
 
     def heartbeat(self, request: Request) -> Fields:
         """`Heartbeat`."""
@@ -257,7 +269,7 @@ def _find(group: Group | None, number: str, instance: str | None) -> Member | No
 
 
 def _new_id(prefix: str | None) -> str:
-    return f"{prefix or 'consumer'}-{secrets.token_hex(16)}"
+    return f"{(prefix or 'consumer')[:_LONGEST_PREFIX]}-{secrets.token_hex(16)}"
 
 
 def _not_joined(request: Request, code: Code, member_id: str) -> Fields:

@@ -48,6 +48,12 @@ class Member:
     joined: int = -1
     """generation that it has joined last"""
 
+    @property
+    def size(self) -> int:
+        """Bytes that are held for it, about."""
+        texts = len(self.id) + len(self.instance_id or "") + len(self.client_id) + len(self.protocol_type)
+        return texts + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols)
+
     def seen(self, now: float) -> None:
         """It is there."""
         self.expires = now + self.session_s
@@ -73,6 +79,11 @@ class Group:
     not_before: float = 0.0
     deadline: float = 0.0
     """until when the members are waited for"""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held for its members, about."""
+        return len(self.id) + sum(map(len, self.pending)) + sum(each.size for each in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
         """Whether a member with these protocols fits to the others."""

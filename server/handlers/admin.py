@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from kafkalog.server.catalog import Catalog, Entity
-from kafkalog.server.error_codes import Code
+from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.wire import Fields, Request
 
 __all__ = ["AdminHandler"]
@@ -73,7 +73,7 @@ class AdminHandler:
         users = sorted(known) if not asked else list(dict.fromkeys(each["name"] for each in asked))
         results = [
             {"user": user, "error_code": Code.NONE if user in known else Code.RESOURCE_NOT_FOUND,
-             "error_message": None if user in known else f"there are no SCRAM credentials of {user}",
+             "error_message": None if user in known else f"there are no SCRAM credentials of {brief(user)}",
              "credential_infos": known.get(user, [])}
             for user in users
         ]  # fmt: skip

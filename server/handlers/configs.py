@@ -26,7 +26,8 @@ class ConfigsHandler:
 
     def describe_configs(self, request: Request) -> Fields:
         """`DescribeConfigs`: those that were set for a topic, a group or metrics; of a broker none."""
-        return {"results": [self._one(each) for each in request.body["resources"]]}
+        asked = {(each["resource_type"], each["resource_name"]): each for each in request.body["resources"]}
+        return {"results": [self._one(each) for each in asked.values()]}
 
     def _one(self, asked: Fields) -> Fields:
         kind, name, keys = asked["resource_type"], asked["resource_name"], asked["configuration_keys"]
@@ -39,11 +40,12 @@ class ConfigsHandler:
             return {**answer, "error_code": Code.INVALID_REQUEST, "error_message": message}
         if kind == _TOPIC and name not in self._catalog.topics:
             return {**answer, "error_code": missing_code(name)}
+        wanted = None if keys is None else frozenset(keys)
         settings = self._catalog.cluster.configs.get(f"{_KEPT_KINDS[kind]}:{name}", {})
         answer["configs"] = [
             {"name": key, "value": value, "read_only": True, "config_source": _SOURCES[kind],
              "is_sensitive": False, "synonyms": [], "config_type": _UNKNOWN_TYPE, "documentation": None}
-            for key, value in sorted(settings.items()) if keys is None or key in keys
+            for key, value in sorted(settings.items()) if wanted is None or key in wanted
         ]  # fmt: skip
         return answer
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.answers import Answer, Later
+from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.files import FileRange
@@ -38,6 +39,8 @@ _FIRST_WITH_IDS = 13
 _MOST_BYTES = 55 << 20
 """In one response: a broker's `fetch.max.bytes`."""
 _LONGEST_WAIT_MS = 60_000
+_MOST_WAITING = 200_000
+"""Partitions of fetches that wait, all together; further ones are answered at once, with what there is."""
 _NOTHING = b""
 
 
@@ -68,6 +71,27 @@ class _Found:
         return fields
 
 
+class _Waiting:
+    """How many partitions fetches wait for that are not answered yet; so many are held in memory and looked at."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+
+    def add(self, count: int) -> bool:
+        """Whether there is room for so many more."""
+        with self._lock:
+            if self._count + count > _MOST_WAITING:
+                return False
+            self._count += count
+            return True
+
+    def remove(self, count: int) -> None:
+        """So many wait no more."""
+        with self._lock:
+            self._count -= count
+
+
 class FetchHandler:
     """`find_committed` is told of logs whose transactions are to be found; a change is announced when they are."""
 
@@ -75,6 +99,7 @@ class FetchHandler:
         self._catalog = catalog
         self._find_committed = find_committed
         self.sessions = Sessions()
+        self._waiting = _Waiting()
 
     def fetch(self, request: Request) -> Answer:
         """The answer, or a promise of one where there are less than the wanted bytes."""
@@ -85,17 +110,17 @@ class FetchHandler:
         incremental = epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
         try:
             if incremental:
-                session = self.sessions.resume(number, epoch, body, uses_ids=uses_ids)
-                partitions = session.partitions
+                session, partitions = self.sessions.resume(number, epoch, body, uses_ids=uses_ids)
             else:
                 if number != NO_SESSION:
                     self.sessions.close(number)
-                partitions = OrderedDict(asked_of(body["topics"]))
+                asked = OrderedDict(asked_of(body["topics"]))
+                partitions = list(asked.items())
                 if epoch == INITIAL_EPOCH:
-                    session = self.sessions.open(partitions, uses_ids=uses_ids)
+                    session = self.sessions.open(asked, uses_ids=uses_ids)
         except SessionError as error:
             return {"error_code": error.code, "session_id": NO_SESSION, "responses": []}
-        return self._answer(body, _Work(list(partitions.items()), session, uses_ids, incremental))
+        return self._answer(body, _Work(partitions, session, uses_ids, incremental))
 
     def _answer(self, body: Fields, work: _Work) -> Answer:
         committed = body["isolation_level"] == _READ_COMMITTED
@@ -111,7 +136,22 @@ class FetchHandler:
         first = poll(body["max_wait_ms"] <= 0)
         if first is not None:
             return first
-        return Later(poll, min(body["max_wait_ms"], _LONGEST_WAIT_MS))
+        count = len(work.partitions)
+        if not self._waiting.add(count):
+            return self._response(work, self._read_all(work, most, committed)[0])
+        return Later(self._ending(poll, count), min(body["max_wait_ms"], _LONGEST_WAIT_MS), Change.LOGS,
+                     lambda: self._waiting.remove(count))  # fmt: skip
+
+    def _ending(self, poll: Callable[[bool], Fields | None], count: int) -> Callable[[bool], Fields | None]:
+        """What no longer waits is no longer counted."""
+
+        def polled(is_over: bool) -> Fields | None:
+            found = poll(is_over)
+            if found is not None:
+                self._waiting.remove(count)
+            return found
+
+        return polled
 
     def _read_all(self, work: _Work, most: int, committed: bool) -> tuple[list[tuple[Key, Asked, _Found]], int, bool]:
         total, at_once, found = 0, False, []
@@ -184,8 +224,8 @@ class FetchHandler:
             news = one.size > 0 or one.code is not Code.NONE or one.diverging is not None
             told = (one.high_watermark, one.log_start) == (asked.high_watermark, asked.log_start)
             asked.high_watermark, asked.log_start = one.high_watermark, one.log_start
-            if session is not None and one.size > 0 and key in session.partitions:
-                session.partitions.move_to_end(key)  # others come first next time
+            if session is not None and one.size > 0:
+                self.sessions.served(session, key)
             if not work.incremental or news or not told:
                 topics.setdefault(key[0], []).append(one.fields(key[1]))
         name = "topic_id" if work.uses_ids else "topic"

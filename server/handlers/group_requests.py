@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafkalog.cluster.groups import Group as RecordedGroup
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.server.catalog import Catalog
-from kafkalog.server.error_codes import Code
+from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
 from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
@@ -100,7 +100,7 @@ class GroupHandler:
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
             return {"topics": self._fetched(body["group_id"], body["topics"], request.version), "error_code": Code.NONE}
-        return {"groups": [self._fetched_group(each, request.version) for each in body["groups"]]}
+        return {"groups": [self._fetched_group(each, request.version) for each in _once(body["groups"])]}
 
     def _fetched_group(self, asked: Fields, version: int) -> Fields:
         name = asked["group_id"]
@@ -154,7 +154,7 @@ class GroupHandler:
         recorded = {each.group_id: each for each in self._commits.recorded_groups() if each.type.lower() == _CLASSIC}
         here = self._coordinator.groups()
         return {"groups": [self._described(name, here.get(name), recorded.get(name), request.version)
-                           for name in request.body["groups"]]}  # fmt: skip
+                           for name in dict.fromkeys(request.body["groups"])]}  # fmt: skip
 
     def describe_consumer_groups(self, request: Request) -> Fields:
         """`ConsumerGroupDescribe`."""
@@ -180,8 +180,13 @@ class GroupHandler:
         if name in self._commits.groups_here() and name not in self._consumer_groups:
             return {**answer, "group_state": State.EMPTY.value}
         if version >= _FIRST_NOT_FOUND:
-            return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "error_message": f"Group {name} not found."}
+            return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "error_message": f"Group {brief(name)} not found."}
         return answer
+
+
+def _once(groups: list[Fields]) -> list[Fields]:
+    """A group that is named again and again is answered once."""
+    return list({each["group_id"]: each for each in groups}.values())
 
 
 def _label(topic: Fields) -> str:

@@ -44,7 +44,9 @@ class MetadataHandler:
         if everything:
             topics = [self._topic(topic) for topic in self._catalog.topics.values()]
         else:
-            topics = [self._named(each.get("name"), each.get("topic_id", NO_TOPIC_ID)) for each in asked]
+            named = dict.fromkeys((each.get("name"), each.get("topic_id", NO_TOPIC_ID)) for each in asked)
+            topics = list({each["name"] or each["topic_id"]: each for each in
+                           (self._named(*name) for name in named)}.values())  # fmt: skip
             if request.version < _NAME_MAY_BE_NULL:
                 topics = [{**each, "name": each["name"] or ""} for each in topics]
         return {

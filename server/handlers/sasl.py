@@ -16,10 +16,14 @@ _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = "ApiVersions", "SaslHandshake", "Sasl
 
 
 class SaslHandler:
-    """`users` are passwords by name; without any, everybody may ask."""
+    """`users` are passwords by name; without any, everybody may ask.
 
-    def __init__(self, users: Mapping[str, str]) -> None:
+    `largest` bytes may be in a request of who has said who it is.
+    """
+
+    def __init__(self, users: Mapping[str, str], largest: int) -> None:
         self._users = dict(users)
+        self._largest = largest
 
     def admit(self, request: Request, connection: Connection) -> None:
         """Raises `RequestError` for what may not be asked yet."""
@@ -47,6 +51,7 @@ class SaslHandler:
             return {**nothing, "error_code": Code.ILLEGAL_SASL_STATE, "error_message": message}
         if self._knows(request.body["auth_bytes"]):
             connection.authenticated = True
+            connection.largest = self._largest
             return {**nothing, "error_code": Code.NONE}
         connection.closing = True
         message = "Authentication failed: Invalid username or password"

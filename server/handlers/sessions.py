@@ -25,7 +25,8 @@ __all__ = [
 NO_SESSION, INITIAL_EPOCH, FINAL_EPOCH = 0, 0, -1
 _MOST_SESSIONS = 1000
 _MOST_PARTITIONS = 100_000
-"""In all sessions together."""
+"""In all sessions together; one with a very long name counts as several."""
+_NAME_CHARACTERS = 256
 _EVICTED_AFTER_S = 120
 _LAST_EPOCH = (1 << 31) - 1
 
@@ -68,6 +69,25 @@ class FetchSession:
     uses_ids: bool
     partitions: OrderedDict[Key, Asked] = field(default_factory=OrderedDict)
     used: float = 0.0
+    weight: int = 0
+    """of what it holds, in partitions"""
+
+
+    def update(self, body: Fields) -> None:
+        """Take in what an incremental request adds, changes and forgets."""
+        for key, asked in asked_of(body["topics"]):
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = asked
+                self.weight += _weight(key)
+            else:
+                known.offset, known.max_bytes = asked.offset, asked.max_bytes
+                known.leader_epoch, known.last_fetched_epoch = asked.leader_epoch, asked.last_fetched_epoch
+        for topic in body.get("forgotten_topics_data", ()):
+            for partition in topic["partitions"]:
+                key = name_of(topic), partition
+                if self.partitions.pop(key, None) is not None:
+                    self.weight -= _weight(key)
 
 
 class Sessions:
@@ -84,19 +104,20 @@ class Sessions:
         """A new one; None where there is no room."""
         with self._lock:
             now = time.monotonic()
-            held = sum(len(each.partitions) for each in self._all.values())
-            while self._all and (len(self._all) >= _MOST_SESSIONS or held + len(partitions) > _MOST_PARTITIONS):
+            weight = sum(map(_weight, partitions))
+            if not partitions or weight > _MOST_PARTITIONS:
+                return None
+            held = sum(each.weight for each in self._all.values())
+            while self._all and (len(self._all) >= _MOST_SESSIONS or held + weight > _MOST_PARTITIONS):
                 oldest = next(iter(self._all.values()))
                 if now - oldest.used < _EVICTED_AFTER_S:
                     return None
-                held -= len(oldest.partitions)
+                held -= oldest.weight
                 del self._all[oldest.id]
-            if not partitions or len(partitions) > _MOST_PARTITIONS:
-                return None
             number = 0
             while number in self._all or number == 0:
                 number = secrets.randbelow(_LAST_EPOCH) + 1
-            session = FetchSession(number, INITIAL_EPOCH + 1, uses_ids, partitions, now)
+            session = FetchSession(number, INITIAL_EPOCH + 1, uses_ids, partitions, now, weight)
             self._all[number] = session
             return session
 
@@ -105,8 +126,14 @@ class Sessions:
         with self._lock:
             self._all.pop(number, None)
 
-    def resume(self, number: int, epoch: int, body: Fields, *, uses_ids: bool) -> FetchSession:
-        """The session of an incremental request, brought up to date by it; raises `SessionError`."""
+    def resume(
+        self, number: int, epoch: int, body: Fields, *, uses_ids: bool
+    ) -> tuple[FetchSession, list[tuple[Key, Asked]]]:
+        """The session of an incremental request, brought up to date by it, and what it holds then.
+
+        Raises `SessionError`; a session that would grow beyond what there is room for is gone, and the client begins
+        another one, which it may not get.
+        """
         with self._lock:
             session = self._all.get(number)
             if session is None:
@@ -118,17 +145,23 @@ class Sessions:
             session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
             session.used = time.monotonic()
             self._all.move_to_end(number)
-        for key, asked in asked_of(body["topics"]):
-            known = session.partitions.get(key)
-            if known is None:
-                session.partitions[key] = asked
-            else:
-                known.offset, known.max_bytes = asked.offset, asked.max_bytes
-                known.leader_epoch, known.last_fetched_epoch = asked.leader_epoch, asked.last_fetched_epoch
-        for topic in body.get("forgotten_topics_data", ()):
-            for partition in topic["partitions"]:
-                session.partitions.pop((name_of(topic), partition), None)
-        return session
+            session.update(body)
+            if session.weight > _MOST_PARTITIONS or (
+                sum(each.weight for each in self._all.values()) > _MOST_PARTITIONS and len(self._all) > 1
+            ):
+                del self._all[number]
+                raise SessionError(Code.FETCH_SESSION_ID_NOT_FOUND)
+            return session, list(session.partitions.items())
+
+    def served(self, session: FetchSession, key: Key) -> None:
+        """Others come first next time."""
+        with self._lock:
+            if key in session.partitions:
+                session.partitions.move_to_end(key)
+
+
+def _weight(key: Key) -> int:
+    return 1 + len(key[0]) // _NAME_CHARACTERS
 
 
 def name_of(topic: dict[str, Any]) -> str:

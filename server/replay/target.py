@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ _FLUSH_SECONDS = 120.0
 _TRANSACTION_MS = 60_000
 _LARGEST_MESSAGE = 1_000_000_000
 _COMMITTED_AT_ONCE = 500
+_POLLED_EACH = 256
+"""Records between two looks at what was delivered."""
 Key = tuple[str, int]
 
 
@@ -172,39 +174,39 @@ class Target:
         """Write records in a new transaction; they count when `commit` is called on what this gives."""
         with self._transaction():
             self._producer.begin_transaction()
-            offsets: list[int] = [-1] * len(records)
+            offsets: list[int] = []
             failed: list[Any] = []
+
+            def delivered(error: Any, message: Any) -> None:
+                if error is None:
+                    offsets.append(message.offset())
+                else:
+                    failed.append(error)
+
             for number, record in enumerate(records):
-                self._produce(topic, partition, record, number, offsets, failed)
-            if self._producer.flush(_FLUSH_SECONDS) or failed or -1 in offsets:
+                self._produce(topic, partition, record, delivered)
+                if number % _POLLED_EACH == 0:
+                    self._producer.poll(0)
+            left = self._producer.flush(_FLUSH_SECONDS)
+            # a producer of transactions reports one partition's records in their order
+            if left or failed or len(offsets) != len(records) or sorted(set(offsets)) != offsets:
                 what = failed[0].str() if failed else "not all records were taken in time"
-                where = records[max(offsets.index(-1), 0) if -1 in offsets else 0].offset
+                where = records[min(len(offsets), len(records) - 1)].offset
                 self._producer.abort_transaction(_TIMEOUT)
                 raise _cluster_error(
                     self.bootstrap, f"cannot write {topic}-{partition} from source offset {where} on: {what}"
                 )
         return Written(self, topic, partition, offsets)
 
-    def _produce(
-        self, topic: str, partition: int, record: Record, number: int, offsets: list[int], failed: list[Any]
-    ) -> None:
-        def delivered(error: Any, message: Any) -> None:
-            if error is None:
-                offsets[number] = message.offset()
-            else:
-                failed.append(error)
-
+    def _produce(self, topic: str, partition: int, record: Record, delivered: Callable[[Any, Any], None]) -> None:
+        headers = [(header.key, header.value) for header in record.headers]
         while True:
             try:
-                self._producer.produce(
-                    topic, record.value, record.key, partition, on_delivery=delivered,
-                    timestamp=max(record.timestamp, 0),
-                    headers=[(header.key, header.value) for header in record.headers],
-                )  # fmt: skip
+                self._producer.produce(topic, record.value, record.key, partition, on_delivery=delivered,
+                                       timestamp=max(record.timestamp, 0), headers=headers)  # fmt: skip
             except BufferError:
                 self._producer.poll(0.1)
             else:
-                self._producer.poll(0)
                 return
 
     def _commit(self, progress: Sequence[tuple[str, int, int]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from fixture_data import broker_case
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.error_codes import Code
 from raw_client import RawClient
+from self_signed import self_signed
 from serving import SECONDS, bootstrap, serving
 
 TXN = brokers("4.3.0/txn")[0]
@@ -96,14 +96,8 @@ def test_nothing_is_told_before() -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
     """A certificate for 127.0.0.1 that vouches for itself, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.fail("openssl makes the certificate of this test, and is not on the path")
     place = tmp_path_factory.mktemp("tls")
-    paths = place / "certificate.pem", place / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-               "-addext", "subjectAltName=IP:127.0.0.1", "-out", str(paths[0]), "-keyout", str(paths[1])]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    yield paths
+    yield self_signed(place)
     shutil.rmtree(place)
 
 
