@@ -25,6 +25,8 @@ class _Files(MutableMapping[str, Content]):
 
     def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
         self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
+        self._shared = set(self._directories)
+        """directories whose contents are another tree's too, until one of them is changed"""
         self._changes: dict[tuple[str, str], int] = {}
         self._sorted: dict[str, list[str]] = {}
         """names of directories as they were asked for, until one comes or goes"""
@@ -48,7 +50,7 @@ class _Files(MutableMapping[str, Content]):
 
     def __setitem__(self, path: str, content: Content) -> None:
         directory, _, name = path.rpartition("/")
-        held = self._directories.setdefault(directory, {})
+        held = self._own(directory)
         if name not in held:
             self._came_or_went(directory, name)
         held[name] = content
@@ -56,7 +58,7 @@ class _Files(MutableMapping[str, Content]):
     def __delitem__(self, path: str) -> None:
         directory, _, name = path.rpartition("/")
         try:
-            del self._directories[directory][name]
+            del self._own(directory)[name]
         except KeyError:
             raise KeyError(path) from None
         self._came_or_went(directory, name)
@@ -71,8 +73,19 @@ class _Files(MutableMapping[str, Content]):
         """Remove a file if it is there."""
         directory, _, name = path.rpartition("/")
         held = self._directories.get(directory)
-        if held is not None and held.pop(name, None) is not None:
+        if held is not None and name in held:
+            del self._own(directory)[name]
             self._came_or_went(directory, name)
+
+    def _own(self, directory: str) -> dict[str, Content]:
+        """The contents of a directory, to be changed."""
+        held = self._directories.get(directory)
+        if held is None:
+            held = self._directories[directory] = {}
+        elif directory in self._shared:
+            held = self._directories[directory] = dict(held)
+            self._shared.discard(directory)
+        return held
 
     def _came_or_went(self, directory: str, name: str) -> None:
         key = directory, name.rpartition(".")[2]
@@ -97,6 +110,7 @@ class _Files(MutableMapping[str, Content]):
             for name in held.keys() ^ contents.keys():
                 self._came_or_went(directory, name)
         self._directories[directory] = dict(contents)
+        self._shared.discard(directory)
 
     def names(self, directory: str) -> list[str]:
         """Names directly in a directory, sorted."""
@@ -128,13 +142,15 @@ class _Files(MutableMapping[str, Content]):
 
     def copy(self) -> _Files:
         """The same contents, to be changed apart."""
-        other = _Files({directory: dict(names) for directory, names in self._directories.items()})
+        other = _Files(dict(self._directories))
+        self._shared = set(self._directories)
         other._sorted, other._seen, other._logs = dict(self._sorted), dict(self._seen), dict(self._logs)
         return other
 
     def of(self, *directories: str) -> _Files:
         """Those directly in some directories, to be changed apart."""
-        other = _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
+        other = _Files({each: self._directories[each] for each in directories if each in self._directories})
+        self._shared |= other._shared
         for each in filter(None, directories):  # whoever takes a part asks for these
             self.seen(each)
             self.logs(each)
