@@ -133,6 +133,8 @@ class FileKind(enum.StrEnum):
 
 
 _OF_SEGMENTS = tuple((kind.value, kind) for kind in FileKind if kind is not FileKind.KRAFT_SNAPSHOT)
+_BEHIND_DIGITS = dict(_OF_SEGMENTS)
+"""The same by what follows the digits of an ordinary name."""
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
@@ -236,6 +238,9 @@ def segment_file(base_offset: int, kind: FileKind) -> str:
 @lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str) -> SegmentFileName | None:
     """Base offset and kind from a file name; None for files that do not belong to a base offset."""
+    digits, ordinary = name[:_OFFSET_DIGITS], _BEHIND_DIGITS.get(name[_OFFSET_DIGITS:])
+    if ordinary is not None and digits.isdigit() and digits.isascii() and int(digits) < 1 << 63:
+        return SegmentFileName(int(digits), ordinary)
     pending = ""
     for suffix in (DELETED, CLEANED, SWAP):
         if name.endswith(suffix):

@@ -202,6 +202,8 @@ class _Opened:
         A directory that waits for its deletion is nothing to a consumer who is pointed at its log directory, so it
         counts by itself.
         """
+        if not self.standalone:
+            return
         shown = {real(each.path) for found in self.log_dirs.values() for each in found.partitions
                  if each.state is DirectoryState.LIVE}  # fmt: skip
         directories = {real(each.path) for each in self.standalone if is_directory(each.path)}

@@ -54,6 +54,30 @@ class Attributes:
     extended: Mapping[str, str] = field(default_factory=dict)
 
 
+class _Wrapped:
+    """While something is done to a file, an error of the operating system is one that says so.
+
+    A class, because every look at a file is one of these.
+    """
+
+    __slots__ = ("_doing", "_path", "_root")
+
+    def __init__(self, root: str, doing: str, path: str) -> None:
+        self._root = root
+        self._doing = doing
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
+            error.filename = os.path.join(self._root, self._path)
+            raise StorageError.wrap(error, f"cannot {self._doing}") from error
+
+
 class FileSystem:
     """Operations on files below `root`; all raise `StorageError` with errno and path."""
 
@@ -133,15 +157,8 @@ class FileSystem:
         while self._directories:
             os.close(self._directories.popitem()[1])
 
-    @contextlib.contextmanager
-    def _wrapped(self, doing: str, path: str) -> Iterator[None]:
-        try:
-            yield
-        except StorageError:
-            raise
-        except OSError as error:
-            error.filename = os.path.join(self.root, path)
-            raise StorageError.wrap(error, f"cannot {doing}") from error
+    def _wrapped(self, doing: str, path: str) -> _Wrapped:
+        return _Wrapped(self.root, doing, path)
 
     def _directory(self, path: str) -> int:
         known = self._directories.get(path)

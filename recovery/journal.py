@@ -57,6 +57,7 @@ _CHECKSUM_DIGITS = 8
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
+_KINDS = frozenset(str(each) for each in ActionKind)
 _MOST_PARTS = 2
 """a file of the log directory, or of a directory in it"""
 _MOST_PARTS_INSIDE = 100
@@ -154,9 +155,16 @@ class Journal:
 
 def _plain(value: object) -> dict[str, object]:
     """The fields of a part of the journal; copying all of it first took longer than writing it."""
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} cannot be in a journal")
-    return {each.name: getattr(value, each.name) for each in fields(value)}
+    names = _NAMES.get(type(value))
+    if names is None:
+        if not is_dataclass(value):
+            raise TypeError(f"{type(value).__name__} cannot be in a journal")
+        names = _NAMES[type(value)] = tuple(each.name for each in fields(value))
+    return {name: getattr(value, name) for name in names}
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+"""Of the fields of a part, asked for once: there are thousands of each kind."""
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
@@ -263,7 +271,7 @@ class _Reader:
     def step(self, value: Any) -> Step:
         names = ("kind", "path", "target", "before", "after", "kept_bytes", "kept_crc32c", "entries")
         kind, path, target, before, after, kept, crc, entries = self.fields(value, "a step", names)
-        if kind not in {str(each) for each in ActionKind}:
+        if kind not in _KINDS:
             self.refuse("a step is of an unknown kind")
         step = Step(
             ActionKind(kind),

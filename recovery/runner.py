@@ -157,7 +157,7 @@ def act(
     with _new_quarantine(runs) as quarantine:
         run_id = new_run_id()
         disks = Disks(root, quarantine, run_id, made.survey.files)
-        pointer = runs.next_pointer()
+        pointer, place = runs.next_pointer(), runs.place
         empty = Journal(
             run_id=run_id,
             tool_version=tool_version,
@@ -185,7 +185,7 @@ def act(
         _, withheld = roll_forward(
             disks, located, withhold_marker, partial(runs.forget, root, run_id), progress.step_done
         )
-        return Done(run_id, runs.place, withheld)
+        return Done(run_id, place, withheld)
 
 
 def _bytes_of(made: Changes, action: Action) -> int:

@@ -61,7 +61,7 @@ def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
     """Base offset and path of the logs with that suffix, by base offset."""
     found = []
     for name in tree.names(directory):
-        parsed = parse_segment_file(name)
+        parsed = parse_segment_file(name) if name.endswith(FileKind.LOG.value + pending) else None
         if parsed is not None and parsed.kind is FileKind.LOG and parsed.pending == pending:
             found.append((parsed.base_offset, f"{directory}/{name}"))
     return sorted(found)
@@ -84,9 +84,8 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 def _deleted_below(tree: Tree, directory: str) -> list[str]:
     """Deleted segments before the first live one."""
+    deleted = _logs(tree, directory, DELETED)
+    if not deleted:
+        return []
     first = min((base for base, _path in _logs(tree, directory, "")), default=None)
-    return [
-        path
-        for base, path in _logs(tree, directory, DELETED)
-        if (first is None or base < first) and _holds_records(tree, path)
-    ]
+    return [path for base, path in deleted if (first is None or base < first) and _holds_records(tree, path)]

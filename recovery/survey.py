@@ -140,7 +140,7 @@ class Survey:
             sizes,
             self.directories,
             self.source,
-            lambda path, size: tables.of(os.path.join(self.root, path), size),
+            (lambda path, size: tables.of(os.path.join(self.root, path), size)) if tables.is_worthwhile else None,
             self.dangling,
             lambda path: self.files[path].mtime_ns // _NS_IN_MS if path in self.files else 0,
             None if self.scratch is None else self.scratch.keep,

@@ -18,7 +18,7 @@ from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir
 from kafkalog.log.files import real, unreadable
-from kafkalog.log.inventory import open_all
+from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.broker.identity import with_identity
@@ -122,11 +122,18 @@ def verify(
                 report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
-    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
-    for partition in meant([each for each in inventory.standalone if real(each.path) not in counted]):
+    for partition in meant(_apart(inventory)):
         found = _among(together, [partition])
         directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
     return VerifyReport(inventory.paths, directories)
+
+
+def _apart(inventory: Inventory) -> list[Partition]:
+    """Partitions that are in no log directory that was checked."""
+    if not inventory.standalone:
+        return []
+    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
+    return [each for each in inventory.standalone if real(each.path) not in counted]
 
 
 def _among(findings: Sequence[Finding], partitions: Sequence[Partition]) -> list[Finding]:

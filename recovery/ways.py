@@ -8,7 +8,7 @@ whether recovery asks for consent.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,7 +248,7 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
     contents = logs_of(after, unit.directories)
     kept = KeptBytes(contents)
-    originals = [path for each in unit.directories for _base, path in live_segments(before, each)]
+    originals = frozenset(path for each in unit.directories for _base, path in live_segments(before, each))
     in_order = not original.hidden  # else segments that were split read differently
     if in_order and log_start == unit.log_start and _holds_all(contents, kept, originals, original):
         left = original  # nothing sound is missing, and nothing was put in: the same can be read
@@ -391,7 +391,7 @@ def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[Los
 def _holds_all(
     contents: Iterable[Content],
     kept: KeptBytes,
-    originals: Sequence[str],
+    originals: Set[str],
     original: Census,
 ) -> bool:
     """The logs afterwards hold every sound batch in its place, and nothing but bytes of the original logs."""

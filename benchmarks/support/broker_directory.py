@@ -104,9 +104,9 @@ def _as_after_a_crash(path: Path, end: int) -> None:
 def one_partition(segments: int) -> Path:
     """A log directory of one partition after a clean stop, with one small batch in each of its segments.
 
-    It is made once.
+    It is made once.  A broker takes a snapshot of the producers with every segment that it begins, even of none.
     """
-    root = CACHE / f"one-{segments}"
+    root = CACHE / f"one-{segments}-with-snapshots"
     if (root / "complete").exists():
         return root / "data"
     shutil.rmtree(root, ignore_errors=True)
@@ -120,7 +120,8 @@ def one_partition(segments: int) -> Path:
         )
         (path / segment_file(base, FileKind.OFFSET_INDEX)).touch()
         (path / segment_file(base, FileKind.TIME_INDEX)).write_bytes(TIME_ENTRY.struct.pack(time, 0))
-    (path / segment_file(segments, FileKind.PRODUCER_SNAPSHOT)).write_bytes(encode_producer_snapshot([]))
+    for end in range(1, segments + 1):
+        (path / segment_file(end, FileKind.PRODUCER_SNAPSHOT)).write_bytes(encode_producer_snapshot([]))
     (path / LEADER_EPOCH_CHECKPOINT).write_bytes(encode_leader_epochs([LeaderEpoch(0, 0)]))
     identity = PartitionMetadata(0, encode_uuid((1).to_bytes(16, "big")))
     (path / PARTITION_METADATA).write_bytes(encode_partition_metadata(identity))

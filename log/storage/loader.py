@@ -174,6 +174,8 @@ class LogLoader:
             low = min(low, segment.base_offset)
             high = max(high, segment.read_next_offset())
             segment.close_handlers()
+        if not swaps:
+            return
         for name in self._names():
             if name.endswith(SWAP):
                 continue

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import TEMPORARY, FileKind, is_seen_by_java, parse_segment_file, segment_file
@@ -26,7 +25,9 @@ class _Files(MutableMapping[str, Content]):
 
     def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
         self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
-        self._changes: Counter[tuple[str, str]] = Counter()
+        self._shared = set(self._directories)
+        """directories whose contents are another tree's too, until one of them is changed"""
+        self._changes: dict[tuple[str, str], int] = {}
         self._sorted: dict[str, list[str]] = {}
         """names of directories as they were asked for, until one comes or goes"""
         self._seen: dict[str, list[str]] = {}
@@ -49,7 +50,7 @@ class _Files(MutableMapping[str, Content]):
 
     def __setitem__(self, path: str, content: Content) -> None:
         directory, _, name = path.rpartition("/")
-        held = self._directories.setdefault(directory, {})
+        held = self._own(directory)
         if name not in held:
             self._came_or_went(directory, name)
         held[name] = content
@@ -57,13 +58,38 @@ class _Files(MutableMapping[str, Content]):
     def __delitem__(self, path: str) -> None:
         directory, _, name = path.rpartition("/")
         try:
-            del self._directories[directory][name]
+            del self._own(directory)[name]
         except KeyError:
             raise KeyError(path) from None
         self._came_or_went(directory, name)
 
+    def get(self, path: str, default: Any = None) -> Any:
+        """As of any mapping: most are asked for files that are not there, for which an exception is slow."""
+        directory, _, name = path.rpartition("/")
+        held = self._directories.get(directory)
+        return default if held is None else held.get(name, default)
+
+    def discard(self, path: str) -> None:
+        """Remove a file if it is there."""
+        directory, _, name = path.rpartition("/")
+        held = self._directories.get(directory)
+        if held is not None and name in held:
+            del self._own(directory)[name]
+            self._came_or_went(directory, name)
+
+    def _own(self, directory: str) -> dict[str, Content]:
+        """The contents of a directory, to be changed."""
+        held = self._directories.get(directory)
+        if held is None:
+            held = self._directories[directory] = {}
+        elif directory in self._shared:
+            held = self._directories[directory] = dict(held)
+            self._shared.discard(directory)
+        return held
+
     def _came_or_went(self, directory: str, name: str) -> None:
-        self._changes[directory, name.rpartition(".")[2]] += 1
+        key = directory, name.rpartition(".")[2]
+        self._changes[key] = self._changes.get(key, 0) + 1
         self._sorted.pop(directory, None)
         self._seen.pop(directory, None)
         if name.endswith(_LOG):
@@ -84,6 +110,7 @@ class _Files(MutableMapping[str, Content]):
             for name in held.keys() ^ contents.keys():
                 self._came_or_went(directory, name)
         self._directories[directory] = dict(contents)
+        self._shared.discard(directory)
 
     def names(self, directory: str) -> list[str]:
         """Names directly in a directory, sorted."""
@@ -96,7 +123,10 @@ class _Files(MutableMapping[str, Content]):
         """Names directly in a directory that a JVM finds, sorted."""
         found = self._seen.get(directory)
         if found is None:
-            found = self._seen[directory] = [name for name in self.names(directory) if is_seen_by_java(name)]
+            found = self.names(directory)
+            if not "".join(found).isascii():
+                found = [name for name in found if is_seen_by_java(name)]
+            self._seen[directory] = found
         return found.copy()
 
     def logs(self, directory: str) -> list[tuple[int, str]]:
@@ -108,25 +138,32 @@ class _Files(MutableMapping[str, Content]):
 
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix (without the dot) came or went in a directory."""
-        return self._changes[directory, suffix]
+        return self._changes.get((directory, suffix), 0)
 
     def copy(self) -> _Files:
         """The same contents, to be changed apart."""
-        other = _Files({directory: dict(names) for directory, names in self._directories.items()})
+        other = _Files(dict(self._directories))
+        self._shared = set(self._directories)
         other._sorted, other._seen, other._logs = dict(self._sorted), dict(self._seen), dict(self._logs)
         return other
 
     def of(self, *directories: str) -> _Files:
         """Those directly in some directories, to be changed apart."""
-        other = _Files({each: dict(self._directories[each]) for each in directories if each in self._directories})
-        for each in directories:
-            if each in self._sorted:
-                other._sorted[each] = self._sorted[each]
-            if each in self._seen:
-                other._seen[each] = self._seen[each]
-            if each in self._logs:
-                other._logs[each] = self._logs[each]
+        other = _Files({each: self._directories[each] for each in directories if each in self._directories})
+        self._shared |= other._shared
+        for each in filter(None, directories):  # whoever takes a part asks for these
+            self.seen(each)
+            self.logs(each)
+            other._sorted[each], other._seen[each] = self._sorted[each], self._seen[each]
+            other._logs[each] = self._logs[each]
         return other
+
+
+def _of_originals(sizes: Mapping[str, int]) -> _Files:
+    files = _Files()
+    for path, size in sizes.items():
+        files[path] = join([Slice(path, 0, size)])
+    return files
 
 
 def _logs(directory: str, names: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -180,7 +217,7 @@ class Tree:
 
     def __init__(
         self,
-        files: dict[str, int],
+        files: Mapping[str, int] | _Files,
         directories: Iterable[str],
         origin: Callable[[str], Source],
         headers: Callable[[str, int], HeaderTable | None] | None = None,
@@ -188,10 +225,8 @@ class Tree:
         modified_ms: Callable[[str], int] = lambda path: 0,
         spool: Callable[[bytes], Slice] | None = None,
     ) -> None:
-        self.files = _Files()
-        for path, size in files.items():
-            self.files[path] = join([Slice(path, 0, size)])
-        self.directories = _Directories(directories)
+        self.files = files if isinstance(files, _Files) else _of_originals(files)
+        self.directories = directories if isinstance(directories, _Directories) else _Directories(directories)
         self.links = frozenset(links)
         self.renamed_directories: list[tuple[str, str]] = []
         self._origin = origin
@@ -201,22 +236,18 @@ class Tree:
         self.times: dict[str, int] = {}
         """path -> when the file was changed last (ms), where that was set"""
 
-    def _like_this(self) -> Tree:
-        """An empty tree over the same originals."""
-        return Tree({}, (), self._origin, self._headers, self.links, self._modified_ms, self._spool)
+    def _with(self, files: _Files, directories: Iterable[str]) -> Tree:
+        """A tree over the same originals."""
+        return Tree(files, directories, self._origin, self._headers, self.links, self._modified_ms, self._spool)
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        piece = self._like_this()
-        piece.files = self.files.of("", *directories)
-        piece.directories = _Directories(path for first in directories for path in self.directories.within(first))
-        return piece
+        within = (path for first in directories for path in self.directories.within(first))
+        return self._with(self.files.of("", *directories), within)
 
     def copy(self) -> Tree:
         """The same content; changing one does not change the other."""
-        other = self._like_this()
-        other.directories = self.directories.copy()
-        other.files = self.files.copy()
+        other = self._with(self.files.copy(), self.directories.copy())
         other.times = dict(self.times)
         other.renamed_directories = list(self.renamed_directories)
         return other
@@ -225,10 +256,16 @@ class Tree:
         """A reader of the file as it is now."""
         return ContentSource(self.files[path], self._origin)
 
+    def reader(self, content: Content) -> ContentSource:
+        """A reader of what a file holds or held."""
+        return ContentSource(content, self._origin)
+
     def headers(self, path: str) -> HeaderTable | None:
         """The sound batches at the start of a log that is an original file or the beginning of one, if that helps."""
+        if self._headers is None:
+            return None
         match self.files[path].parts:
-            case (Slice(origin=origin, start=0, length=size),) if self._headers is not None:
+            case (Slice(origin=origin, start=0, length=size),):
                 return self._headers(origin, size)
         return None
 
@@ -342,7 +379,7 @@ class Tree:
 
     def delete(self, path: str) -> None:
         """Remove a file if it is there."""
-        self.files.pop(path, None)
+        self.files.discard(path)
         self.times.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:

@@ -30,6 +30,9 @@ class VirtualDirectory(Protocol):
     def source(self, path: str) -> ContentSource:
         """A file's bytes."""
 
+    def reader(self, content: Content) -> ContentSource:
+        """The bytes of what a file holds."""
+
     def headers(self, path: str) -> HeaderTable | None:
         """Headers that were read before."""
 
@@ -67,7 +70,9 @@ class VirtualSlots:
         else:
             self._length = tree.files[path].size
             self.entries = self._length // entry_size
-        self._source = tree.source(path)
+        self._there = tree.files[path]
+        self._source: ContentSource | None = None
+        """a reader of what is there, once it was asked for"""
         self._left = self._length
         """bytes of what was there that are left: a file that was cut holds zeros when it is extended again"""
 
@@ -89,6 +94,8 @@ class VirtualSlots:
     def _before(self, start: int, end: int) -> bytes:
         """What was there, of what is left of it, and zeros."""
         left = min(end, self._left)
+        if self._source is None:
+            self._source = self._tree.reader(self._there)
         data = bytes(self._source.read(start, left - start)) if start < left else b""
         return data.ljust(end - start, b"\0")
 
@@ -118,7 +125,7 @@ class VirtualSlots:
             there = join([Literal(written), *there.slice(len(written), max(self._length, len(written))).parts])
         self._tree.files[self._path] = there
         self._left = self._length
-        self._source = self._tree.source(self._path)
+        self._there, self._source = there, None
 
     def resize(self, size: int) -> bool:
         """Set the file's length; entries stay where they are."""
@@ -143,7 +150,7 @@ class VirtualSlots:
         """The file is under another name now."""
         self.store()
         self._path = path
-        self._source = self._tree.source(path)
+        self._there, self._source = self._tree.files[path], None
 
     def sync(self) -> None:
         """Nothing is lost here."""
@@ -198,12 +205,20 @@ class VirtualLog:
         self._path = path
         if path not in tree.files:
             tree.write(path, b"")
-        self._content = tree.source(path)
+        self._there = tree.files[path]
+        self._source: ContentSource | None = None
+
+    @property
+    def _content(self) -> ContentSource:
+        """A reader of what is there."""
+        if self._source is None:
+            self._source = self._tree.reader(self._there)
+        return self._source
 
     @property
     def size(self) -> int:
         """Bytes of its content."""
-        return self._content.size
+        return self._there.size
 
     def read(self, position: int, length: int) -> bytes | memoryview:
         """Bytes from `position`; fewer only where the file ends."""
@@ -227,7 +242,7 @@ class VirtualLog:
 
     def source(self) -> VirtualLog:
         """A reader of the file, brought up to date."""
-        self._content = self._tree.source(self._path)
+        self._there, self._source = self._tree.files[self._path], None
         return self
 
     def headers(self) -> HeaderTable | None:
@@ -254,7 +269,7 @@ class VirtualLog:
 
     def _put(self, content: Content) -> None:
         self._tree.files[self._path] = content
-        self._content = self._tree.source(self._path)
+        self._there, self._source = content, None
 
     def renamed(self, path: str) -> None:
         """The file is under another name now."""

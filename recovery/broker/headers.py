@@ -37,6 +37,11 @@ class HeaderTables:
 
             self._room = MemoryBudget(_KEPT_BYTES)
 
+    @property
+    def is_worthwhile(self) -> bool:
+        """There are tables at all."""
+        return self._is_worthwhile
+
     def of(self, path: str, size: int) -> HeaderTable | None:
         """The table of the first `size` bytes of a file or of more; None where there had better be none."""
         if not self._is_worthwhile or size < _SMALLEST_FILE:
