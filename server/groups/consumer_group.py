@@ -59,6 +59,12 @@ class ConsumerMember:
     """a static member that has said that it will be back"""
 
     @property
+    def size(self) -> int:
+        """Characters that are held for it."""
+        texts = (self.id, self.instance_id or "", self.rack_id or "", self.client_id)
+        return sum(map(len, texts)) + self.wishes.size
+
+    @property
     def held(self) -> frozenset[Place]:
         """What nobody else may have."""
         return self.assigned | self.revoking

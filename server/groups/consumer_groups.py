@@ -29,8 +29,9 @@ _HEARTBEAT_MS = 1000
 _LONGEST_REBALANCE_MS = 1_800_000
 _MOST_GROUPS = 1000
 _MOST_MEMBERS = 1000
+_MOST_IN_ALL = 20_000
 _MOST_CHARACTERS = 16 << 20
-"""Of what members want, all groups together."""
+"""Of what members are called and want, all groups together."""
 _FIRST_WITH_OWN_ID = 1
 _FIRST_COMMIT = 9
 _UNKNOWN_OPERATIONS = -(1 << 31)
@@ -117,8 +118,9 @@ class ConsumerGroups:
         _check_epoch(member, body["member_epoch"], owned)
         counts = self._counts()
         wishes = self._wishes(member, body, counts)
-        self._groups.setdefault(group.id, group)
         is_new = group.members.get(member.id) is not member
+        self._refuse_too_much(member if is_new else None, wishes.size - member.wishes.size)
+        self._groups.setdefault(group.id, group)
         if is_new:
             group.members[member.id] = member
         member.expires, member.is_away = now + _SESSION_S, False
@@ -193,12 +195,18 @@ class ConsumerGroups:
                 found |= matching(text, tuple(counts))
             except PatternError as error:
                 raise _RefusedError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
-        wishes = Wishes(known, text, frozenset(found), counts)
-        if wishes.size > member.wishes.size:
-            held = sum(each.wishes.size for group in self._groups.values() for each in group.members.values())
-            if held + wishes.size - member.wishes.size > _MOST_CHARACTERS:
-                raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, "the members want too many topics to remember")
-        return wishes
+        return Wishes(known, text, frozenset(found), counts)
+
+    def _refuse_too_much(self, new: ConsumerMember | None, growth: int) -> None:
+        """Where the members of all groups are too many, or say too much."""
+        if new is None and growth <= 0:
+            return
+        members = [each for group in self._groups.values() for each in group.members.values()]
+        more = growth + (0 if new is None else new.size)
+        if (new is not None and len(members) >= _MOST_IN_ALL) or (
+            more + sum(each.size for each in members) > _MOST_CHARACTERS
+        ):
+            raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, "all groups together have too many members")
 
     def _owned(self, given: list[Fields] | None) -> frozenset[Place] | None:
         if given is None:

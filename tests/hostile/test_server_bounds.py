@@ -23,6 +23,8 @@ from kafkalog.server.apis import api
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups import commits as commits_module
+from kafkalog.server.groups import consumer_groups as consumer_groups_module
+from kafkalog.server.groups import coordinator as coordinator_module
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
 from kafkalog.server.handlers import fetch as fetch_module
 from kafkalog.server.network import NetworkLimits
@@ -198,6 +200,27 @@ def test_ids_are_not_as_long_as_a_client_calls_itself(server: Server) -> None:
         answer = client.ask("JoinGroup", 5, **body)
         assert answer["error_code"] == Code.NONE
         assert len(answer["member_id"]) < 300
+
+
+def test_members_are_bounded_by_what_they_say(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_groups_module, "_MOST_CHARACTERS", 100_000)
+    monkeypatch.setattr(coordinator_module, "_MOST_BYTES", 100_000)
+    with RawClient(server.address) as client:
+        codes = []
+        for number in range(10):
+            body = {"group_id": f"g{number}", "member_id": f"{number:030000d}", "member_epoch": 0, "instance_id": None,
+                    "rack_id": None, "rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"],
+                    "subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # fmt: skip
+            codes.append(client.ask("ConsumerGroupHeartbeat", 1, **body)["error_code"])
+        assert codes == [Code.NONE] * 3 + [Code.GROUP_MAX_SIZE_REACHED] * 7
+        codes = []
+        for number in range(10):
+            body = {"group_id": f"c{number}", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000,
+                    "member_id": "", "group_instance_id": f"{number:030000d}", "protocol_type": "consumer",
+                    "protocols": [{"name": "range", "metadata": b""}]}  # fmt: skip
+            codes.append(client.ask("JoinGroup", 5, **body)["error_code"])
+        assert codes[:3] == [Code.NONE] * 3
+        assert codes[-3:] == [Code.GROUP_MAX_SIZE_REACHED] * 3
 
 
 def test_commits_are_bounded_by_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
