@@ -37,7 +37,7 @@ _UNCHANGED = ChangedFiles()
 def changed_files(before: Tree, directory: str, after: Tree, its_name: str) -> ChangedFiles:
     """What is different in a directory, which has another name afterwards if it is a stray.
 
-    A file that was written anew and holds the same bytes is no change, but for a log: its bytes are not compared.
+    A file that was rewritten with the same bytes does not count, except a log: the bytes of logs are not compared.
     """
     names = before.all_names(directory)
     left = after.all_names(its_name)

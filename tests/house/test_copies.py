@@ -44,6 +44,7 @@ HELD = {
     "kafkalog.log.storage.loader.LoadedLog": "a tree, which reads its originals",
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
     "kafkalog.recovery.safe.SafeResult": "a tree, which reads its originals",
+    "kafkalog.recovery.examination.Examination": "a tree, which reads its originals",
     "kafkalog.recovery.choice._Outcome": "a tree, which reads its originals",
     "kafkalog.recovery.choice._Result": "a tree, which reads its originals",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",

@@ -53,7 +53,8 @@ def test_what_is_done_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("several")
-def test_every_case_with_several_directories(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["kafka", "safe"])
+def test_every_case_with_several_directories(mode: str, tmp_path: Path) -> None:
     """Where the broker fails, its order decides which failure is told."""
     from fixture_data import recovery_cases
 
@@ -62,7 +63,7 @@ def test_every_case_with_several_directories(tmp_path: Path) -> None:
         root = case.unpack_before(tmp_path / str(number))
         if sum(path.is_dir() for path in root.iterdir()) < 2:
             continue
-        one, three = (plan(root, mode="kafka", jobs=jobs, **given(case)) for jobs in (1, 3))
+        one, three = (plan(root, mode=mode, jobs=jobs, **given(case)) for jobs in (1, 3))
         assert UNIQUE.sub("", str(three.as_dict())) == UNIQUE.sub("", str(one.as_dict())), case.id
         compared += 1
         failing += one.broker.outcome != "loaded"
