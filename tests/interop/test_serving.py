@@ -110,7 +110,7 @@ def test_the_newest_java_consumer_reads_what_was_recorded(kafka_of: Callable[[st
 
 def console(address: str, topic: str, count: int, isolation_level: str, *, group: str) -> list[Mapping[str, Any]]:
     """What Kafka's console consumer prints of a topic: partition, offset, key and value."""
-    version = kafka_jars.versions()[kafka_jars.harness_versions()[0]].tools
+    version = kafka_jars.newest_with_tools()
     printed = {f"print.{name}": "true" for name in ("key", "partition", "offset")}
     properties = [f"--formatter-property={name}={value}" for name, value in printed.items()]
     command = kafka_jars.java(

@@ -46,7 +46,7 @@ def written(output: Path, log: Path, wanted: Counter[str]) -> Counter[str]:
 
 
 def test_a_worker_that_stands_alone(tmp_path: Path) -> None:
-    version, output = kafka_jars.harness_versions()[0], tmp_path / "lines"
+    version, output = kafka_jars.newest_with_tools(), tmp_path / "lines"
     with (
         kafka_needed(),
         listening(*brokers(CASE)) as (source, _),
@@ -73,7 +73,7 @@ def post(rest: int, body: bytes, log: Path) -> None:
 
 
 def test_a_worker_of_another_cluster(tmp_path: Path) -> None:
-    version, output, rest = kafka_jars.harness_versions()[0], tmp_path / "lines", free_port()
+    version, output, rest = kafka_jars.newest_with_tools(), tmp_path / "lines", free_port()
     with (
         kafka_needed(),
         RealBroker(version, tmp_path / "own") as own,

@@ -65,7 +65,7 @@ def address() -> Iterator[str]:
 def tool(address: str, main: str, *words: str) -> tuple[int, str]:
     """What a tool of Kafka's ends with, and all that it says."""
     with kafka_needed():
-        version = kafka_jars.harness_versions()[0]
+        version = kafka_jars.newest_with_tools()
         command = kafka_jars.java(version, main, "--bootstrap-server", address, *words, flags=QUIET)
     if main.endswith("ClusterTool"):  # wants the verb first
         at = command.index("--bootstrap-server")

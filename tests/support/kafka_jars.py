@@ -120,6 +120,11 @@ def harness_versions() -> list[str]:
     return sorted((name for name, row in versions().items() if row.harness), key=number, reverse=True)
 
 
+def newest_with_tools() -> str:
+    """The version whose tools are used with the newest one of the harness."""
+    return versions()[harness_versions()[0]].tools
+
+
 def cache_directory() -> Path:
     return Path(os.environ.get("KAFKALOG_CACHE") or ROOT / ".cache")
 
