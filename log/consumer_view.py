@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding
@@ -43,6 +43,7 @@ __all__ = [
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
     "ConsumerView",
+    "Reset",
     "Selection",
     "check_isolation_level",
     "consumer_view",
@@ -55,6 +56,9 @@ _consecutive_messages = Kernel("messages", "consecutive_messages")
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+
+Reset = Literal["earliest", "latest"]
+"""Where reading goes on if an offset is out of range (`auto.offset.reset`)."""
 
 
 @dataclass(frozen=True, slots=True)

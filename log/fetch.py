@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.convert import down_convert
@@ -20,15 +20,12 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scan import Scanner, scan
-from kafkalog.log.consumer_view import raised
+from kafkalog.log.consumer_view import Reset, raised
 from kafkalog.log.files import open_regular
 from kafkalog.log.segment import Segment
 from kafkalog.log.sending import send, send_file
 
-__all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "Reset", "fetch"]
-
-Reset = Literal["earliest", "latest"]
-"""Where a read goes on whose offset is out of range; Kafka's `auto.offset.reset`."""
+__all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "fetch"]
 
 
 class OffsetOutOfRangeError(UsageError):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.log.fetch import Chunk, Reset, fetch
+from kafkalog.log.consumer_view import Reset
+from kafkalog.log.fetch import Chunk, fetch
 from kafkalog.log.files import MissingFileError
 from kafkalog.log.loading import SealedSegment
 from kafkalog.log.partition import Partition

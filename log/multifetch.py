@@ -9,8 +9,9 @@ from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
 from kafkalog.codec.limits import MIB
+from kafkalog.log.consumer_view import Reset
 from kafkalog.log.directory import LogDir
-from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError, Reset
+from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
 
 __all__ = ["Fetched", "multifetch"]
 

@@ -45,7 +45,7 @@ from kafkalog.codec.text import (
     decode_partition_metadata,
 )
 from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
-from kafkalog.log.consumer_view import READ_UNCOMMITTED
+from kafkalog.log.consumer_view import READ_UNCOMMITTED, Reset
 from kafkalog.log.files import (
     Entry,
     NotRegularFileError,
@@ -71,7 +71,7 @@ from kafkalog.log.walk import BatchReader
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkalog.log.fetch import Chunk, Reset
+    from kafkalog.log.fetch import Chunk
 
 __all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
 

@@ -51,8 +51,9 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_uuid, enc
 from kafkalog.log import checkpoint_files, fs, retention
 from kafkalog.log.compacting import CompactionCounts, compact
 from kafkalog.log.config import LogConfig
+from kafkalog.log.consumer_view import Reset
 from kafkalog.log.directory import existing_log_directory
-from kafkalog.log.fetch import Chunk, Reset
+from kafkalog.log.fetch import Chunk
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, parse_batch, taken_over

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.names import DirectoryState
-from kafkalog.log.consumer_view import READ_COMMITTED
+from kafkalog.log.consumer_view import READ_COMMITTED, Reset
 from kafkalog.log.consuming.offset_store import TopicPartition
-from kafkalog.log.fetch import OffsetOutOfRangeError, Reset
+from kafkalog.log.fetch import OffsetOutOfRangeError
 from kafkalog.log.follow import Followed, Follower, settled
 from kafkalog.log.partition import Partition
 

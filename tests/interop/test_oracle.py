@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,17 +146,12 @@ def test_a_further_full_scan_comes_out_as_recorded(kafka: KafkaOracle) -> None:
 
 
 def test_reading_gives_every_record_batch_and_look_up_as_recorded(kafka: KafkaOracle, tmp_path: Path) -> None:
-    unpack_bases(tmp_path)
+    fixture_data.unpack_bases(tmp_path)
     for base in ("txn", "mixed", "compact"):
         recorded = [json.loads(line) for line in (tmp_path / base / "read.jsonl").read_text().splitlines()]
         read = kafka.read(tmp_path / base / "clean", histories.PARAMS)
         assert len({entry["kind"] for entry in read}) == 6
         assert read == recorded
-
-
-def unpack_bases(target: Path) -> None:
-    with tarfile.open(fixture_data.RECOVERY / "bases.tar.gz") as archive:
-        archive.extractall(target, filter="data")
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,7 @@ def test_records_years_old_survive_in_the_newest_release(
         check_replayed(case_id, live, tmp_path, compared)
 
 
-def check_replayed(
-    case_id: str, broker: RealBroker, tmp_path: Path, compared: Callable[[str, int], None]
-) -> None:
+def check_replayed(case_id: str, broker: RealBroker, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
     """Replay a recorded directory, and read what is there then."""
     version, _, name = case_id.partition("/")
     case = broker_case(version, name)

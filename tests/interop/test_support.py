@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,8 +43,7 @@ def tree(tmp_path: Path) -> damage.Tree:
 def test_recorded_damage_gives_the_recorded_directories(tmp_path: Path) -> None:
     """Every operation list of the recorded cases, applied to its base, gives ``before/`` byte for byte."""
     done, wrong = 0, []
-    with tarfile.open(fixture_data.RECOVERY / "bases.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    fixture_data.unpack_bases(tmp_path)
     for case in recovery_cases.unpacked_cases():
         ops, form = case.facts["damage"], case.facts["form"]
         if any(CUT in str(o.get("hex", "")) or CUT in str(o.get("text", "")) for o in ops):

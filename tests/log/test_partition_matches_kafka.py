@@ -27,7 +27,7 @@ def partitions(case: BrokerCase) -> list[Partition]:
 
 
 def test_there_are_transactional_cases() -> None:
-    assert len(TRANSACTIONAL) == 7
+    assert len(TRANSACTIONAL) == 8
 
 
 @pytest.mark.parametrize("case", STOPPED, ids=lambda case: case.id)

@@ -218,6 +218,12 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
         yield archive
 
 
+def unpack_bases(target: Path) -> None:
+    """What the recovery cases were made of; `extractall` takes other arguments in other releases of Python 3.11."""
+    with _open_tar(RECOVERY / "bases.tar.gz") as archive:
+        _extract(_entries(archive), target)
+
+
 def _entries(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     for member in archive:
         yield member, (archive.extractfile(member) if member.isreg() else None) or io.BytesIO()

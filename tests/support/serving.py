@@ -21,6 +21,7 @@ with warnings.catch_warnings():  # what they do while they are imported is not o
     warnings.simplefilter("ignore")
     import aiokafka
     import confluent_kafka
+
     kafka: Any = import_module("kafka")
 
 SECONDS = 30
