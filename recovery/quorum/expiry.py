@@ -41,9 +41,7 @@ _DELETE, _COMPACT = "delete", "compact"
 _TOMBSTONES, _BY_TIME, _BY_SIZE = "delete.retention.ms", "retention.ms", "retention.bytes"
 _NOT_BY_AGE = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC}
 """topics that no setting of this kind empties"""
-_SUPERSEDED = (
-    "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
-)
+_SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
 _MAX_TIME = 253_402_300_799_000
 """the last millisecond that can be printed, in the year 9999"""
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
