@@ -131,6 +131,8 @@ class QuorumLog:
     findings: list[Finding] = field(default_factory=list)
     records_behind_damage: int = 0
     """records of sound batches after the first damage: a node's start cuts them off"""
+    hole: tuple[int, int] | None = None
+    """offsets from the first up to the second are in no snapshot and missing in the log, which ends here for that"""
     refusal: str | None = None
     """why no node would start on it, whatever the quorum"""
 
@@ -220,7 +222,7 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
     if os.path.basename(real) == CLUSTER_METADATA_DIRECTORY:
         return os.path.dirname(real), real
     inside = os.path.join(real, CLUSTER_METADATA_DIRECTORY)
-    if os.path.isdir(inside):
+    if exists(inside) and os.path.isdir(inside):
         return real, inside
     raise UsageError(
         f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give a controller's or broker's log directory "
@@ -329,16 +331,25 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         found.voters = newest.voters or ()
         found.epoch, found.end = newest.epoch, newest.end
     found.start = partition.log_start_offset
+    in_snapshot = 0 if newest is None else newest.end
     reader = partition.batches(limits=limits)
     for batch in reader:
         if not isinstance(batch.header, BatchHeader):
             continue
+        expected = max(found.end, in_snapshot)
+        if found.start <= in_snapshot and batch.header.base_offset > expected:
+            found.hole = expected, batch.header.base_offset
+            detail = f"offset {expected} is followed by {batch.header.base_offset}: what lies between is lost"
+            found.findings.append(
+                Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, expected, detail, partition.path)
+            )
+            break
         found.batches.add(batch.header)
         found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
         found.end = batch.header.next_offset
         for offset, value in _controls(batch, limits):
-            _note_control(found, offset, batch.header, value, 0 if newest is None else newest.end)
-    found.end = max(found.end, 0 if newest is None else newest.end)
+            _note_control(found, offset, batch.header, value, in_snapshot)
+    found.end = max(found.end, in_snapshot)
     findings = list(reader.findings)
     behind = behind_first_damage(partition.segments, findings, limits=limits)
     if behind is not None:
@@ -376,6 +387,12 @@ def _judge(found: QuorumLog) -> None:
         found.refusal = (
             f"its log begins at offset {found.start} and no snapshot reaches there: what came before is lost, and a "
             "controller does not start"
+        )
+    elif found.hole is not None:
+        first, next_offset = found.hole
+        found.refusal = (
+            f"offsets {first} to {next_offset - 1} are missing inside its metadata log, so that what comes after them "
+            "means nothing certain: use another copy"
         )
     elif found.end == 0:
         found.refusal = "its metadata log holds no record"

@@ -38,6 +38,7 @@ from kafkalog.recovery.quorum.refusals import (
     gone,
     one_quorum,
     refuse_damage,
+    refuse_epochs,
     refuse_kinds,
     refuse_majority,
     refuse_old_metadata,
@@ -182,6 +183,7 @@ def make_plan(
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
     refuse_damage(best, wanted)
+    refuse_epochs(quorum)
     image = MetadataLog(open_partition(best.directory)).state().image
     refuse_kinds(quorum, targets, wanted, image)
     refuse_majority(quorum, wanted)

@@ -8,6 +8,7 @@ from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.quorum import KnownVoter, Quorum
 from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.recovery.quorum.metadata_tree import broken_snapshots
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
@@ -15,6 +16,7 @@ __all__ = [
     "gone",
     "one_quorum",
     "refuse_damage",
+    "refuse_epochs",
     "refuse_kinds",
     "refuse_majority",
     "refuse_others",
@@ -22,6 +24,8 @@ __all__ = [
 
 _FIRST_DYNAMIC = 21
 """metadata.version of 3.9, the first release with dynamic voters"""
+_LAST_EPOCH = 2**31 - 1 - 2**20
+"""no cluster has had so many elections, and few would be left"""
 
 
 def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
@@ -137,6 +141,22 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
             "(--repair-bits), give another copy, or give these records up with --accept-loss",
             reason="loss",
         )
+
+
+def refuse_epochs(quorum: Quorum) -> None:
+    """The new epoch is the one after the latest known; a damaged file may name one that has none."""
+    for log in (each.log for each in quorum.survivors):
+        if log.latest_epoch > _LAST_EPOCH:
+            if log.epoch > _LAST_EPOCH:
+                where, way = log.directory, "leave this directory out"
+            else:
+                where = f"{log.directory}/{QUORUM_STATE}"
+                way = "leave this directory out, or move that file away: the epoch is then that of the log"
+            raise RecoveryRefused(
+                f"{where} names epoch {log.latest_epoch}, which is damage, as no cluster has had so many elections: "
+                f"{way}",
+                reason="unusable",
+            )
 
 
 def refuse_old_metadata(image: MetadataImage) -> None:

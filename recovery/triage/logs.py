@@ -18,6 +18,7 @@ from kafkalog.log.directory import LogDir
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult
+from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.modes import Mode
@@ -93,7 +94,8 @@ def read_brokers(
     workers = Workers(jobs, on_progress)
     for node, log_dirs in sorted(directories.items()):
         disks = found[node] = BrokerDisks(node, list(log_dirs))
-        rules = Rules(mode=Mode.KAFKA, config=config or {}).settled([each.path for each in log_dirs])
+        known = LogSettings.from_server_properties(config or {})
+        rules = Rules(mode=Mode.KAFKA, config=known).settled([each.path for each in log_dirs])
         for log_dir in log_dirs:
             _read(disks, log_dir, rules, workers, findings)
     return found

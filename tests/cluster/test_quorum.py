@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -12,11 +14,13 @@ import pytest
 from broker_dirs import brokers
 from command import kafkalog
 from fixture_data import quorum_expected
+from kafkalog import StorageError
 from kafkalog.cluster.quorum import Quorum, read_quorum
 from kafkalog.cluster.quorum_log import read_quorum_log
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
+from kafkalog.log import open_segment
 from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, node, recorded, tear
 from trees import first_difference, stamps
 
@@ -123,6 +127,50 @@ def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
     assert damaged.end < whole.end
     (found,) = read_quorum(list(at.values()))
     assert not found.has_majority, "a damaged voter may lack what was committed"
+
+
+def test_a_log_with_a_hole_is_worth_less_than_any_that_is_whole(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1, 2)
+    log = last_log(at[1])
+    batches = [*open_segment(log).batches()]
+    gone = batches[len(batches) // 2]
+    data = log.read_bytes()
+    log.write_bytes(data[: gone.position] + data[gone.position + gone.size :])
+    holed = read_quorum_log(at[1])
+    assert holed.hole == (gone.header.base_offset, gone.last_offset + 1)
+    assert holed.end == gone.header.base_offset
+    assert holed.is_damaged
+    assert "use another copy" in (holed.refusal or "")
+    (found,) = read_quorum([at[1], at[2], node("dynamic", 3)])
+    assert found.best.node != 1
+    assert found.survivors[-1].log.root == str(at[1])
+
+
+def test_a_segment_that_is_gone_from_the_middle_is_a_hole_above_a_snapshot_only(tmp_path: Path) -> None:
+    at = copied("snapshots", tmp_path, 1)
+    newest = max(each.end for each in read_quorum_log(at[1]).snapshots)
+    logs = sorted((at[1] / METADATA).glob("*.log"))
+    bases = [int(path.stem) for path in logs]
+    for path, next_base in zip(logs[1:-1], bases[2:], strict=True):
+        held = path.read_bytes()
+        path.unlink()
+        assert (read_quorum_log(at[1]).hole is not None) is (next_base > newest)
+        path.write_bytes(held)
+    assert any(base > newest for base in bases[2:])
+
+
+def test_a_directory_that_may_not_be_read_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    look = os.lstat
+
+    def hidden(path: str) -> os.stat_result:
+        if str(path).endswith(METADATA):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return look(path)
+
+    monkeypatch.setattr(os, "lstat", hidden)
+    with pytest.raises(StorageError, match="Permission denied"):
+        read_quorum_log(at[1])
 
 
 def test_a_broken_snapshot_and_a_lost_beginning_stop_a_controller(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from kafkalog import undo
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.quorum import read_quorum
 from kafkalog.cluster.quorum_log import QuorumLog, read_quorum_log
-from kafkalog.log import open_partition
+from kafkalog.log import open_partition, open_segment
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
 from lock_holder import held
@@ -261,6 +262,25 @@ def test_damage_needs_consent(tmp_path: Path) -> None:
     after = read_quorum_log(at[1])
     assert after.end == damaged.end + 1
     assert after.findings == []
+
+
+def test_a_hole_in_the_only_log(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    log = last_log(at[1])
+    batches = [*open_segment(log).batches()]
+    data, gone = log.read_bytes(), batches[len(batches) // 2]
+    log.write_bytes(data[: gone.position] + data[gone.position + gone.size :])
+    first, last = gone.header.base_offset, gone.last_offset
+    refused(tmp_path, "--standalone", at[1], *GONE, reason=f"offsets {first} to {last} are missing")
+
+
+@pytest.mark.parametrize("epoch", [2**31 - 1, 2**31 - 2])
+def test_an_epoch_that_no_cluster_reaches(epoch: int, tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    state = at[1] / METADATA / "quorum-state"
+    state.write_text(re.sub(r'("leaderEpoch":)\d+', rf"\g<1>{epoch}", state.read_text()))
+    assert str(epoch) in state.read_text()
+    refused(tmp_path, "--standalone", at[1], *GONE, reason=f"quorum-state names epoch {epoch}")
 
 
 def test_a_flipped_bit_is_corrected_first_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -33,6 +33,14 @@ def of(disks: Path, order: tuple[int, ...] | None = None) -> Triage:
     return triage(*(disks / name for name in NAMES), start_order=order)
 
 
+def test_a_real_properties_file_may_be_given(disks: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("process.roles=broker\nnode.id=1\nlog.dirs=a\nunclean.leader.election.enable=false\n")
+    paths = [disks / name for name in NAMES]
+    with_it, without = (kafkalog("triage", "--json", *more, *paths) for more in (("--server-properties", settings), ()))
+    assert (with_it.code, with_it.out) == (without.code, without.out)
+
+
 def partition(found: Triage, topic: str) -> PartitionTriage:
     (each,) = (each for each in found.partitions if each.topic == topic)
     return each

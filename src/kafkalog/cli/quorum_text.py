@@ -125,7 +125,7 @@ _COLUMNS: list[str | Column] = [
 def _row(survivor: Survivor, is_best: bool) -> list[object]:
     log = survivor.log
     state = "ok"
-    if log.refusal is not None:
+    if log.refusal is not None and log.hole is None:
         state = "does not start"
     elif log.is_damaged:
         state = "damaged"
