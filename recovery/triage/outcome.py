@@ -101,6 +101,13 @@ class PartitionTriage:
         """Under one of the possible leaders records go."""
         return any(self.losses.values())
 
+    def lost_under(self, leader: int) -> int:
+        """How many offsets go that a best copy has, if this broker leads; 0 if none does."""
+        if leader not in self.logs or leader in self.best:
+            return 0
+        losses = (_loss(self.logs[node], self.logs[leader]) for node in self.up.intersection(self.best))
+        return max((loss.end - loss.start for loss in losses if loss is not None), default=0)
+
     @property
     def may_have_none(self) -> bool:
         """It may end without a leader."""

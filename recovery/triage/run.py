@@ -200,15 +200,19 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """Of the orders that begin with each of the brokers, the one that gives the most partitions a best copy to lead."""
+    """Of the orders that begin with each of the brokers, the one by which the fewest offsets of best copies go.
+
+    Of equals the one that gives the most partitions a best copy to lead.
+    """
     orders = [(first, *(each for each in up if each != first)) for first in up[:_MOST_ORDERS]] or [()]
     scored = []
     for number, order in enumerate(orders):
-        left = 0
+        left = lost = 0
         for each in found:
             leaders = memory.leaders((each.topic, each.partition), order)
             good = {node for node in each.best if disks[node].is_up}
             left += leaders is None or not leaders <= good
-        scored.append((left, number, order))
-    left, _, order = min(scored)
+            lost += max((each.lost_under(leader) for leader in (each.up if leaders is None else leaders)), default=0)
+        scored.append((lost, left, number, order))
+    _, left, _, order = min(scored)
     return order, left

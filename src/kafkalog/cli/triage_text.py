@@ -71,12 +71,18 @@ def _summary(found: Triage) -> list[str]:
     worse = sum(each.may_be_led_worse for each in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(
-        f"{counted(lose, 'partition')} may lose records: {worse} although a better copy exists. "
-        f"{none} may have no leader."
+        f"{counted(lose, 'partition')} may lose records, {worse} may be led by a copy that is not the best, and {none} "
+        "may have no leader."
     )
+    later = [] if found.order is None else [str(node) for node in found.best_order if node not in found.order]
+    if later:
+        lines.append(f"What {', '.join(later)} would lose, starting later than these, is not shown.")
+    if not found.best_order:
+        return [*lines, "No broker can be started with these directories."]
     order = ", ".join(map(str, found.best_order))
     rest = found.worse_in_best_order
-    after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} need the advice above"
+    need = "needs" if rest == 1 else "need"
+    after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} {need} the advice above"
     lines.append(
         "Start the controllers alone and wait for longer than broker.session.timeout.ms, then start the brokers one "
         f"after the other: {order}. With that, {after}."
