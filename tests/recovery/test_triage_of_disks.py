@@ -41,6 +41,23 @@ def test_a_real_properties_file_may_be_given(disks: Path, tmp_path: Path) -> Non
     assert (with_it.code, with_it.out) == (without.code, without.out)
 
 
+def test_brokers_that_start_later_are_named_and_without_any_there_is_no_order(disks: Path) -> None:
+    some = kafkalog("triage", "--start-order", 2, *(disks / name for name in NAMES))
+    assert "What 1, 3 would lose, starting later than these, is not shown." in some.out
+    none = kafkalog("triage", disks / "controller")
+    assert "No broker can be started with these directories." in none.out
+    assert "one after the other" not in none.out
+
+
+def test_an_order_that_loses_a_whole_topic_is_not_the_best(disks: Path) -> None:
+    log = min(path for path in (disks / "broker-1" / "cleaned-0").glob("*.log") if path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    found = of(disks)
+    assert partition(of(disks, found.best_order), "cleaned").outcomes[found.best_order[0]][3] == 300
+
+
 def partition(found: Triage, topic: str) -> PartitionTriage:
     (each,) = (each for each in found.partitions if each.topic == topic)
     return each
