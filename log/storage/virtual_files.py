@@ -73,8 +73,6 @@ class VirtualSlots:
         self._there = tree.files[path]
         self._source: ContentSource | None = None
         """a reader of what is there, once it was asked for"""
-        self._left = self._length
-        """bytes of what was there that are left: a file that was cut holds zeros when it is extended again"""
 
     @property
     def max_entries(self) -> int:
@@ -92,12 +90,10 @@ class VirtualSlots:
         return self._before(start, end)
 
     def _before(self, start: int, end: int) -> bytes:
-        """What was there, of what is left of it, and zeros."""
-        left = min(end, self._left)
+        """What was there, and zeros."""
         if self._source is None:
             self._source = self._tree.reader(self._there)
-        data = bytes(self._source.read(start, left - start)) if start < left else b""
-        return data.ljust(end - start, b"\0")
+        return bytes(self._source.read(start, end - start)).ljust(end - start, b"\0")
 
     def append(self, data: bytes) -> None:
         """Add whole entries."""
@@ -119,12 +115,9 @@ class VirtualSlots:
         self._dirty = False
         written = bytes(self._written[: self._length])
         there = self._tree.files[self._path]
-        if self._left < there.size:
-            there = there.slice(0, self._left)
         if written or there.size != self._length:
             there = join([Literal(written), *there.slice(len(written), max(self._length, len(written))).parts])
         self._tree.files[self._path] = there
-        self._left = self._length
         self._there, self._source = there, None
 
     def resize(self, size: int) -> bool:
@@ -136,7 +129,6 @@ class VirtualSlots:
             raise IllegalArgumentError(f"newPosition > limit: ({self.entries * self._entry_size} > {size})")
         del self._written[size:]
         self._length = size
-        self._left = min(self._left, size)
         self._dirty = True
         self.store()
         return True
