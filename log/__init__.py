@@ -1,9 +1,11 @@
 """Log directories: find, open and read them as a consumer would, without a broker and without trusting a byte."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if __name__ != "kafkalog.log":
     raise ImportError("this folder is kafkalog.log; import that name")
+
+from kafkalog.codec.lazily import lazily
 
 if TYPE_CHECKING:
     from kafkalog.log.config import LogConfig
@@ -70,11 +72,4 @@ __all__ = [
     "read_small",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            from importlib import import_module
-
-            return getattr(import_module(f"kafkalog.log.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)

@@ -1,10 +1,11 @@
 """Recovery: what is wrong with a log directory, what the broker would do, what kafkalog does, and how to undo it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
+from kafkalog.codec.lazily import lazily
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
@@ -72,11 +73,4 @@ __all__ = [
     "undo",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            from importlib import import_module
-
-            return getattr(import_module(f"kafkalog.recovery.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)
