@@ -130,9 +130,7 @@ class MetadataLog:
             if until is not None and event.offset >= until:
                 break
             if event.offset > expected:
-                detail = f"offset {expected} is followed by {event.offset}: what lies between is lost"
-                path = self.partition.path
-                findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, expected, detail, path))
+                findings.append(gap(expected, event.offset, self.partition.path))
             _apply(state, event)
             state.next_offset = expected = event.offset + 1
         for problem in state.image.problems:
@@ -183,6 +181,12 @@ class MetadataLog:
             findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
             return None
         return found if isinstance(found, dict) else None
+
+
+def gap(expected: int, offset: int, path: str) -> Finding:
+    """Offsets from the one that is expected up to the next one there is are missing in a metadata log."""
+    detail = f"offset {expected} is followed by {offset}: what lies between is lost"
+    return Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, expected, detail, path)
 
 
 def _events(reader: Any, findings: list[Finding]) -> Iterator[MetadataEvent]:

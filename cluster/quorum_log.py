@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.framed_records import decode_metadata
+from kafkalog.cluster.metadata_log import gap
 from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.kraft import (
@@ -339,10 +340,7 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         expected = max(found.end, in_snapshot)
         if found.start <= in_snapshot and batch.header.base_offset > expected:
             found.hole = expected, batch.header.base_offset
-            detail = f"offset {expected} is followed by {batch.header.base_offset}: what lies between is lost"
-            found.findings.append(
-                Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, expected, detail, partition.path)
-            )
+            found.findings.append(gap(expected, batch.header.base_offset, partition.path))
             break
         found.batches.add(batch.header)
         found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp

@@ -20,8 +20,7 @@ from kafkalog.cluster.quorum_log import read_quorum_log
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
-from kafkalog.log import open_segment
-from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, node, recorded, tear
+from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, node, recorded, take_out, tear
 from trees import first_difference, stamps
 
 EVERYBODY = (*CONTROLLERS, BROKER)
@@ -131,14 +130,10 @@ def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
 
 def test_a_log_with_a_hole_is_worth_less_than_any_that_is_whole(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1, 2)
-    log = last_log(at[1])
-    batches = [*open_segment(log).batches()]
-    gone = batches[len(batches) // 2]
-    data = log.read_bytes()
-    log.write_bytes(data[: gone.position] + data[gone.position + gone.size :])
+    gone = take_out(at[1])
     holed = read_quorum_log(at[1])
-    assert holed.hole == (gone.header.base_offset, gone.last_offset + 1)
-    assert holed.end == gone.header.base_offset
+    assert holed.hole == (gone.base_offset, gone.next_offset)
+    assert holed.end == gone.base_offset
     assert holed.is_damaged
     assert "use another copy" in (holed.refusal or "")
     (found,) = read_quorum([at[1], at[2], node("dynamic", 3)])

@@ -18,11 +18,11 @@ from kafkalog import undo
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.quorum import read_quorum
 from kafkalog.cluster.quorum_log import QuorumLog, read_quorum_log
-from kafkalog.log import open_partition, open_segment
+from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
 from lock_holder import held
-from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, lean, node, tear
+from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, lean, node, take_out, tear
 from stopping import Stopped, disturbed, just_before, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 
@@ -266,11 +266,8 @@ def test_damage_needs_consent(tmp_path: Path) -> None:
 
 def test_a_hole_in_the_only_log(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1)
-    log = last_log(at[1])
-    batches = [*open_segment(log).batches()]
-    data, gone = log.read_bytes(), batches[len(batches) // 2]
-    log.write_bytes(data[: gone.position] + data[gone.position + gone.size :])
-    first, last = gone.header.base_offset, gone.last_offset
+    gone = take_out(at[1])
+    first, last = gone.base_offset, gone.next_offset - 1
     refused(tmp_path, "--standalone", at[1], *GONE, reason=f"offsets {first} to {last} are missing")
 
 

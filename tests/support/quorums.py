@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from fixture_data import unpack_quorum
+from kafkalog.codec.model import BatchHeader
+from kafkalog.log import open_segment
 from trees import copy_tree
 
 CONTROLLERS = (1, 2, 3)
@@ -54,6 +56,16 @@ def tear(directory: Path, length: int = 20) -> None:
     log = last_log(directory)
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size - length)
+
+
+def take_out(directory: Path) -> BatchHeader:
+    """A batch in the middle of the active segment; gives its header."""
+    log = last_log(directory)
+    batches = [*open_segment(log).batches()]
+    gone, data = batches[len(batches) // 2], log.read_bytes()
+    log.write_bytes(data[: gone.position] + data[gone.position + gone.size :])
+    assert isinstance(gone.header, BatchHeader)
+    return gone.header
 
 
 def flip(path: Path, position: int) -> None:
