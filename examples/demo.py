@@ -35,7 +35,9 @@ def unpack() -> Path:
         zstandard.ZstdDecompressor().stream_reader(file) as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
-        archive.extractall(PLACE, filter="data")
+        if hasattr(tarfile, "data_filter"):  # from Python 3.11.4 on
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(PLACE)
     return next(PLACE.glob("broker-*"))
 
 
