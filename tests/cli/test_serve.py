@@ -45,6 +45,15 @@ def test_what_clients_are_told_of_the_cluster() -> None:
             ]
 
 
+def test_signals_mean_what_they_meant_where_it_cannot_listen() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        finished = kafkalog("serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", TXN)
+    assert finished.code == 4, finished.err
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
 def test_only_what_is_selected() -> None:
     selection = ("--topic", "orders-*", "--partition", 1)
     with listening(*selection, TXN) as (bootstrap, _), RawClient(address(bootstrap)) as client:

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +23,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Iterator
 
     from kafkalog.server.catalog import Catalog
 
@@ -132,14 +134,23 @@ def command(
         refresh_seconds=refresh,
         commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
     )
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with Server(catalog, listen, options, complain=_complain) as server:
+    with _told_to_stop() as stop, Server(catalog, listen, options, complain=_complain) as server:
         _say_where(server.advertised, catalog, as_json=as_json)
         while not stop.wait(1):
             pass
     return Outcome.CLEAN
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM, which mean what they meant before when it is left."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> None:
