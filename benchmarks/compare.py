@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import re
 import shutil
 import sys
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from support import peers, timing
-from support.corpora import KAFKA, KAFKALOG, MIB, START_MS, Shape, partition
+from support.corpora import CACHE, KAFKA, KAFKALOG, MIB, START_MS, Shape, partition
 from support.jvm import Jvms
 from support.machine import machine
 from support.rows import OURS, Row, table
@@ -212,10 +213,14 @@ class Suite:
         return {"NUMBA_CACHE_DIR": str(empty)}
 
     def _copied(self, name: str, directory: Path, log: Path) -> Path:
-        root = self.scratch / name
-        shutil.rmtree(root, ignore_errors=True)
+        """A log directory with the log alone, on the disk, without what earlier rounds left beside it."""
+        place = self.scratch / name
+        shutil.rmtree(place, ignore_errors=True)
+        root = place / "logs"
         (root / directory.name).mkdir(parents=True)
-        shutil.copy(log, root / directory.name / log.name)
+        copy: Path = shutil.copy(log, root / directory.name / log.name)
+        with copy.open("rb") as written:
+            os.fsync(written.fileno())  # so that nothing that is measured waits for it
         return root
 
     def recover_small(self) -> Iterator[Row]:
@@ -363,7 +368,7 @@ def main() -> None:
     thresholds.ENOUGH_BATCHES = 0  # everybody is warm, so that what loading takes does not count
     if arguments.quick:
         thresholds.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
-    with Jvms(quick=arguments.quick) as java, tempfile.TemporaryDirectory() as scratch:
+    with Jvms(quick=arguments.quick) as java, tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         if java.why_not is not None:
             print(f"Java is not measured: {java.why_not}")
         seconds = "processor time of the working thread (processes: of all threads)" if arguments.cpu else "wall clock"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 from kafkalog.codec.arguments import byte_view
 from kafkalog.codec.memory import LARGE_BYTES, own_pages
@@ -16,6 +16,7 @@ __all__ = [
     "lent",
     "next_data",
     "prefers_reading",
+    "reads_into",
     "used_end",
     "zeros_end",
 ]
@@ -39,12 +40,16 @@ class Source(Protocol):
         """`length` bytes from `position`; fewer only where the source ends."""
 
 
-@runtime_checkable
 class ReadsInto(Protocol):
     """A source that can also fill memory that is there already."""
 
     def read_into(self, position: int, target: memoryview) -> int:
         """As `read`, as many bytes as `target` has; how many there were."""
+
+
+def reads_into(source: Source) -> ReadsInto | None:
+    """The source as one that can fill memory; None if it cannot."""
+    return cast(ReadsInto, source) if hasattr(source, "read_into") else None
 
 
 def lent(source: Source, position: int, length: int) -> AbstractContextManager[memoryview | None]:
@@ -124,10 +129,11 @@ class BufferSource:
 
 
 def _read(source: Source, position: int, length: int) -> memoryview:
-    if length < LARGE_BYTES or not isinstance(source, ReadsInto):
+    filling = reads_into(source) if length >= LARGE_BYTES else None
+    if filling is None:
         return memoryview(source.read(position, length))
     target = memoryview(own_pages(length))
-    return target[: source.read_into(position, target)].toreadonly()
+    return target[: filling.read_into(position, target)].toreadonly()
 
 
 class Window:

@@ -74,14 +74,13 @@ def partition_to_arrow(
 
     in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
     share = max(_SHARED_BYTES // threads, _LEAST_BYTES)
-    most_bytes = min(batch_bytes, share) if in_threads else batch_bytes
 
     def assembler() -> ArrowAssembler:
         return ArrowAssembler(
             schema,
             topic=without_surrogates(partition.topic),
             partition=partition.partition,
-            bounds=Bounds(batch_rows, most_bytes, first_rows=batch_rows),
+            bounds=Bounds(batch_rows, batch_bytes, first_rows=batch_rows, most_collected=share if in_threads else None),
             limits=limits,
             work_bytes=work_bytes,
         )

@@ -6,7 +6,6 @@ holds beyond the bounds is cut into several.  Kernels do it where there is enoug
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -53,6 +52,13 @@ class Bounds:
     rows: int = 10_000
     bytes: int = 8 * MIB
     first_rows: int = 1_000
+    most_collected: int | None = None
+    """Bytes of records that are collected for one, where that is less than `bytes`: what several threads share"""
+
+    @property
+    def collected(self) -> int:
+        """Bytes of records from which on nothing more is collected for an Arrow batch."""
+        return self.bytes if self.most_collected is None else min(self.bytes, self.most_collected)
 
 
 class ArrowAssembler:
@@ -79,7 +85,7 @@ class ArrowAssembler:
         self._rows_bound = min(bounds.first_rows, bounds.rows)
         self._parts: list[Part] = []
         self._rows = self._bytes = 0
-        self._to_decode = (schema, topic, partition, limits, bounds.rows, bounds.bytes)
+        self._to_decode = (schema, topic, partition, limits, bounds.rows, bounds.collected)
         self._runs: RunDecoder | None = None
         self._messages: MessageDecoder | None = None
         self._batches: BatchDecoder | None = None
@@ -182,7 +188,7 @@ class ArrowAssembler:
         else:
             part = Part(batch, low, high)
             rows, size = 1, batch.size
-        full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.bytes
+        full = self._rows + rows > self._rows_bound or self._bytes + size > self._bounds.collected
         if full or (self._collecting is not None and not self._collecting.is_empty):
             yield from self.flush()
         self._parts.append(part)
@@ -200,7 +206,7 @@ class ArrowAssembler:
         """As `open_payload`; None where that would be large."""
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
-        most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.bytes, _LARGE)
+        most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.collected, _LARGE)
         opened = open_payload(batch, replace(self._limits, decompressed_batch_bytes=most))
         finding = opened[1]
         return None if finding is not None and finding.code == FindingCode.LIMIT_EXCEEDED else opened
@@ -216,7 +222,7 @@ class ArrowAssembler:
     @property
     def is_full(self) -> bool:
         """What was collected is enough for an Arrow batch: holding it while more is decompressed gains nothing."""
-        return self._bytes >= self._bounds.bytes
+        return self._bytes >= self._bounds.collected
 
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
@@ -248,7 +254,8 @@ class ArrowAssembler:
             end = min(start + self._rows_bound, piece.num_rows)
             if ends is not None:
                 before = ends[start - 1] if start else 0
-                end = max(start + 1, min(end, bisect_right(ends, before + self._bounds.bytes)))
+                enough = int(ends.searchsorted(before + self._bounds.bytes, "right"))
+                end = max(start + 1, min(end, enough))
             self._rows_bound = min(self._rows_bound * 2, self._bounds.rows)
             yield piece.slice(start, end - start)
             start = end
@@ -272,11 +279,12 @@ def _is_larger(piece: pa.RecordBatch, size: float) -> bool:
     )
 
 
-def _byte_ends(piece: pa.RecordBatch) -> list[int]:
-    """Bytes of the variable-length columns up to the end of each row."""
+def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Bytes of all columns up to the end of each row."""
+    import numpy as np
     import pyarrow.compute as pc  # takes a while to load, and is seldom needed
 
-    total = pa.array([0] * piece.num_rows, pa.int64())
+    total = pa.array(np.zeros(piece.num_rows, np.int64))
     for column in piece.columns:
         if pa.types.is_binary_view(column.type):
             sizes = pa.array(_viewed_sizes(column))
@@ -288,5 +296,4 @@ def _byte_ends(piece: pa.RecordBatch) -> list[int]:
         else:
             sizes = column.type.bit_width // 8
         total = pc.add(total, sizes)
-    ends: list[int] = pc.cumulative_sum(total).to_pylist()
-    return ends
+    return np.asarray(pc.cumulative_sum(total))

@@ -21,7 +21,7 @@ from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import ReadsInto, Source, lent, prefers_reading
+from kafkalog.codec.source import Source, lent, prefers_reading, reads_into
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
@@ -63,7 +63,7 @@ class RunScanner:
         self._decoder: WindowDecoder | None = None
         self._runs_before_offer = self._patience = 0
         self._lends = True
-        self._reads_into = source if isinstance(source, ReadsInto) else None
+        self._reads_into = reads_into(source)
         self._with_message_runs = False
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc

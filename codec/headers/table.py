@@ -32,7 +32,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.source import BufferSource, ReadsInto, Source, lent, prefers_reading
+from kafkalog.codec.source import BufferSource, Source, lent, prefers_reading, reads_into
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -202,9 +202,10 @@ def _next_pieces(source: Source, position: int, end: int, scratch: Table, memory
 
     Where there is `memory`, bytes are read into it rather than lent.
     """
-    if memory is not None and isinstance(source, ReadsInto):
+    filling = None if memory is None else reads_into(source)
+    if memory is not None and filling is not None:
         target = memory[: min(len(memory), end - position)]
-        found = _pieces(target[: source.read_into(position, target)], position, scratch)
+        found = _pieces(target[: filling.read_into(position, target)], position, scratch)
         return found or _pieces(_window(source, position, end), position, scratch)
     with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
         # older messages are examined one by one, which takes longer than anything should be lent

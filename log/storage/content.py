@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from kafkalog.codec.source import ReadsInto, Source, lent, next_data, prefers_reading
+from kafkalog.codec.source import Source, lent, next_data, prefers_reading, reads_into
 
 __all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Zeros", "join", "same_bytes"]
 
@@ -175,10 +175,10 @@ class ContentSource:
     def read_into(self, position: int, target: memoryview) -> int:
         """Fill `target` with the bytes from `position`; how many there were."""
         if isinstance(self._only, Slice):
-            source = self._origin(self._only.origin)
-            if isinstance(source, ReadsInto):
+            filling = reads_into(self._origin(self._only.origin))
+            if filling is not None:
                 wanted = max(min(len(target), self._size - position), 0)
-                return source.read_into(self._only.start + position, target[:wanted])
+                return filling.read_into(self._only.start + position, target[:wanted])
         data = self.read(position, len(target))
         target[: len(data)] = data
         return len(data)

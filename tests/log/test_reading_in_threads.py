@@ -286,3 +286,14 @@ def test_ordinary_logs_take_little_however_many_threads(
     assert rows == records
     measured(f"MiB beyond the libraries while 8 threads read batches of {kib} KiB in {codec.label} to Arrow", more)
     assert more < 128
+
+
+def test_what_threads_share_cuts_no_arrow_batch_that_is_within_its_own_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_PART_BYTES", "_SHARED_BYTES", "_LEAST_BYTES"):
+        monkeypatch.setattr(to_arrow, name, 4_000)
+    partition = log_of(tmp_path / "t-0", {0: [some(5 * number) for number in range(400)]})
+    pieces = list(partition.to_arrow(threads=2))
+    assert sum(piece.num_rows for piece in pieces) == 2_000
+    assert {column.offset for piece in pieces for column in piece.columns} == {0}
