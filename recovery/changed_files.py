@@ -37,7 +37,8 @@ _UNCHANGED = ChangedFiles()
 def changed_files(before: Tree, directory: str, after: Tree, its_name: str) -> ChangedFiles:
     """What is different in a directory, which has another name afterwards if it is a stray.
 
-    A file that was rewritten with the same bytes does not count, except a log: the bytes of logs are not compared.
+    A file that was rewritten with the same bytes does not count, and one with fewer of them is cut; except a log: the
+    bytes of logs are not compared.
     """
     names = before.all_names(directory)
     left = after.all_names(its_name)
@@ -47,7 +48,13 @@ def changed_files(before: Tree, directory: str, after: Tree, its_name: str) -> C
         old, new = before.files.get(path), after.files[its_path]
         if old is new or old == new:
             continue
-        if old is None or name.endswith(FileKind.LOG.value) or not before.is_same(path, after, its_path):
+        if old is None or name.endswith(FileKind.LOG.value):
             changed[name] = new
+            continue
+        kept = old.slice(0, min(new.size, old.size))
+        if not after.is_content(its_path, kept):
+            changed[name] = new
+        elif new.size < old.size:
+            changed[name] = kept  # which says without another look that the file is only cut
     gone = () if names == left else tuple(sorted(set(names) - set(left)))
     return ChangedFiles(changed, gone) if changed or gone else _UNCHANGED

@@ -31,6 +31,8 @@ _WORTHWHILE_BYTES = 32 << 20
 """of logs: below, starting processes takes longer than the work"""
 _BYTES_OF_A_PARTITION = 64 << 10
 """of logs that are read in the time which a partition takes even if it holds nothing"""
+_OBJECTS = 1_000_000
+"""New objects between two searches for garbage: with fewer, a tenth of the time of small partitions goes there."""
 _TASK_BYTES = 8 << 20
 _TASK_GROUPS = 32
 """What a process is given at once, at most: sending each small partition by itself takes time too."""
@@ -87,9 +89,11 @@ def _end_with(parent: int) -> None:
 def _begin(parent: int) -> None:
     """As a forked process: an interrupt from the terminal ends it, without a word.
 
-    What it was forked with is there to stay: to search that for garbage would copy all of it.
+    What it was forked with is there to stay: to search that for garbage would copy all of it.  What it makes itself is
+    searched seldom.
     """
     gc.freeze()
+    gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_with(parent)
 

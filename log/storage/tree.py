@@ -290,7 +290,11 @@ class Tree:
 
     def is_same(self, path: str, other: Tree, its_path: str) -> bool:
         """A file holds the same as one of another tree of the same originals."""
-        return same_bytes(self.files[path], other.files[its_path], self._origin)
+        return self.is_content(path, other.files[its_path])
+
+    def is_content(self, path: str, content: Content) -> bool:
+        """A file holds the same as a content made of the same originals."""
+        return same_bytes(self.files[path], content, self._origin)
 
     def exists(self, path: str) -> bool:
         """A file or a directory of this path is there; a dangling symbolic link is not."""
