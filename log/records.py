@@ -51,7 +51,9 @@ class _ObjectsOfRuns:
         self._limits = limits
         self._made: RecordObjects | None = None
 
-    def __call__(self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /) -> Iterator[list[Record] | HandedBack]:
+    def __call__(
+        self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /
+    ) -> Iterator[Iterator[Record] | HandedBack]:
         if self._made is None:
             from kafkalog.codec.columnar.record_objects import RecordObjects
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, repeat
 from typing import Any
 
@@ -16,15 +16,18 @@ from kafkalog.codec.model import MICROSECONDS, Header, Record, TimestampType
 __all__ = ["RecordObjects"]
 
 _KINDS = {int(each): each for each in TimestampType}
+_AT_ONCE = 256
+"""Records that are made together: Python searches for garbage whenever it has made 700 objects more than have gone, and
+these have mostly gone before the next are made."""
 
 
-class RecordObjects(OfRuns[list[Record]]):
+class RecordObjects(OfRuns[Iterator[Record]]):
     """Makes the records of one partition."""
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence", "leaderEpoch")
 
-    def make(self) -> list[Record]:
-        """The records."""
+    def make(self) -> Iterator[Record]:
+        """The records, out of lists of their fields."""
         builder = self.decoder.builder
         buffers, rows = builder.buffers, builder.rows
         fields: dict[str, Iterable[Any]] = {
@@ -37,11 +40,7 @@ class RecordObjects(OfRuns[list[Record]]):
             "sequence": buffers.view(ArrowBuffer.SEQUENCE, np.int32, rows).tolist(),
             "leader_epoch": builder.of_rows("leaderEpoch").tolist(),
         }
-        made = list(map(object.__new__, repeat(Record, rows)))
-        for name, values in fields.items():
-            # the slots themselves: a frozen class lets nothing else set them, and a call for each costs five times this
-            deque(map(getattr(Record, name).__set__, made, values), maxlen=0)
-        return made
+        return _records({name: iter(values) for name, values in fields.items()}, rows)
 
     def _headers(self, rows: int) -> Iterable[tuple[Header, ...]]:
         count = self.decoder.builder.buffers.count(Filled.HEADERS)
@@ -51,3 +50,13 @@ class RecordObjects(OfRuns[list[Record]]):
         pairs = list(map(Header, keys, self.bytes_of("HEADER_VALUE", count)))
         ends = self.decoder.builder.buffers.view(ArrowBuffer.HEADER_ENDS, np.int32, rows + 1).tolist()
         return [tuple(pairs[start:end]) for start, end in pairwise(ends)]
+
+
+def _records(fields: dict[str, Iterator[Any]], rows: int) -> Iterator[Record]:
+    slots = [(getattr(Record, name).__set__, values) for name, values in fields.items()]
+    for start in range(0, rows, _AT_ONCE):
+        made = list(map(object.__new__, repeat(Record, min(_AT_ONCE, rows - start))))
+        for put, values in slots:
+            # the slots themselves: a frozen class lets nothing else set them, and a call for each costs five times this
+            deque(map(put, made, values), maxlen=0)
+        yield from made

@@ -72,7 +72,6 @@ class FetchSession:
     weight: int = 0
     """of what it holds, in partitions"""
 
-
     def update(self, body: Fields) -> None:
         """Take in what an incremental request adds, changes and forgets."""
         for key, asked in asked_of(body["topics"]):

@@ -166,9 +166,7 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
                     if is_so
                 ),
                 " ".join(f"{name} {least}-{most}" for name, least, most in each.features),
-                " ".join(
-                    f"{one} (cordoned)" if one in each.cordoned_directories else one for one in each.directories
-                ),
+                " ".join(f"{one} (cordoned)" if one in each.cordoned_directories else one for one in each.directories),
                 each.incarnation_id,
             ]
             for number, each in sorted(state.image.brokers.items())
