@@ -12,6 +12,7 @@ from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recommended
@@ -50,6 +51,10 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
     for name, of_partition in partitions.items() if len(partitions) > 1 else ():
         _table(f"ways for {escape_controls(name)}", of_partition)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
+    if plan.choice.loses_metadata:
+        with LineWriter() as writer:
+            writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
+        return
     best = recommended(ways)
     if best is None:
         return
