@@ -43,6 +43,7 @@ from kafkalog.log.partition import Partition, open_partition
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+_NO_DAMAGE = {*_TAILS, FindingCode.IDENTITY_MISMATCH}
 _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
 
@@ -157,13 +158,18 @@ class QuorumLog:
     @property
     def is_damaged(self) -> bool:
         """Something other than a torn end."""
-        return any(each.severity is Severity.ERROR and each.code not in _TAILS for each in self.findings)
+        return any(each.severity is Severity.ERROR and each.code not in _NO_DAMAGE for each in self.findings)
 
     @property
     def ends_in_damage(self) -> bool:
         """Its log ends in damage other than a torn end, and nothing sound comes after it."""
         codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
-        beside = {*_TAILS, FindingCode.METADATA_GAP, FindingCode.META_PROPERTIES_INVALID}
+        beside = {
+            *_NO_DAMAGE,
+            FindingCode.METADATA_GAP,
+            FindingCode.METADATA_INCONSISTENT,
+            FindingCode.META_PROPERTIES_INVALID,
+        }
         return bool(codes - beside) and not self.records_behind_damage
 
     @property
@@ -227,8 +233,8 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
     inside = os.path.join(real, CLUSTER_METADATA_DIRECTORY)
     if os.path.islink(inside):
         raise UsageError(
-            f"{inside} is a symbolic link, which a recovery never follows: put a directory in its place, with what is in "
-            f"{os.path.realpath(inside)}"
+            f"{inside} is a symbolic link, which a recovery never follows: put a directory in its place, with what is "
+            f"in {os.path.realpath(inside)}"
         )
     if exists(inside):
         if os.path.isdir(inside):
@@ -285,8 +291,8 @@ def _refuse_odd_id(directory_id: str) -> None:
         decode_uuid(directory_id)
     except FormatError:
         raise FormatError(
-            f"directory.id is {directory_id[:40]!r}, and not an id as Kafka writes it, of 22 letters and digits: no node "
-            "starts with it"
+            f"directory.id is {directory_id[:40]!r}, and not an id as Kafka writes it, of 22 letters and digits: no "
+            "node starts with it"
         ) from None
 
 
@@ -334,9 +340,11 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
     for each in found.snapshots:
         if each.problem is not None:
             detail = f"this cannot be a snapshot of the log beside it: {each.problem}"
-            detail += "; a start would believe it all the same" if each is believed else ""
+            severity = Severity.WARNING
+            if each is believed:
+                detail, severity = f"{detail}; a start would believe it all the same", Severity.ERROR
             path = os.path.join(found.directory, each.file)
-            found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, path))
+            found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
     if newest is not None and newest.position > found.log_end and found.hole is None:
         _drop_log(found, newest)
 
@@ -463,8 +471,8 @@ def _judge_identity(found: QuorumLog) -> None:
         )
     elif others and not here:
         detail = (
-            f"directory.id is {found.directory_id}, and the voter set has node {found.node} with {others[0]}: as it is, "
-            f"this node does not vote; if the disk is that voter's own, put directory.id={others[0]} back"
+            f"directory.id is {found.directory_id}, and the voter set has node {found.node} with {others[0]}: as it "
+            f"is, this node does not vote; if the disk is that voter's own, put directory.id={others[0]} back"
         )
     else:
         return

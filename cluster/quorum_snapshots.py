@@ -90,9 +90,11 @@ def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, K
         return
     for record in decode_batch(batch, limits=limits).records:
         try:
-            yield record.offset, kraft_record(record)
+            value = kraft_record(record)
         except FormatError:
             continue
+        if value is not None:
+            yield record.offset, value
 
 
 def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:

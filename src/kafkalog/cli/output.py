@@ -30,6 +30,7 @@ __all__ = [
 
 _BLOCK_BYTES = 1 << 18
 
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept as a surrogate escape

@@ -8,6 +8,7 @@ from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.recovery import undo
@@ -15,7 +16,7 @@ from kafkalog.recovery import undo
 __all__ = ["command"]
 
 
-@click.command(name="undo")
+@click.command(name="undo", cls=StrictCommand)
 @PATH
 @SERVER_PROPERTIES
 @click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on PATH].")
