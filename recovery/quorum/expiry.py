@@ -207,14 +207,18 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
         left = segments[first:]
         if limit.name == _BY_TIME:
             count = _older(partition, rules.now_ms - limit.value)
-            why = f"have nothing newer than {_time(rules.now_ms - limit.value)}"
+            why = f"{_verb(count, 'have')} nothing newer than {_time(rules.now_ms - limit.value)}"
         else:
             count = beyond_size([_Facts(each.base_offset, each.size) for each in left], limit.value)
-            why = f"are beyond {limit.value} bytes"
+            why = f"{_verb(count, 'are')} beyond {limit.value} bytes"
         if count:
             detail = f"{counted(count, 'segment')} of {len(segments)} {why}"
             yield _of_topic(topic, limit, detail, partition, count, sum(each.size for each in left[:count]))
         first += count
+
+
+def _verb(count: int, of_several: str) -> str:
+    return {"have": "has", "are": "is"}[of_several] if count == 1 else of_several
 
 
 def _of_topic(
@@ -245,7 +249,8 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
         old = [each for each in group.offsets if _is_expired(group, each, before, rules.now_ms)]
         count = len(old)
         if count:
-            detail = f"{counted(count, 'offset')} of {len(group.offsets)} are of before {_time(before)}"
+            total = len(group.offsets)
+            detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {_time(before)}"
             yield Expiry("group", group.group_id, None, None, value.name, str(value.value), value.origin, count, None,
                          detail)  # fmt: skip
 

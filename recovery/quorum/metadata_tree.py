@@ -69,6 +69,8 @@ def make_metadata(
     cut = _safely(tree, rules)
     end = max(_end_of(cut), log.end if not len(log.batches) else 0)
     tree, batch = cut.tree, b""
+    if log.drops_log:
+        _drop_log(tree)  # the empty log that the loader made begins at 0
     if records:
         values = [encode_kraft_value(each) for each in records]
         batch = build_control_batch(values, base_offset=end, timestamp=wanted.stamp_ms, partition_leader_epoch=epoch)

@@ -12,6 +12,7 @@ from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.recovery import undo
+from kafkalog.recovery.run import refuse_without_run
 
 __all__ = ["command"]
 
@@ -40,6 +41,7 @@ def command(
     properties_only_for(ctx)
     with interruptible([path], quarantine):
         if not yes:
+            refuse_without_run(path, run_id, quarantine=quarantine)
             confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
         result = undo(path, run_id, quarantine=quarantine)
         if as_json:
