@@ -14,5 +14,5 @@ OTHER_COPIES: Final = "other nodes have copies of it, and `kafkalog quorum show`
 IN_PLACE_OF_A_WAY: Final = (
     "every controller and broker has a copy of the metadata log: give them all to `kafkalog quorum show`; while the "
     "controllers have a majority, a broker fetches the log again if its __cluster_metadata-0 is moved away first, and "
-    "a controller is formatted anew and added again; a lost majority is brought back by `kafkalog quorum recover`"
+    "a controller is formatted again and added back; a lost majority is brought back by `kafkalog quorum recover`"
 )

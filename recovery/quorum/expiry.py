@@ -121,7 +121,7 @@ def expiry_of(
 
 
 def refuse_settings(given: Mapping[str, str]) -> None:
-    """`UsageError` for what is no setting by which brokers delete, or has a value that no broker starts with."""
+    """`UsageError` for a setting by which no broker deletes, or a value that no broker starts with."""
     for name, value in given.items():
         if name not in _KNOWN:
             raise UsageError(

@@ -426,7 +426,7 @@ class _Making:
         told += self.of_best()
         told += [
             f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and the "
-            "others stay as they are (--server-properties FILE prints the whole line)"
+            "others stay as they are (--properties FILE prints the whole line)"
             for each in self.members
             if each.node in self.wanted.endpoints and self.listens_beside(each)
         ]

@@ -123,7 +123,7 @@ def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> Non
         )
     for node in sorted(set(wanted.properties) - members):
         raise RecoveryRefused(
-            f"--server-properties gives a file of node {node}, which is not one of the new quorum: leave it out",
+            f"--properties gives a file of node {node}, which is not one of the new quorum: leave it out",
             reason="properties",
         )
 

@@ -108,7 +108,7 @@ def forge(directory: Path) -> int:
             ("--from-broker", "{11}", "--node", "9", "--endpoint", "h:1", "--into", "new", "--quarantine", "q"),
             "leave --quarantine out",
         ),
-        (("--standalone", "{1}", "--server-properties", "{1}/bootstrap.checkpoint"), "sets no node.id"),
+        (("--standalone", "{1}", "--properties", "{1}/bootstrap.checkpoint"), "sets no node.id"),
         (("--standalone", "{1}/meta.properties"), "is not a directory"),
         (("--standalone", "{1}", "--node", "-1"), "not a whole number"),
     ],
@@ -131,7 +131,7 @@ def test_a_properties_file_of_somebody_else(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1)
     path = tmp_path / "server.properties"
     path.write_text("node.id=77\n")
-    told = said(tmp_path, "--standalone", at[1], "--server-properties", path, *GONE, code=3)
+    told = said(tmp_path, "--standalone", at[1], "--properties", path, *GONE, code=3)
     assert "a file of node 77, which is not one of the new quorum" in told
 
 
@@ -163,7 +163,7 @@ def test_other_listeners_of_a_combined_node_stay(tmp_path: Path) -> None:
         "advertised.listeners=PLAINTEXT://public:9092,CONTROLLER://old:9093\ncontroller.quorum.voters=1@old:9093\n"
     )
     words = ("--standalone", at[1], "--endpoint", "1=new:9093", "--dry-run", "--others-are-gone", "--json")
-    finished = recover(*words, "--server-properties", path)
+    finished = recover(*words, "--properties", path)
     assert finished.code == 0, finished.err
     assert _own_lines(finished, "controller 1") == [
         "listeners=PLAINTEXT://:9092,CONTROLLER://new:9093,SSL://:9094",

@@ -55,6 +55,10 @@ COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
 """what click reads when a shell asks what may come next"""
 
 
+_WITHOUT_OBJECT = (Outcome.FINDINGS, INTERRUPTED)
+"""what was asked for is not there, so that there are no lines, or nobody waits for one any more"""
+
+
 class _PipeClosedError(Exception):
     """Nobody reads what is written: for click an error of its own, with exit code 1, if it knew."""
 
@@ -126,7 +130,7 @@ def run(arguments: Sequence[str]) -> int:
         known = _is_expected(error)
         text = sentence_of(error) if known else f"unexpected {type(error).__name__}: {sentence_of(error)}"
         code = outcome_of(error)
-        if _wants_json(arguments) and code != INTERRUPTED and _blocks_printed() == printed:
+        if _wants_json(arguments) and code not in _WITHOUT_OBJECT and _blocks_printed() == printed:
             return _as_json(text, code)
         _complain(text)
         return code

@@ -16,7 +16,7 @@ from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.paths import settings_in
 from kafkalog.cli.options.strict import StrictCommand
-from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
+from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
@@ -58,7 +58,7 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
 @click.option("--others-are-gone", is_flag=True, help="No other controller of the old quorum will ever come back.")
 @click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
 @click.option(
-    "--server-properties",
+    "--properties",
     "properties",
     multiple=True,
     metavar="FILE",
@@ -66,13 +66,7 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
     help="The properties of a controller that has moved: its other listeners stay in the line to set; may be repeated.",
 )
 @CONFIG
-@click.option(
-    "--at",
-    metavar=TIME_METAVAR,
-    type=Timestamp(),
-    is_eager=True,
-    help="The time of the brokers' start, from which retention counts [now].",
-)
+@AT
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @QUARANTINE
 @YES
