@@ -6,21 +6,34 @@ was committed is on a majority of the voters, and nothing in the files of fewer 
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.quorum_log import QuorumLog, Term, read_quorum_log
 from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
 from kafkalog.log.files import PathLike
 
-__all__ = ["KnownVoter", "Quorum", "Survivor", "best_first", "common_end", "quorum_of", "read_quorum"]
+__all__ = [
+    "KnownVoter",
+    "LeftOut",
+    "Quorum",
+    "Survivor",
+    "best_first",
+    "common_end",
+    "quorum_of",
+    "read_quorum",
+    "read_what_is_left",
+]
 
 NO_OPS = frozenset({"NoOpRecord", "LeaderChange"})
 """what changes nothing in the metadata"""
@@ -58,6 +71,9 @@ class Survivor:
         """What the best one has more is nothing but no-op records and elections; None if not known."""
         return None if self.lacks is None else set(self.lacks) <= NO_OPS
 
+    contradicts: tuple[int, int] | None = None
+    """offset and epoch at which it holds another batch than the best one: no quorum writes two in one epoch"""
+
     @property
     def is_diverged(self) -> bool:
         """It holds records that the best one does not."""
@@ -94,8 +110,20 @@ class Quorum:
         return len(self.in_force) // 2 + 1
 
     @property
+    def contradictions(self) -> list[str]:
+        """Copies that cannot both be what a quorum wrote, each in a sentence."""
+        return [
+            f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "
+            f"epoch {each.contradicts[1]}, which no quorum writes: one of them was changed by something else than Kafka"
+            for each in self.survivors
+            if each.contradicts is not None
+        ]
+
+    @property
     def has_majority(self) -> bool:
         """As many of the voters are here, undamaged, as an election takes."""
+        if any(each.contradicts is not None for each in self.survivors):
+            return False
         logs = [each.log for each in self.survivors if each.log.is_voter]
         sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
         in_force = {each.node for each in self.in_force}
@@ -117,20 +145,55 @@ class Quorum:
         """What may be lost if the best of the given is not the best that ever was; one sentence."""
         given = len({each.node for each in self.in_force if each.is_given})
         best, total = self.best, len(self.in_force)
+        if self.contradictions:
+            return f"nothing is certain about what was committed: {self.contradictions[0]}"
+        if best.refusal is not None:
+            text = (
+                "no copy that was given can be started on" if len(self.survivors) > 1 else "no node starts on this copy"
+            )
+            return f"{text}, and what was committed after offset {best.end} of epoch {best.epoch} is not in it"
+        if not total:
+            return f"no file says who votes, so that nothing tells what was committed: {best.root} ends at {best.end}"
         name = f"node {best.node}" if best.node is not None else best.root
+        here = f"{given} of {counted(total, 'voter')} {'is' if given == 1 else 'are'} here"
         if self.has_majority:
             return (
-                f"{given} of {total} voters are here, a majority: all metadata that was committed is in the log of "
-                f"{name}, which ends at offset {best.end} of epoch {best.epoch}"
+                f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "
+                f"{best.end} of epoch {best.epoch}"
             )
         text = (
-            f"{given} of {total} voters are here and {self.majority} were needed to commit: whatever the others "
-            f"committed after offset {best.end} of epoch {best.epoch} is lost, and the files of {name} cannot say "
-            "whether there was anything"
+            f"{here}{self._unsound} and {self.majority} {'was' if self.majority == 1 else 'were'} needed to commit: "
+            f"whatever the others committed after offset {best.end} of epoch {best.epoch} is lost, and the files of "
+            f"{name} cannot say whether there was anything"
         )
         if self.later_epoch is not None:
             text += f"; epoch {self.later_epoch} is known to have been voted on, and no record of it is here"
         return text
+
+    @property
+    def _unsound(self) -> str:
+        """How many of the voters that are here are damaged, or would not start."""
+        given = {each.node for each in self.in_force if each.is_given}
+        logs = [each.log for each in self.survivors if each.log.is_voter]
+        sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
+        bad = len(given - sound)
+        return f", {bad} of them damaged," if bad else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A path that holds no metadata log that could be compared."""
+
+    path: str
+    why: str
+    """one sentence, with the path"""
+    is_unreadable: bool
+    """the operating system is why"""
+
+    def finding(self) -> Finding:
+        """The same as a finding."""
+        code = FindingCode.UNREADABLE if self.is_unreadable else FindingCode.METADATA_INCONSISTENT
+        return Finding(code, Severity.ERROR, None, None, f"left out: {self.why}", self.path)
 
 
 def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
@@ -149,8 +212,10 @@ def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches
-    if not len(a) or not len(b):
-        return min(one.end, other.end) if one.position == other.position else None
+    if not len(b):
+        return second.end if _reaches(first, second.position) else None
+    if not len(a):
+        return first.end if _reaches(second, first.position) else None
     number = bisect_left(a.base, b.base[0])
     if number == len(a):
         same = a.end[-1] == b.base[0]
@@ -163,22 +228,64 @@ def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
     return min(a.end[-1], b.end[-1])
 
 
+def _reaches(log: QuorumLog, position: tuple[int, int]) -> bool:
+    """Whether a log holds the last record that another's snapshot includes."""
+    if log.position == position:
+        return True
+    number = bisect_left(log.batches.end, position[1])
+    return number < len(log.batches) and (log.batches.epoch[number], log.batches.end[number]) == position
+
+
+def _batch_at(log: QuorumLog, offset: int) -> tuple[int, int, int, int] | None:
+    """The batch that begins at an offset."""
+    number = bisect_left(log.batches.base, offset)
+    is_there = number < len(log.batches) and log.batches.base[number] == offset
+    return log.batches.row(number) if is_there else None
+
+
+def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, int] | None:
+    """Offset and epoch where both hold a batch of one epoch and not the same: an epoch's leader wrote each once."""
+    here, there = _batch_at(one, offset), _batch_at(other, offset)
+    if here is None or there is None or here == there or here[2] != there[2]:
+        return None
+    return offset, here[2]
+
+
 @checked
 def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
     """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`."""
-    logs: dict[str, QuorumLog] = {}
+    return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
+
+
+@checked
+def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
+    """The same, and the paths that hold no metadata log or cannot be read; an error only if all of them are such."""
+    logs: list[QuorumLog] = []
+    left_out: list[LeftOut] = []
+    first: UsageError | StorageError | None = None
     for path in paths:
-        log = read_quorum_log(path, limits)
-        logs.setdefault(log.root, log)
-    by_cluster: dict[str | None, list[QuorumLog]] = {}
-    for log in logs.values():
-        by_cluster.setdefault(log.cluster_id, []).append(log)
-    return [quorum_of(each, limits) for each in by_cluster.values()]
+        try:
+            logs.append(read_quorum_log(path, limits))
+        except (UsageError, StorageError) as error:
+            first = first or error
+            given, why = os.fspath(path), str(error)
+            why = why if given in why or os.path.realpath(given) in why else f"{given}: {why}"
+            left_out.append(LeftOut(given, why, isinstance(error, StorageError)))
+    if not logs and first is not None:
+        raise first
+    return _by_cluster(logs, limits), left_out
+
+
+def _by_cluster(logs: Sequence[QuorumLog], limits: Limits) -> list[Quorum]:
+    by_cluster: dict[str | None, dict[str, QuorumLog]] = {}
+    for log in logs:
+        by_cluster.setdefault(log.cluster_id, {}).setdefault(log.root, log)
+    return [quorum_of([*each.values()], limits) for each in by_cluster.values()]
 
 
 def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quorum:
     """Copies of one cluster, compared."""
-    ranked = best_first(logs)
+    ranked = _agreed_first(best_first(logs))
     best = ranked[0]
     survivors = [Survivor(best, best.end, Counter())]
     for log in ranked[1:]:
@@ -186,11 +293,46 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
         if found.common_end is not None:
             found.lacks = best.records_between(found.common_end, best.end, limits)
             found.has_more = log.records_between(found.common_end, log.end, limits)
+            found.contradicts = _contradiction(best, log, found.common_end)
         survivors.append(found)
     quorum = Quorum(best.cluster_id, tuple(survivors), _voters(ranked))
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
     quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
+    quorum.findings += _same_identity(ranked)
     return quorum
+
+
+def _agreed_first(ranked: list[QuorumLog]) -> list[QuorumLog]:
+    """Where copies contradict each other within an epoch, those come first of which there are more alike.
+
+    Copies are made one from another, so that what several hold was there before what only one holds.
+    """
+    best = ranked[0]
+    apart = [
+        found
+        for log in ranked[1:]
+        if (end := common_end(best, log)) is not None and (found := _contradiction(best, log, end)) is not None
+    ]
+    if not apart:
+        return ranked
+    at = {log.root: _batch_at(log, min(apart)[0]) for log in ranked}
+    alike = Counter(at.values())
+    alike[None] = 0
+    return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[at[log.root]]))
+
+
+def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
+    """Directories of which only one can be what its `meta.properties` says."""
+    for number, log in enumerate(logs):
+        for other in logs[:number]:
+            if log.directory_id is not None and log.directory_id == other.directory_id:
+                what = f"the same directory.id as {other.root}: one is a copy, and only one of them may ever be started"
+            elif log.node is not None and log.node == other.node:
+                what = f"the same node.id as {other.root}: only one of them can be node {log.node}"
+            else:
+                continue
+            path = os.path.join(log.root, META_PROPERTIES)
+            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, what, path)
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
@@ -227,6 +369,12 @@ def _of_divergence(best: QuorumLog, other: Survivor) -> Finding | None:
     if not other.is_diverged or other.common_end is None:
         return None
     log, at = other.log, other.common_end
+    if other.contradicts is not None:
+        detail = (
+            f"at offset {at} it holds another record than {best.root}, of the same epoch {other.contradicts[1]}: no "
+            "quorum writes that, so that one of the two was changed by something else than Kafka"
+        )
+        return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, at, detail, log.directory)
     here, there = _terms_after(best, at), _terms_after(log, at)
     where = f"from offset {at} on it differs from {best.root}: epoch {log.epoch} here, epoch {best.epoch} there"
     more = _in_words(other.has_more)

@@ -10,53 +10,41 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkalog.cluster.framed_records import decode_metadata
 from kafkalog.cluster.metadata_log import gap
-from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.kraft import (
-    KRaftRecord,
-    KRaftVersion,
-    KRaftVoters,
-    LeaderChange,
-    SnapshotFooter,
-    VoterNode,
-    kraft_record,
+from kafkalog.cluster.quorum_snapshots import (
+    LogEnd,
+    MetadataSnapshot,
+    control_records,
+    latest,
+    read_snapshots,
+    why_impossible,
 )
+from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, LeaderChange, VoterNode, kraft_record
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC_ID,
     META_PROPERTIES,
     QUORUM_STATE,
-    kraft_snapshot_file,
-    parse_kraft_snapshot_file,
 )
 from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_uuid
+from kafkalog.codec.text import MetaProperties, decode_meta_properties, decode_uuid, encode_uuid
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.files import PathLike, exists, read_small
-from kafkalog.log.partition import Partition, open_partition, open_segment
+from kafkalog.log.partition import Partition, open_partition
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataSnapshot:
-    """A snapshot of the metadata: everything below `end`; one that is not whole stops a node that reads it."""
-
-    file: str
-    end: int
-    epoch: int
-    is_whole: bool
-    kraft_version: int | None = None
-    voters: tuple[VoterNode, ...] | None = None
+_NO_DAMAGE = {*_TAILS, FindingCode.IDENTITY_MISMATCH}
+_WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +101,7 @@ class QuorumLog:
     directory_id: str | None
     state: QuorumState | None
     snapshots: tuple[MetadataSnapshot, ...] = ()
-    """by end offset"""
+    """as a start orders them: by epoch, then by end"""
     start: int = 0
     end: int = 0
     """log end offset, before the first damage"""
@@ -134,8 +122,19 @@ class QuorumLog:
     """records of sound batches after the first damage: a node's start cuts them off"""
     hole: tuple[int, int] | None = None
     """offsets from the first up to the second are in no snapshot and missing in the log, which ends here for that"""
+    log_end: tuple[int, int] = (-1, 0)
+    """epoch and end of the log by itself, without the snapshots"""
+    drops_log: bool = False
+    """a start deletes the log, because the newest snapshot goes further"""
+    known_as: int | None = None
+    """the node as which the voter set knows this directory, where that is not the one of `meta.properties`"""
     refusal: str | None = None
     """why no node would start on it, whatever the quorum"""
+
+    @property
+    def newest_snapshot(self) -> MetadataSnapshot | None:
+        """The snapshot that stands for the beginning of the log."""
+        return latest(each for each in self.snapshots if each.counts)
 
     @property
     def is_static(self) -> bool:
@@ -159,13 +158,18 @@ class QuorumLog:
     @property
     def is_damaged(self) -> bool:
         """Something other than a torn end."""
-        return any(each.severity is Severity.ERROR and each.code not in _TAILS for each in self.findings)
+        return any(each.severity is Severity.ERROR and each.code not in _NO_DAMAGE for each in self.findings)
 
     @property
     def ends_in_damage(self) -> bool:
         """Its log ends in damage other than a torn end, and nothing sound comes after it."""
         codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
-        beside = {*_TAILS, FindingCode.METADATA_GAP, FindingCode.META_PROPERTIES_INVALID}
+        beside = {
+            *_NO_DAMAGE,
+            FindingCode.METADATA_GAP,
+            FindingCode.METADATA_INCONSISTENT,
+            FindingCode.META_PROPERTIES_INVALID,
+        }
         return bool(codes - beside) and not self.records_behind_damage
 
     @property
@@ -194,7 +198,7 @@ class QuorumLog:
     @property
     def committed_at_least(self) -> int:
         """A snapshot is made of what was committed."""
-        return max((each.end for each in self.snapshots if each.is_whole), default=0)
+        return max((each.end for each in self.snapshots if each.counts), default=0)
 
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
         """How many records of each kind are at offsets from `start` up to `end`."""
@@ -215,20 +219,28 @@ class QuorumLog:
 def root_of_metadata(path: PathLike) -> tuple[str, str]:
     """The log directory and its metadata directory, of which either may be given; `UsageError` if it is neither."""
     given = os.fspath(path)
+    if not given:
+        raise UsageError("an empty path names no log directory")
     if "\0" in given:
         raise UsageError("a path cannot hold a NUL")
     if not exists(given):
         raise UsageError(f"{given} does not exist")
     real = os.path.realpath(given)
+    if not os.path.isdir(real):
+        raise UsageError(f"{given} is not a directory: give {_WANTED}")
     if os.path.basename(real) == CLUSTER_METADATA_DIRECTORY:
         return os.path.dirname(real), real
     inside = os.path.join(real, CLUSTER_METADATA_DIRECTORY)
-    if exists(inside) and os.path.isdir(inside):
-        return real, inside
-    raise UsageError(
-        f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give a controller's or broker's log directory "
-        "(metadata.log.dir, or else the first of log.dirs)"
-    )
+    if os.path.islink(inside):
+        raise UsageError(
+            f"{inside} is a symbolic link, which a recovery never follows: put a directory in its place, with what is "
+            f"in {os.path.realpath(inside)}"
+        )
+    if exists(inside):
+        if os.path.isdir(inside):
+            return real, inside
+        raise UsageError(f"{inside} is not a directory: it holds no metadata log")
+    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}")
 
 
 def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
@@ -249,8 +261,10 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
         findings=findings,
     )
     partition = open_partition(directory, limits=limits)
-    found.snapshots = tuple(_snapshots(partition, limits, findings))
-    _walk(found, partition, limits)
+    _refuse_other_topic(partition)
+    found.snapshots = read_snapshots(partition, limits, findings)
+    _read_log(found, partition, limits)
+    _judge_identity(found)
     _judge(found)
     return found
 
@@ -258,7 +272,10 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
 def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> MetaProperties | None:
     path = os.path.join(root, META_PROPERTIES)
     try:
-        return decode_meta_properties(read_small(path, limits.checkpoint_bytes))
+        found = decode_meta_properties(read_small(path, limits.checkpoint_bytes))
+        if found.directory_id is not None:
+            _refuse_odd_id(found.directory_id)
+        return found
     except FileNotFoundError:
         detail = "there is none: no controller starts without it"
     except StorageError:
@@ -267,6 +284,16 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
         detail = str(error)
     findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, path))
     return None
+
+
+def _refuse_odd_id(directory_id: str) -> None:
+    try:
+        decode_uuid(directory_id)
+    except FormatError:
+        raise FormatError(
+            f"directory.id is {directory_id[:40]!r}, and not an id as Kafka writes it, of 22 letters and digits: no "
+            "node starts with it"
+        ) from None
 
 
 def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> QuorumState | None:
@@ -287,46 +314,67 @@ def _control(record: Record) -> KRaftRecord | None:
         return None
 
 
-def _controls(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, KRaftRecord]]:
-    """The control records of a batch that are understood, with their offsets."""
-    if not isinstance(batch.header, BatchHeader) or not batch.header.is_control:
-        return
-    for record in decode_batch(batch, limits=limits).records:
-        value = _control(record)
-        if value is not None:
-            yield record.offset, value
+def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
+    """Read the log by the snapshots that can be of it; one that cannot is known when the log has been read."""
+    before = list(found.findings)
+    while True:
+        found.findings = list(before)
+        _walk(found, partition, limits)
+        log = LogEnd(
+            found.start,
+            found.log_end[1] if found.hole is None else found.hole[1],
+            found.log_end[0],
+            found.last_time,
+            found.batches.base,
+            found.batches.end,
+            found.batches.epoch,
+            None if found.state is None else found.state.leader_epoch,
+        )
+        judged = tuple(
+            each if each.problem else replace(each, problem=why_impossible(each, log)) for each in found.snapshots
+        )
+        if judged == found.snapshots:
+            break
+        found.snapshots = judged
+    newest, believed = found.newest_snapshot, latest(found.snapshots)
+    for each in found.snapshots:
+        if each.problem is not None:
+            detail = f"this cannot be a snapshot of the log beside it: {each.problem}"
+            severity = Severity.WARNING
+            if each is believed:
+                detail, severity = f"{detail}; a start would believe it all the same", Severity.ERROR
+            path = os.path.join(found.directory, each.file)
+            found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
+    if newest is not None and newest.position > found.log_end and found.hole is None:
+        _drop_log(found, newest)
 
 
-def _snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> Iterator[MetadataSnapshot]:
-    named = [(parse_kraft_snapshot_file(os.path.basename(path)), path) for path in partition.kraft_snapshots]
-    known = [
-        (name.end_offset, name.epoch, path)
-        for name, path in named
-        if name is not None and kraft_snapshot_file(name.end_offset, name.epoch) == os.path.basename(path)
-    ]
-    for end, epoch, path in sorted(known):
-        version, voters, has_footer, is_sound = None, None, False, True
-        with open_segment(path).segments[0].scanner(limits=limits) as scanner:
-            for batch in scanner:
-                is_sound = is_sound and decode_batch(batch, limits=limits).finding is None
-                for _offset, value in _controls(batch, limits):
-                    if isinstance(value, KRaftVersion):
-                        version = value.kraft_version
-                    elif isinstance(value, KRaftVoters):
-                        voters = value.voters
-                    has_footer = has_footer or isinstance(value, SnapshotFooter)
-        is_whole = is_sound and has_footer and scanner.stop is StopReason.END
-        if not is_whole:
-            detail = "the snapshot is damaged or cut short: a node that reads it does not start"
-            findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
-        yield MetadataSnapshot(os.path.basename(path), end, epoch, is_whole, version, voters)
+def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
+    """What a start makes of a log that ends before the newest snapshot: nothing of it is left."""
+    if len(found.batches):
+        epoch, end = found.log_end
+        found.drops_log = True
+        detail = (
+            f"the snapshot goes on to offset {newest.end} of epoch {newest.epoch}, and the log ends at offset {end} of "
+            f"epoch {epoch}: a start deletes the log and begins a new one after the snapshot"
+        )
+        path = os.path.join(found.directory, newest.file)
+        found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, path))
+    found.batches, found.terms, found.hole = BatchColumns(), [], None
+    found.start = found.end = newest.end
+    found.epoch, found.last_time = newest.epoch, newest.last_time
+    found.kraft_version, found.voters, found.voters_offset = newest.kraft_version or 0, newest.voters or (), None
 
 
 def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
     """Read the log up to its end or its first damage."""
-    newest = next((each for each in reversed(found.snapshots) if each.is_whole), None)
+    newest = found.newest_snapshot
+    found.batches, found.terms, found.known, found.hole = BatchColumns(), [], {}, None
+    found.voters_offset, found.last_time, found.records_behind_damage = None, -1, 0
+    found.kraft_version, found.voters, found.epoch, found.end = 0, (), -1, 0
     for snapshot in found.snapshots:
-        _note_voters(found, snapshot.voters or ())
+        if snapshot.problem is None:
+            _note_voters(found, snapshot.voters or ())
     if newest is not None:
         found.kraft_version = newest.kraft_version or 0
         found.voters = newest.voters or ()
@@ -334,9 +382,12 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
     found.start = partition.log_start_offset
     in_snapshot = 0 if newest is None else newest.end
     reader = partition.batches(limits=limits)
+    is_known = False
     for batch in reader:
         if not isinstance(batch.header, BatchHeader):
             continue
+        if not is_known:
+            is_known = _is_of_metadata(batch, partition, limits)
         expected = max(found.end, in_snapshot)
         if found.start <= in_snapshot and batch.header.base_offset > expected:
             found.hole = expected, batch.header.base_offset
@@ -345,8 +396,9 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         found.batches.add(batch.header)
         found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
         found.end = batch.header.next_offset
-        for offset, value in _controls(batch, limits):
+        for offset, value in control_records(batch, limits):
             _note_control(found, offset, batch.header, value, in_snapshot)
+    found.log_end = (found.epoch, found.end) if len(found.batches) else (0, found.start)
     found.end = max(found.end, in_snapshot)
     findings = list(reader.findings)
     behind = behind_first_damage(partition.segments, findings, limits=limits)
@@ -355,6 +407,34 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         findings[findings.index(finding)] = with_what_is_behind(finding, counted, ": a start would cut it off")
         found.records_behind_damage = counted.records
     found.findings += [*partition.findings, *findings]
+
+
+def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
+    """Whether a batch holds records of the metadata; False for control records, which say nothing of that.
+
+    `UsageError` if it cannot: controllers write without a producer id, without keys, and each value in a frame.
+    """
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        return False
+    records = [] if header.is_control else decode_batch(batch, limits=limits).records
+    is_foreign = header.producer_id >= 0 or any(each.key is not None for each in records)
+    frames = [decode_metadata(each.value).type for each in records]
+    if is_foreign or (frames and all(each is None for each in frames)):
+        raise UsageError(
+            f"{partition.path} holds other records than those of the cluster's metadata at offset "
+            f"{header.base_offset}: it is another partition under that name"
+        )
+    return bool(frames)
+
+
+def _refuse_other_topic(partition: Partition) -> None:
+    """A start compares the topic's id too (`UnifiedLog`, `InconsistentTopicIdException`)."""
+    if partition.metadata is not None and partition.metadata.topic_id != CLUSTER_METADATA_TOPIC_ID:
+        raise UsageError(
+            f"{partition.path} is a partition of another topic under that name: its partition.metadata has topic id "
+            f"{partition.metadata.topic_id}, and the cluster's metadata has {CLUSTER_METADATA_TOPIC_ID}"
+        )
 
 
 def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRaftRecord, in_snapshot: int) -> None:
@@ -376,11 +456,40 @@ def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
         found.known[each.voter_id, each.directory_id] = each
 
 
+def _judge_identity(found: QuorumLog) -> None:
+    """A voter is known by its node id together with its directory's id (`VoterSet.isVoter`)."""
+    if found.is_static or found.directory_id is None:
+        return
+    path = os.path.join(found.root, META_PROPERTIES)
+    here = [each for each in found.voters if encode_uuid(each.directory_id) == found.directory_id]
+    others = [encode_uuid(each.directory_id) for each in found.voters if each.voter_id == found.node]
+    if here and here[0].voter_id != found.node:
+        found.known_as = here[0].voter_id
+        detail = (
+            f"node.id is {found.node}, and the voter set knows this directory, by its directory.id, as node "
+            f"{found.known_as}: one of the two ids is wrong"
+        )
+    elif others and not here:
+        detail = (
+            f"directory.id is {found.directory_id}, and the voter set has node {found.node} with {others[0]}: as it "
+            f"is, this node does not vote; if the disk is that voter's own, put directory.id={others[0]} back"
+        )
+    else:
+        return
+    found.findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, detail, path))
+
+
 def _judge(found: QuorumLog) -> None:
-    """Whether a node would start on it at all (`KafkaMetadataLog.recoverSnapshots`, `UnifiedLog`)."""
-    broken = [each.file for each in found.snapshots if not each.is_whole]
-    if found.snapshots and not found.snapshots[-1].is_whole:
-        found.refusal = f"its newest snapshot {broken[-1]} is damaged, and a controller stops when it reads that"
+    """Whether a node would start on it at all (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`)."""
+    believed = latest(found.snapshots)
+    if believed is not None and not believed.is_whole:
+        found.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"
+        if believed.position > found.log_end:
+            found.refusal += ", after it has deleted the log, which ends before it"
+    elif believed is not None and believed.problem is not None:
+        found.refusal = f"its newest snapshot {believed.file} cannot be of this log, and a start would believe it"
+        if believed.position > found.log_end:
+            found.refusal += " and delete the log, which ends before it"
     elif found.start > max((each.end for each in found.snapshots), default=0):
         found.refusal = (
             f"its log begins at offset {found.start} and no snapshot reaches there: what came before is lost, and a "
@@ -394,3 +503,7 @@ def _judge(found: QuorumLog) -> None:
         )
     elif found.end == 0:
         found.refusal = "its metadata log holds no record"
+    if found.refusal is not None and not any(each.severity is Severity.ERROR for each in found.findings):
+        found.findings.append(
+            Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, found.refusal, found.directory)
+        )

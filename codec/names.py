@@ -19,6 +19,7 @@ __all__ = [
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_DIRECTORY",
     "CLUSTER_METADATA_TOPIC",
+    "CLUSTER_METADATA_TOPIC_ID",
     "CONSUMER_OFFSETS_TOPIC",
     "COORDINATOR_TOPICS",
     "DELETED",
@@ -72,6 +73,8 @@ QUORUM_STATE = "quorum-state"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""its topic id in every cluster (`Uuid.METADATA_TOPIC_ID`)"""
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"

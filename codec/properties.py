@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError
 
-__all__ = ["decode_properties", "encode_properties", "parse_properties"]
+__all__ = ["decode_properties", "encode_properties", "parse_properties", "property_line"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BLANK = " \t\f"
@@ -106,3 +106,14 @@ def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = (
     lines = [f"#{comment}" for comment in comments]
     lines += [f"{_escape(name, True)}={_escape(value, False)}" for name, value in properties.items()]
     return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
+
+
+@checked
+def property_line(name: str, value: str) -> str:
+    """A line as people write it, with escapes only where a reader would take the character for something else."""
+    kept = {"=", ":", "#", "!"}
+    parts = [
+        each if each in kept or (each == " " and number) else _escape(each, every_space=True)
+        for number, each in enumerate(value)
+    ]
+    return f"{name}={''.join(parts)}"

@@ -17,6 +17,7 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.census import Census, census
 from kafkalog.recovery.losses import sentence_of_lost
+from kafkalog.recovery.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, partitions_of, read_high_watermarks
@@ -78,6 +79,8 @@ class Choice:
     """where segments are gone that no way brings back"""
     damaged: list[Finding] = field(default_factory=list)
     """places in the logs that cannot be read, whether a way touches them or not"""
+    loses_metadata: bool = False
+    """no way keeps all of a metadata log, of which other nodes have copies"""
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Partition directory -> sound records that the broker's own start would take, where it would any."""
@@ -85,8 +88,8 @@ class Choice:
 
     @property
     def recommended(self) -> Way | None:
-        """The way that loses least."""
-        return recommended(self.ways)
+        """The way that loses least; None where it would take metadata that other nodes have."""
+        return None if self.loses_metadata else recommended(self.ways)
 
 
 def sentence_of_loss(comparison: Choice) -> str:
@@ -104,6 +107,8 @@ def sentence_of_loss(comparison: Choice) -> str:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
     best = comparison.recommended
+    if comparison.loses_metadata:
+        text += f"; {OTHER_COPIES}"
     if best is not None and _lost(best.measured) < _lost(own):
         options = " ".join(best.needs) or "nothing more"
         text += f"; {best.way} loses least, {sentence_of_lost(best.measured)}, and needs {options}"
@@ -494,7 +499,18 @@ def _compared(
             for each in candidates
             if unit.name in partly.get(each.way, each.measured)
         ]
+    comparison.loses_metadata = any(_loses_metadata(comparer, unit, comparison) for unit in hurt)
     return comparison
+
+
+def _loses_metadata(comparer: _Comparer, unit: Unit, comparison: Choice) -> bool:
+    """It is a metadata log, with damage worse than a torn end, and none of the ways keeps all of it."""
+    original = comparer.originals[unit.name]
+    if unit.topic != CLUSTER_METADATA_TOPIC or original is None:
+        return False
+    best = recommended(comparison.by_partition[unit.name])
+    is_worse = any(not each.is_tail for each in original.damages) or bool(original.missing)
+    return is_worse and (best is None or best.measured.records_lost != 0)
 
 
 def _safe(outcomes: Sequence[_Outcome]) -> _Outcome:

@@ -178,7 +178,8 @@ class Plan:
 
     def _partition(self, partition: PartitionPlan) -> dict[str, Any]:
         ways = self.choice.by_partition.get(partition.name, [])
-        best = recommended(ways)
+        is_elsewhere = self.choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
+        best = None if is_elsewhere else recommended(ways)
         return {
             **partition.as_dict(),
             "ways": [way.as_dict() for way in ways],

@@ -48,6 +48,7 @@ __all__ = [
     "recover_into",
     "refuse_any_declined",
     "refuse_declined",
+    "refuse_without_run",
     "undo",
 ]
 
@@ -512,6 +513,23 @@ def _check_as_readable(expected: Plan, made: Plan) -> None:
         raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")
 
 
+def _undone(path: PathLike) -> tuple[str, str | None]:
+    """The log directory of a path, and the name of the partition directory if it is one."""
+    given = os.fspath(path)
+    if "\0" in given or not os.path.isdir(given):
+        raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
+    root = os.path.realpath(given)
+    if not is_log_dir(root) and is_partition_dir(root):
+        return os.path.dirname(root), os.path.basename(root)
+    return root, None
+
+
+@checked
+def refuse_without_run(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> None:
+    """As `undo` where there is nothing to undo; only looks, so that nobody is asked for nothing."""
+    Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine)).undoable(run_id)
+
+
 @checked
 def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> UndoResult:
     """Restore every byte and time that a run changed (default: the latest run), even if it was interrupted.
@@ -519,13 +537,7 @@ def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | No
     Everything is compared first.  Raises `RecoveryRefused`, with nothing changed, if there is no such run, if anything
     that it relies on has changed since, or if what it saved is not complete.
     """
-    given = os.fspath(path)
-    if "\0" in given or not os.path.isdir(given):
-        raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
-    root = os.path.realpath(given)
-    partition = None
-    if not is_log_dir(root) and is_partition_dir(root):
-        root, partition = os.path.split(root)
+    root, partition = _undone(path)
     if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
         Runs(root, None if quarantine is None else os.fspath(quarantine)).undoable(run_id)
     with ExitStack() as stack:

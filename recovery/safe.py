@@ -46,6 +46,7 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
 )
 from kafkalog.recovery.changed_files import ChangedFiles, changed_files
+from kafkalog.recovery.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.normalize import (
     Change,
     Checkpoints,
@@ -127,9 +128,9 @@ class _PartitionRun:
         self.name = name
         self.rules = rules
         self.key = (name.topic, name.partition)
-        is_metadata = name.topic == CLUSTER_METADATA_TOPIC  # scanned from its start, whatever a checkpoint says
-        self.recovery_point = 0 if is_metadata else max(points.recovery_points.get(self.key, 0), 0)
-        self.log_start = 0 if is_metadata else max(points.log_starts.get(self.key, 0), 0)
+        self.is_metadata = name.topic == CLUSTER_METADATA_TOPIC  # scanned from its start, whatever a checkpoint says
+        self.recovery_point = 0 if self.is_metadata else max(points.recovery_points.get(self.key, 0), 0)
+        self.log_start = 0 if self.is_metadata else max(points.log_starts.get(self.key, 0), 0)
         self.start = self._first_scanned()
         self.cut: Cut | None = None
         self.repeat: Cut | None = None
@@ -296,8 +297,19 @@ class _PartitionRun:
         found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes)
         if not rules.resumes and sum(found.sizes.values()) < sum(sound.sizes.values()):
             return sound  # it stopped at an older offset, which later ones go on after
+        if self.is_metadata and rules.resumes:
+            self.refuse_gap(found, sound.cut)
         self.lost, self.repairs = found.lost, found.repairs
         return found
+
+    def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
+        """Each record of the metadata changes what those before it have made: a log with a gap says nothing certain."""
+        up_to = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits, resume=False)
+        if sum(found.sizes.values()) > sum(up_to.sizes.values()):
+            raise _CannotSettleError(
+                f"{cut.path} is damaged at byte {cut.position}, and mode salvage would leave a gap there, which a "
+                f"metadata log must not have; {OTHER_COPIES}"
+            )
 
     def result_of(self, result: BrokerResult) -> PartitionResult:
         """What was made of this directory (its `-future` copy may be beside it)."""

@@ -26,6 +26,7 @@ from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.files import read_small
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.cleaner_settings import CleanerConfig, known_settings
+from kafkalog.recovery.metadata_copies import OTHER_COPIES
 
 if TYPE_CHECKING:
     from kafkalog.cluster.metadata_log import MetadataState
@@ -178,7 +179,7 @@ def _problem(path: str, state: MetadataState) -> str | None:
     """A torn end is what a crash leaves, and what was in it was not committed; anything else may hide a setting."""
     worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in _TAILS]
     if worse:
-        return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}"
+        return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}; {OTHER_COPIES}"
     if not state.next_offset:
         return f"the metadata log {path} holds no record: only the given settings apply"
     return None

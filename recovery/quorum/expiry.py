@@ -12,18 +12,25 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from kafkalog.cluster.configuration import ConfigSource, Setting, effective_of_broker, effective_of_topic
+from kafkalog.cluster.configuration import (
+    TOPIC_SYNONYMS,
+    ConfigSource,
+    Setting,
+    effective_of_broker,
+    effective_of_topic,
+)
 from kafkalog.cluster.groups import Group, read_groups
 from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.offsets import CommittedOffset
 from kafkalog.cluster.transactions import TransactionState, read_transactions
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
 from kafkalog.codec.wording import counted
 from kafkalog.log.directory import LogDir, open_log_dir
 from kafkalog.log.partition import Partition
 from kafkalog.log.retention import beyond_size
 
-__all__ = ["PREVENTION", "Expiry", "expiry_of"]
+__all__ = ["PREVENTION", "Expiry", "expiry_of", "refuse_settings"]
 
 PREVENTION = (
     "log.initial.task.delay.ms=86400000",
@@ -41,6 +48,11 @@ _DELETE, _COMPACT = "delete", "compact"
 _TOMBSTONES, _BY_TIME, _BY_SIZE = "delete.retention.ms", "retention.ms", "retention.bytes"
 _NOT_BY_AGE = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC}
 """topics that no setting of this kind empties"""
+_BY_TOPIC = ("cleanup.policy", _TOMBSTONES, _BY_TIME, _BY_SIZE)
+_OF_BROKER = ("offsets.retention.minutes", "transactional.id.expiration.ms")
+_POLICY = "log.cleanup.policy"
+_KNOWN = tuple(sorted([*_OF_BROKER, *(name for each in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[each])]))
+"""names in a broker's properties by which data goes"""
 _SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
 _MAX_TIME = 253_402_300_799_000
 """the last millisecond that can be printed, in the year 9999"""
@@ -106,6 +118,23 @@ def expiry_of(
         directory = open_log_dir(root, tolerant=True)
         found += _in_directory(directory, _Rules(image, node, static, now_ms))
     return found if roots else list(_by_settings(_Rules(image, None, static, now_ms)))
+
+
+def refuse_settings(given: Mapping[str, str]) -> None:
+    """`UsageError` for a setting by which no broker deletes, or a value that no broker starts with."""
+    for name, value in given.items():
+        if name not in _KNOWN:
+            raise UsageError(
+                f"--config {name[:60]!r} is not a setting of brokers by which data is deleted; those are "
+                f"{', '.join(_KNOWN)}"
+            )
+        if name == _POLICY:
+            is_one = all(each.strip() in (_DELETE, _COMPACT) for each in value.split(","))
+            wanted = "delete, compact or both"
+        else:
+            is_one, wanted = parse_java_long(value.strip(), 64) is not None, "a whole number"
+        if not is_one:
+            raise UsageError(f"--config {name}={value[:60]} is not {wanted}")
 
 
 class _Rules:
@@ -178,14 +207,18 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
         left = segments[first:]
         if limit.name == _BY_TIME:
             count = _older(partition, rules.now_ms - limit.value)
-            why = f"have nothing newer than {_time(rules.now_ms - limit.value)}"
+            why = f"{_verb(count, 'have')} nothing newer than {_time(rules.now_ms - limit.value)}"
         else:
             count = beyond_size([_Facts(each.base_offset, each.size) for each in left], limit.value)
-            why = f"are beyond {limit.value} bytes"
+            why = f"{_verb(count, 'are')} beyond {limit.value} bytes"
         if count:
             detail = f"{counted(count, 'segment')} of {len(segments)} {why}"
             yield _of_topic(topic, limit, detail, partition, count, sum(each.size for each in left[:count]))
         first += count
+
+
+def _verb(count: int, of_several: str) -> str:
+    return {"have": "has", "are": "is"}[of_several] if count == 1 else of_several
 
 
 def _of_topic(
@@ -216,7 +249,8 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
         old = [each for each in group.offsets if _is_expired(group, each, before, rules.now_ms)]
         count = len(old)
         if count:
-            detail = f"{counted(count, 'offset')} of {len(group.offsets)} are of before {_time(before)}"
+            total = len(group.offsets)
+            detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {_time(before)}"
             yield Expiry("group", group.group_id, None, None, value.name, str(value.value), value.origin, count, None,
                          detail)  # fmt: skip
 

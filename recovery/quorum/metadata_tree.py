@@ -15,7 +15,14 @@ from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import KRaftRecord, encode_kraft_value
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, QUORUM_STATE, FileKind, parse_segment_file, segment_file
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    LEADER_EPOCH_CHECKPOINT,
+    QUORUM_STATE,
+    FileKind,
+    parse_segment_file,
+    segment_file,
+)
 from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
@@ -45,8 +52,8 @@ class NewMetadata:
 
 def broken_snapshots(log: QuorumLog) -> list[str]:
     """Snapshots that would stop a controller and that can go, because an older one or the whole log stands for them."""
-    reaches = log.start == 0 or any(each.is_whole and each.end >= log.start for each in log.snapshots)
-    return [each.file for each in log.snapshots if not each.is_whole] if reaches else []
+    reaches = log.start == 0 or any(each.counts and each.end >= log.start for each in log.snapshots)
+    return [each.file for each in log.snapshots if not each.counts] if reaches else []
 
 
 def make_metadata(
@@ -57,12 +64,16 @@ def make_metadata(
     tree = found.tree()
     for name in broken_snapshots(log):
         tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
+    if log.drops_log:
+        _drop_log(tree)
     cut = _safely(tree, rules)
     end = max(_end_of(cut), log.end if not len(log.batches) else 0)
     tree, batch = cut.tree, b""
+    if log.drops_log:
+        _drop_log(tree)  # the empty log that the loader made begins at 0
     if records:
         values = [encode_kraft_value(each) for each in records]
-        batch = build_control_batch(values, base_offset=end, timestamp=wanted.now_ms, partition_leader_epoch=epoch)
+        batch = build_control_batch(values, base_offset=end, timestamp=wanted.stamp_ms, partition_leader_epoch=epoch)
         _append(tree, end, batch)
         again = _safely(tree, rules)
         tree = again.tree
@@ -75,6 +86,13 @@ def make_metadata(
     names = tree.all_names(CLUSTER_METADATA_DIRECTORY)
     files = {name: tree.files[f"{CLUSTER_METADATA_DIRECTORY}/{name}"] for name in names}
     return NewMetadata(files, end, end + len(records), batch)
+
+
+def _drop_log(tree: Tree) -> None:
+    """As a start does where the newest snapshot goes further than the log (`truncateToLatestSnapshot`)."""
+    for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
+        if parse_segment_file(name) is not None or name == LEADER_EPOCH_CHECKPOINT:
+            tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
 
 
 def _safely(tree: Tree, rules: Rules) -> SafeResult:

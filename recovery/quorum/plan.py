@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.quorum import KnownVoter, Quorum, read_quorum
 from kafkalog.cluster.quorum_log import QuorumLog, root_of_metadata
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kraft import KRaftRecord, VoterNode
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
@@ -19,6 +21,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.quorum_state import QuorumState
+from kafkalog.codec.wording import counted
 from kafkalog.log.directory import is_log_dir
 from kafkalog.log.files import scan_directory
 from kafkalog.log.partition import open_partition
@@ -34,9 +37,12 @@ from kafkalog.recovery.quorum.metadata_tree import (
     content_elsewhere,
     make_metadata,
 )
+from kafkalog.recovery.quorum.properties import listener_lines, log_dirs_line
 from kafkalog.recovery.quorum.refusals import (
     gone,
+    needless,
     one_quorum,
+    refuse_contradictions,
     refuse_damage,
     refuse_epochs,
     refuse_kinds,
@@ -111,6 +117,17 @@ class QuorumPlan:
     """what brokers would delete at their first start"""
     identity: tuple[int, str] | None = None
     """node and directory id of the controller that is made of a broker's copy"""
+    needless: str | None = None
+    """why nothing has to be done"""
+
+    @property
+    def stay_dead(self) -> list[str]:
+        """Those who must never start again, in words: of a node that goes on the disk with another directory id."""
+        kept = {each.node for each in self.members}
+        return [
+            f"{each.node} on the disk with directory.id {each.directory_id}" if each.node in kept else str(each.node)
+            for each in self.others
+        ]
 
     @property
     def is_static(self) -> bool:
@@ -157,12 +174,13 @@ class QuorumPlan:
                 {"node": each.node, "directory_id": each.directory_id, "host": each.host, "port": each.port}
                 for each in self.members
             ],
-            "stay_dead": [each.node for each in self.others],
+            "stay_dead": [each.node for each in self.others if each.node not in {own.node for own in self.members}],
             "loss": self.quorum.loss(),
             "warnings": list(self.warnings),
             "configuration": [{"for": who, "lines": list(lines)} for who, lines in self.configuration],
             "expiry": [each.as_dict() for each in self.expiry],
             "directories": [each.as_dict() for each in self.changes],
+            "needless": self.needless,
         }
 
 
@@ -182,9 +200,10 @@ def make_plan(
     best = quorum.best
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
+    refuse_contradictions(quorum)
     refuse_damage(best, wanted)
     refuse_epochs(quorum)
-    image = MetadataLog(open_partition(best.directory)).state().image
+    image = _image_of(best)
     refuse_kinds(quorum, targets, wanted, image)
     refuse_majority(quorum, wanted)
     known = endpoints_known(best, image)
@@ -192,16 +211,45 @@ def make_plan(
     if wanted.way is QuorumWay.FROM_BROKER:
         members = (new_member(wanted.node or 0, directory_id, wanted),)
     others = gone(quorum, [(each.node, each.directory_id) for each in members])
-    refuse_others(others, wanted)
     is_dynamic = wanted.becomes_dynamic or not best.is_static
     if wanted.becomes_dynamic and best.is_static:
         refuse_old_metadata(image)
     voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
-    made = _Making(stack, wanted, quorum, targets, members, voters, others, listener_of(wanted, known)).plan()
+    why_not = needless(quorum, targets, voters, wanted)
+    if why_not is not None:
+        return _nothing(stack, wanted, quorum, targets, members, why_not)
+    refuse_others(others, wanted)
+    made = _Making(stack, wanted, quorum, targets, members, voters, others, listener_of(wanted, known), image).plan()
     made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
     if made.expiry:
         made.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
     return made
+
+
+def _image_of(best: QuorumLog) -> MetadataImage:
+    """The metadata as it will be: by the snapshots that stay."""
+    log = MetadataLog(open_partition(best.directory))
+    stay = {each.file for each in best.snapshots if each.counts}
+    log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in stay)
+    return log.state().image
+
+
+def _nothing(
+    stack: ExitStack,
+    wanted: QuorumRequest,
+    quorum: Quorum,
+    targets: Sequence[QuorumLog],
+    members: tuple[Member, ...],
+    why: str,
+) -> QuorumPlan:
+    """A plan that leaves everything as it is."""
+    best = quorum.best
+    surveys = {log.root: stack.enter_context(survey(log.root, only=_ONLY_METADATA)) for log in [*targets, best]}
+    changes = [DirectoryChange(log.root, log.node or 0, surveys[log.root], [], log.end) for log in targets]
+    return QuorumPlan(
+        wanted, quorum, best, members, best.voters, (), best.epoch, NewMetadata({}, best.end, best.end, b""), changes,
+        surveys[best.root], needless=why,
+    )  # fmt: skip
 
 
 def _brokers(wanted: QuorumRequest, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
@@ -252,6 +300,7 @@ class _Making:
         voters: tuple[VoterNode, ...],
         others: tuple[KnownVoter, ...],
         listener: str,
+        image: MetadataImage,
     ) -> None:
         self.stack = stack
         self.wanted = wanted
@@ -261,6 +310,7 @@ class _Making:
         self.voters = voters
         self.others = others
         self.listener = listener
+        self.image = image
         self.best = quorum.best
 
     def plan(self) -> QuorumPlan:
@@ -329,32 +379,34 @@ class _Making:
 
     def configuration(self) -> list[tuple[str, list[str]]]:
         lines: list[tuple[str, list[str]]] = []
+        given = self.wanted.properties
         for each in self.members:
-            own = [f"listeners={self.listener}://{each.place}"]
+            own = list(listener_lines(self.listener, each.place, given.get(each.node)))
             if self.wanted.way is QuorumWay.FROM_BROKER:
                 place = os.path.abspath(self.wanted.into or "")
-                own = ["process.roles=controller", f"node.id={each.node}", f"log.dirs={place}", *own,
+                own = ["process.roles=controller", f"node.id={each.node}", log_dirs_line(place), *own,
                        f"controller.listener.names={self.listener}"]  # fmt: skip
                 lines.append((f"controller {each.node}", own))
-            elif each.node in self.wanted.endpoints:
+            elif each.node in self.wanted.endpoints and not self.listens_beside(each):
                 lines.append((f"controller {each.node}", own))
+        who = "every controller and broker"
         if self.voters:
             told = [bootstrap_line(self.voters)]
-            who = "every controller and broker"
-            if self.best.is_static:
+            if self.best.is_static or any("controller.quorum.voters" in each for each in given.values()):
                 who += ", in place of controller.quorum.voters"
         else:
-            told, who = [static_line(self.members)], "every controller and broker"
+            told = [static_line(self.members)]
         return [*lines, (who, told)]
+
+    def listens_beside(self, member: Member) -> bool:
+        """It is a broker too, and what else it listens on is not known."""
+        return member.node in self.image.brokers and member.node not in self.wanted.properties
 
     def warnings(self, made: QuorumPlan) -> list[str]:
         told = []
-        names = ", ".join(str(each.node) for each in self.others)
+        names = ", ".join(made.stay_dead)
         if self.others:
-            told.append(
-                f"controllers {names} must never be started again with the disks that they have: wipe and format them "
-                "before they join again"
-            )
+            told.append(_never_again(names, len(self.others) > 1))
         if not self.quorum.has_majority:
             told.append(
                 f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
@@ -362,19 +414,22 @@ class _Making:
             )
         if self.quorum.later_epoch is not None:
             told.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
+        told += [
+            f"{each.file}: {each.detail}" for each in self.quorum.findings if each.code is FindingCode.IDENTITY_MISMATCH
+        ]
         nodes = {member.node for member in self.members}
         told += [
-            f"{sum(each.has_more.values())} records that only {each.log.root} has are set aside"
+            f"{_are(sum(each.has_more.values()), 'record')} set aside that only {each.log.root} has"
             for each in self.quorum.survivors
             if each.is_diverged and each.log.node in nodes
         ]
-        if self.best.is_torn:
-            told.append(f"the torn end of the log in {self.best.root} is cut off first")
-        told += [f"the damaged snapshot {name} is set aside" for name in broken_snapshots(self.best)]
-        if self.best.ends_in_damage:
-            told.append(f"the log in {self.best.root} ends in damage after offset {self.best.end}, which is cut off")
-        if self.best.records_behind_damage:
-            told.append(f"{self.best.records_behind_damage} records after the damage in {self.best.root} are cut off")
+        told += self.of_best()
+        told += [
+            f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and the "
+            "others stay as they are (--properties FILE prints the whole line)"
+            for each in self.members
+            if each.node in self.wanted.endpoints and self.listens_beside(each)
+        ]
         if made.is_static:
             told.append(
                 "the voters are static, so the configuration decides, and not the files: the line below must be in "
@@ -382,3 +437,42 @@ class _Making:
                 "voters dynamic instead)"
             )
         return told
+
+    def of_best(self) -> Iterator[str]:
+        """What becomes of the log that goes on."""
+        best = self.best
+        if best.is_torn:
+            yield f"the torn end of the log in {best.root} is cut off first"
+        impossible = {each.file for each in best.snapshots if each.problem is not None}
+        for name in broken_snapshots(best):
+            what = (
+                f"the snapshot {name}, which cannot be of this log,"
+                if name in impossible
+                else f"the damaged snapshot {name}"
+            )
+            yield f"{what} is set aside"
+        if best.drops_log:
+            yield (
+                f"the log in {best.root} ends at offset {best.log_end[1]} of epoch {best.log_end[0]}, before its "
+                "newest snapshot, and is set aside, as a start would delete it"
+            )
+        if best.ends_in_damage:
+            yield f"the log in {best.root} ends in damage after offset {best.end}, which is cut off"
+        if best.records_behind_damage:
+            yield f"{_are(best.records_behind_damage, 'record')} cut off after the damage in {best.root}"
+
+
+def _never_again(names: str, are_several: bool) -> str:
+    if are_several:
+        return (
+            f"controllers {names} must never be started again with the disks that they have: wipe and format them "
+            "before they join again"
+        )
+    return (
+        f"controller {names} must never be started again with the disk that it has: wipe and format it before it joins "
+        "again"
+    )
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{counted(count, noun)} {'is' if count == 1 else 'are'}"

@@ -8,13 +8,17 @@ from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.quorum import KnownVoter, Quorum
 from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.names import QUORUM_STATE
+from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.quorum.metadata_tree import broken_snapshots
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
 __all__ = [
     "gone",
+    "needless",
     "one_quorum",
+    "refuse_contradictions",
     "refuse_damage",
     "refuse_epochs",
     "refuse_kinds",
@@ -43,47 +47,98 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRequest, image: MetadataImage) -> None:
     """Controllers' directories where controllers' are wanted, and a broker's where a broker's is."""
     for log in targets:
-        if log.node is None or log.cluster_id is None:
+        _refuse_no_controller(log, image)
+    _refuse_same_identity(targets)
+    _refuse_strangers([log.node for log in targets], wanted)
+    if wanted.way is QuorumWay.FROM_BROKER:
+        _refuse_source(next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0]), image)
+        if wanted.node in image.brokers:
             raise RecoveryRefused(
-                f"{log.root} has no meta.properties that says which node of which cluster it is: put that back first",
-                reason="identity",
+                f"node {wanted.node} is a broker of this cluster: choose an id that no node has for the controller",
+                reason="node",
             )
-        if not _is_controller(log, image):
-            raise RecoveryRefused(
-                f"{log.root} is of broker {log.node}, not of a controller: to make a controller of its copy, use "
-                f"--from-broker {log.root}",
-                reason="kind",
-            )
+
+
+def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
+    meta = f"{log.root}/{META_PROPERTIES}"
+    if log.node is None or log.cluster_id is None:
+        raise RecoveryRefused(
+            f"{log.root} has no {META_PROPERTIES} that says which node of which cluster it is: put that back first",
+            reason="identity",
+        )
+    if log.known_as is not None:
+        raise RecoveryRefused(
+            f"{meta} says node.id={log.node}, and the voter set knows this directory, by its directory.id, as node "
+            f"{log.known_as}: put node.id={log.known_as} back if the directory.id is right",
+            reason="identity",
+        )
+    if _is_controller(log, image):
+        return
+    if log.node in image.brokers:
+        raise RecoveryRefused(
+            f"{log.root} is of broker {log.node}, not of a controller: to make a controller of its copy, use "
+            f"--from-broker {log.root}",
+            reason="kind",
+        )
+    raise RecoveryRefused(
+        f"{meta} says node.id={log.node}, and its log knows neither a controller nor a broker of that id: put the "
+        "right node.id back",
+        reason="identity",
+    )
+
+
+def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
     nodes = [log.node for log in targets]
+    ids = [log.directory_id for log in targets]
     for log in targets:
         if nodes.count(log.node) > 1:
-            raise RecoveryRefused(f"two of the directories are of node {log.node}: name one of them", reason="kind")
-    strangers = sorted(set(wanted.endpoints) - {*nodes, wanted.node})
+            roots = " and ".join(each.root for each in targets if each.node == log.node)
+            raise RecoveryRefused(
+                f"two of the directories are of node {log.node}, {roots}: name the one that is to go on", reason="kind"
+            )
+        if log.directory_id is not None and ids.count(log.directory_id) > 1:
+            roots = " and ".join(each.root for each in targets if each.directory_id == log.directory_id)
+            raise RecoveryRefused(
+                f"{roots} have the same directory.id, {log.directory_id}, by which voters are told apart, so that one "
+                f"{META_PROPERTIES} is a copy: name the directory that is to go on",
+                reason="identity",
+            )
+
+
+def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> None:
+    """Nodes that an option names, and that will not be in the quorum."""
+    members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
+    strangers = sorted(set(wanted.endpoints) - members)
     if strangers:
         raise RecoveryRefused(
             f"--endpoint names node {strangers[0]}, of which no directory is given: give its log directory, or leave "
             "the endpoint out",
             reason="endpoint",
         )
-    if wanted.voters is not None and set(wanted.voters) != {*nodes, *(() if wanted.node is None else (wanted.node,))}:
+    if wanted.voters is not None and set(wanted.voters) != members:
         raise RecoveryRefused(
             f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
             f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
             reason="endpoint",
         )
-    if wanted.way is not QuorumWay.FROM_BROKER:
-        return
-    source = next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0])
+    for node in sorted(set(wanted.properties) - members):
+        raise RecoveryRefused(
+            f"--properties gives a file of node {node}, which is not one of the new quorum: leave it out",
+            reason="properties",
+        )
+
+
+def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
+    if source.cluster_id is None:
+        raise RecoveryRefused(
+            f"{source.root} has no {META_PROPERTIES} that says which cluster it is of: put that back first",
+            reason="identity",
+        )
     if _is_controller(source, image):
         raise RecoveryRefused(
             f"{source.root} is of controller {source.node}, whose own log is worth more than a copy: use --standalone "
             f"{source.root}",
             reason="kind",
-        )
-    if wanted.node in image.brokers:
-        raise RecoveryRefused(
-            f"node {wanted.node} is a broker of this cluster: choose an id that no node has for the controller",
-            reason="node",
         )
 
 
@@ -96,6 +151,33 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
         f"controllers {', '.join(given)} are {len(given)} of {len(quorum.in_force)} voters, a majority, and elect a "
         "leader without this: start them together; where they have moved, give --endpoint for each instead",
         reason="majority",
+    )
+
+
+def needless(
+    quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRequest
+) -> str | None:
+    """Why nothing has to be done, in a sentence; None if something has."""
+    best = quorum.best
+    becomes_dynamic = wanted.becomes_dynamic and best.is_static
+    if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority:
+        return None
+    if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
+        return None
+    standing = {(each.voter_id, each.directory_id, each.endpoints) for each in best.voters}
+    if best.is_static:
+        moves = bool(wanted.endpoints) or not {each.node for each in targets} <= set(best.static_voters)
+    else:
+        moves = not {(each.voter_id, each.directory_id, each.endpoints) for each in voters} <= standing
+    is_all = {each.node for each in targets} == set(best.voter_ids)
+    if moves or not (is_all or (wanted.way is QuorumWay.TOGETHER and not wanted.endpoints)):
+        return None
+    if len(quorum.in_force) == 1:
+        return f"nothing needs doing: controller {best.node} is the only voter, and elects itself when it is started"
+    names = ", ".join(str(each.node) for each in quorum.in_force if each.is_given)
+    return (
+        f"nothing needs doing: controllers {names} are a majority of {len(quorum.in_force)} voters, and elect a leader "
+        "when they are started together"
     )
 
 
@@ -128,17 +210,33 @@ def _named(voter: KnownVoter) -> str:
     return f"{voter.node} at {places}" if places else f"{voter.node}"
 
 
+def refuse_contradictions(quorum: Quorum) -> None:
+    """Of two copies that no quorum can both have written, the files do not say which one it wrote."""
+    for told in quorum.contradictions:
+        raise RecoveryRefused(
+            f"{told}; find out which (copies that are alike in `kafkalog quorum show` were there before), and leave it "
+            "out",
+            reason="contradiction",
+        )
+
+
+_OTHERWISE = (
+    "give another copy, as a further path or with --broker, or make a controller of a broker's copy with --from-broker"
+)
+
+
 def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
     """A start would cut the log at its first damage: what comes after it is not given up without consent."""
     if best.refusal is not None and not broken_snapshots(best):
-        raise RecoveryRefused(f"{best.root}: {best.refusal}", reason="unusable")
+        raise RecoveryRefused(f"{best.root}: {best.refusal}; {_OTHERWISE}", reason="unusable")
     if best.end == 0:
-        raise RecoveryRefused(f"{best.root}: its metadata log holds no record", reason="unusable")
+        raise RecoveryRefused(f"{best.root}: its metadata log holds no record; {_OTHERWISE}", reason="unusable")
     if best.records_behind_damage and not wanted.accept_loss:
         raise RecoveryRefused(
-            f"the metadata log in {best.root} is damaged after offset {best.end}, and {best.records_behind_damage} "
-            "records behind the damage would be cut off: see what `kafkalog plan --cluster-metadata` can do about it "
-            "(--repair-bits), give another copy, or give these records up with --accept-loss",
+            f"the metadata log in {best.root} is damaged after offset {best.end}, and "
+            f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off: see what "
+            "`kafkalog plan --cluster-metadata` can do about it (--repair-bits), give another copy, or give these "
+            "records up with --accept-loss",
             reason="loss",
         )
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import enum
+import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.recovery.quorum.expiry import refuse_settings
+from kafkalog.recovery.quorum.properties import refuse_as_log_dir
 
 __all__ = ["QuorumRequest", "QuorumWay"]
 
 _LARGEST_PORT = 65_535
 _LARGEST_ID = 2**31 - 1
+_LISTENER = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 
 
 class QuorumWay(enum.StrEnum):
@@ -56,27 +61,50 @@ class QuorumRequest:
     accept_loss: bool = False
     """go on where metadata would be cut off that can still be read"""
     at: int | None = None
-    """the time to treat as now, in ms"""
+    """the time from which retention counts, in ms; None: the clock's"""
+    stamp: int | None = None
+    """the time that the new batch carries, in ms; None: the clock's"""
     config: Mapping[str, str] = field(default_factory=dict)
     """settings of the brokers, by which data expires"""
+    properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """node -> its own properties, of which the lines to set keep what they can"""
 
     def checked(self) -> QuorumRequest:
-        """The request with its time; `UsageError` if it makes no sense."""
+        """The request with its times; `UsageError` if it makes no sense."""
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:
                 raise UsageError(f"node {node} is not a node id")
             if not host or not 0 < port <= _LARGEST_PORT:
                 raise UsageError(f"{host}:{port} is not an endpoint of node {node}: give HOST:PORT")
+        if self.listener is not None and not _LISTENER.fullmatch(self.listener):
+            raise UsageError(
+                f"--listener {self.listener[:60]!r} is not the name of a listener: give letters, digits, - and _, such "
+                "as CONTROLLER"
+            )
+        refuse_settings(self.config)
         if self.way is QuorumWay.FROM_BROKER:
-            if self.node is None or self.into is None or not self.brokers:
-                raise UsageError("a broker's copy becomes a controller with --node and --into")
-            if set(self.endpoints) != {self.node}:
-                raise UsageError(f"--endpoint HOST:PORT says where controller {self.node} will listen")
-            if not 0 <= self.node <= _LARGEST_ID:
-                raise UsageError(f"node {self.node} is not a node id")
-        elif not self.targets:
+            self._check_new_controller()
+        else:
+            self._check_controllers()
+        now = time.time_ns() // 1_000_000
+        return replace(self, at=now if self.at is None else self.at, stamp=now if self.stamp is None else self.stamp)
+
+    def _check_new_controller(self) -> None:
+        if self.node is None or self.into is None or not self.brokers:
+            raise UsageError("a broker's copy becomes a controller with --node and --into")
+        if set(self.endpoints) != {self.node}:
+            raise UsageError(f"--endpoint HOST:PORT says where controller {self.node} will listen")
+        if not 0 <= self.node <= _LARGEST_ID:
+            raise UsageError(f"node {self.node} is not a node id")
+        refuse_as_log_dir("--into", os.path.abspath(self.into))
+
+    def _check_controllers(self) -> None:
+        if not self.targets:
             raise UsageError("name the log directories of the controllers that will be the quorum")
-        return self if self.at is not None else replace(self, at=time.time_ns() // 1_000_000)
+        given = {"--node": self.node, "--into": self.into}
+        for option, value in given.items():
+            if value is not None:
+                raise UsageError(f"{option} is for the controller that --from-broker makes: leave it out")
 
     @property
     def now_ms(self) -> int:
@@ -84,3 +112,10 @@ class QuorumRequest:
         if self.at is None:
             raise AssertionError("a request that was not checked")
         return self.at
+
+    @property
+    def stamp_ms(self) -> int:
+        """The time of the new batch."""
+        if self.stamp is None:
+            raise AssertionError("a request that was not checked")
+        return self.stamp

@@ -115,7 +115,9 @@ REFUSED = [
 @pytest.mark.parametrize(("command", "case", "arguments", "sentence"), REFUSED)
 def test_an_option_without_a_meaning_is_refused(command: str, case: str, arguments: list[str], sentence: str) -> None:
     finished = kafkalog(command, place(case), *arguments)
-    assert (finished.code, finished.out) == (64, ""), finished.err
+    assert finished.code == 64, finished.err
+    told = [{"error": finished.err.removeprefix("kafkalog: ").strip(), "exit_code": 64}]
+    assert finished.objects == (told if "--json" in arguments else [])
     assert sentence in finished.err
     assert finished.err.count("\n") == 1
 

@@ -109,6 +109,10 @@ def test_without_yes_and_without_a_terminal_nothing_happens(torn: Path) -> None:
     finished = kafkalog("recover", torn)
     assert finished.code == 3
     assert "--yes" in one_sentence(finished)
+    assert stamps(torn) == before
+    assert "no run on" in one_sentence(kafkalog("undo", torn)), "nobody is asked where there is nothing to undo"
+    assert kafkalog("recover", "--yes", torn).code == 2
+    before = stamps(torn)
     assert "--yes" in one_sentence(kafkalog("undo", torn))
     assert stamps(torn) == before
 

@@ -91,7 +91,7 @@ def test_a_majority_holds_what_was_committed_and_fewer_cannot_say() -> None:
     alone = of("dynamic", 3)
     assert not alone.has_majority
     assert [each.node for each in alone.missing] == [1, 2]
-    assert "1 of 3 voters are here and 2 were needed" in alone.loss()
+    assert "1 of 3 voters is here and 2 were needed" in alone.loss()
     assert not of("dynamic", 1, BROKER).has_majority, "a broker does not vote"
     assert of("static", 1, 2).has_majority
     assert [each.node for each in of("static", 1).missing] == [2, 3]

@@ -361,13 +361,18 @@ def test_a_single_recorded_node_of_each_release(tmp_path: Path) -> None:
 
 
 def alone(at: Path) -> QuorumRequest:
-    return QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT)
+    return QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT, stamp=AT)
 
 
 def wanted(at: dict[int, Path]) -> QuorumRequest:
     endpoints = {each: ("moved", 9000 + each) for each in at}
     return QuorumRequest(
-        way=QuorumWay.TOGETHER, targets=tuple(map(str, at.values())), endpoints=endpoints, others_are_gone=True, at=AT
+        way=QuorumWay.TOGETHER,
+        targets=tuple(map(str, at.values())),
+        endpoints=endpoints,
+        others_are_gone=True,
+        at=AT,
+        stamp=AT,
     )
 
 
@@ -430,7 +435,7 @@ def test_two_controllers_stopped_anywhere_end_alike(
 
 def test_a_directory_that_changed_since_the_plan_is_left_alone(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1)
-    request = QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT)
+    request = QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT, stamp=AT)
     made = plan_quorum(request)
     made.close()
     log = last_log(at[1])
@@ -467,7 +472,7 @@ def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(
     def make(into: Path) -> None:
         request = QuorumRequest(
             way=QuorumWay.FROM_BROKER, brokers=(str(broker),), node=9, endpoints={9: ("h", 1)}, into=str(into),
-            directory_id="KBeF-DP8TEu5yBtxn69_Fg", others_are_gone=True, at=AT,
+            directory_id="KBeF-DP8TEu5yBtxn69_Fg", others_are_gone=True, at=AT, stamp=AT,
         )  # fmt: skip
         recover_quorum(request)
 

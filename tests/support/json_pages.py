@@ -38,10 +38,18 @@ def validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(schemas()[name], registry=registry)
 
 
+def _of_error() -> Draft202012Validator:
+    return Draft202012Validator(schemas()["common"]["$defs"]["error"])
+
+
 def problems(name: str, line: Any) -> list[str]:
-    """What is wrong with a line; of several forms, what keeps it from the one that it is most like."""
+    """What is wrong with a line; of several forms, what keeps it from the one that it is most like.
+
+    An error before any line is the same object for every command.
+    """
     found = []
-    for error in validator(name).iter_errors(line):
+    of_error = isinstance(line, dict) and "error" in line and "exit_code" in line
+    for error in (_of_error() if of_error else validator(name)).iter_errors(line):
         forms: dict[Any, list[Any]] = {}
         for each in error.context or ():
             forms.setdefault(each.schema_path[0], []).append(each)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kafkalog import __version__
-from kafkalog.cli.outcome import PIPE_CLOSED, Outcome, outcome_of, sentence_of
+from kafkalog.cli.outcome import INTERRUPTED, PIPE_CLOSED, Outcome, outcome_of, sentence_of
 
 __all__ = ["COMMANDS", "cli", "run"]
 
@@ -53,6 +53,10 @@ COMMANDS = {
 
 COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
 """what click reads when a shell asks what may come next"""
+
+
+_WITHOUT_OBJECT = (Outcome.FINDINGS, INTERRUPTED)
+"""what was asked for is not there, so that there are no lines, or nobody waits for one any more"""
 
 
 class _PipeClosedError(Exception):
@@ -111,6 +115,7 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
         return Outcome.USAGE
+    printed = _blocks_printed()
     try:
         result = cli.main(args=list(arguments), prog_name="kafkalog", standalone_mode=False)
         sys.stdout.flush()
@@ -124,9 +129,36 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         known = _is_expected(error)
         text = sentence_of(error) if known else f"unexpected {type(error).__name__}: {sentence_of(error)}"
+        code = outcome_of(error)
+        if _wants_json(arguments) and code not in _WITHOUT_OBJECT and _blocks_printed() == printed:
+            return _as_json(text, code)
         _complain(text)
-        return outcome_of(error)
+        return code
     return int(result) if isinstance(result, int) else Outcome.CLEAN
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    words = list(arguments)
+    return "--json" in words[: words.index("--") if "--" in words else None]
+
+
+def _blocks_printed() -> int:
+    """How many there were so far; what is not loaded has printed none."""
+    output = sys.modules.get("kafkalog.cli.output")
+    return 0 if output is None else int(output.LineWriter.blocks)
+
+
+def _as_json(text: str, code: int) -> int:
+    """An error before any line: an object for programs, the sentence for people."""
+    from kafkalog.cli.output import print_json
+
+    try:
+        print_json({"error": text, "exit_code": int(code)})
+    except BrokenPipeError:
+        _quiet_pipe()
+        return PIPE_CLOSED
+    _complain(text)
+    return code
 
 
 def _is_expected(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.shell import UNSAFE
@@ -51,6 +51,9 @@ def text_of(data: bytes) -> str:
 class LineWriter:
     """Collects lines and writes them to standard output in blocks; a context manager that writes the rest."""
 
+    blocks: ClassVar[int] = 0
+    """written in this process: an error that comes after none gets a line of its own"""
+
     def __init__(self, stream: BinaryIO | None = None, *, unbuffered: bool = False) -> None:
         self._stream = stream or sys.stdout.buffer
         self._lines: list[str] = []
@@ -68,6 +71,7 @@ class LineWriter:
         """Bytes as they are, behind all lines so far."""
         if self._lines or not self._block:
             self.flush()
+        LineWriter.blocks += 1
         self._stream.write(data)
         if not self._block:
             self._stream.flush()
@@ -75,6 +79,7 @@ class LineWriter:
     def write_lines(self, lines: bytes | memoryview) -> None:
         """Whole lines with their newlines, as they are."""
         self.flush()
+        LineWriter.blocks += 1
         self._stream.write(lines)
 
     def flush(self) -> None:
@@ -82,6 +87,7 @@ class LineWriter:
         if self._lines:
             lines, self._lines, self._held = self._lines, [], 0
             lines.append("")
+            LineWriter.blocks += 1
             self._stream.write("\n".join(lines).encode("utf-8", "backslashreplace"))
         self._stream.flush()
 

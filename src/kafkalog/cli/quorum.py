@@ -7,9 +7,10 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.quorum_recover import recover_command
-from kafkalog.cli.quorum_text import print_quorum, quorum_lines
-from kafkalog.cluster.quorum import read_quorum
+from kafkalog.cli.quorum_text import print_left_out, print_quorum, quorum_lines
+from kafkalog.cluster.quorum import read_what_is_left
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 
 __all__ = ["command"]
@@ -20,7 +21,7 @@ def command() -> None:
     """Show what is left of a KRaft quorum, or bring it back from the files."""
 
 
-@command.command(name="show")
+@command.command(name="show", cls=StrictCommand)
 @PATHS
 @SERVER_PROPERTIES
 @JSON
@@ -31,10 +32,11 @@ def show_command(ctx: click.Context, paths: tuple[str, ...], server_properties: 
     Each PATH is a log directory with __cluster_metadata-0 in it, or that directory itself.  Copies are ranked as an
     election ranks them, by the last epoch and then by the end of the log.  Nothing is changed.
 
-    Exit code 1 if a copy is damaged or differs, or if the copies are of several clusters.
+    Exit code 1 if a copy is damaged or differs, if the copies are of several clusters, or if a PATH holds none; 4 if
+    one cannot be read.  The others are compared all the same.
     """
     properties_only_for(ctx)
-    quorums = read_quorum(paths)
+    quorums, left_out = read_what_is_left(paths)
     findings: list[Finding] = []
     for quorum in quorums:
         if as_json:
@@ -42,8 +44,10 @@ def show_command(ctx: click.Context, paths: tuple[str, ...], server_properties: 
         else:
             print_quorum(quorum)
         findings += quorum.findings
+    print_left_out(left_out, as_json)
+    findings += [each.finding() for each in left_out]
     if len(quorums) > 1:
-        ids = ", ".join(str(quorum.cluster_id) for quorum in quorums)
+        ids = ", ".join(quorum.cluster_id or "one that is not known" for quorum in quorums)
         detail = f"the directories are of {len(quorums)} clusters ({ids}), which have nothing to do with each other"
         findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail))
     return finish(findings)

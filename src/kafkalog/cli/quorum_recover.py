@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,12 +14,14 @@ from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
 from kafkalog.cli.options.numbers import BROKER_ID
+from kafkalog.cli.options.paths import settings_in
+from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery.quorum.plan import QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
@@ -28,7 +31,7 @@ __all__ = ["recover_command"]
 _DIRECTORY = click.Path(path_type=str, readable=False)
 
 
-@click.command(name="recover")
+@click.command(name="recover", cls=StrictCommand)
 @click.argument("paths", nargs=-1, metavar="[PATH...]", type=_DIRECTORY)
 @click.option("--standalone", metavar="DIR", type=_DIRECTORY, help="This controller alone becomes the quorum.")
 @click.option(
@@ -54,6 +57,14 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
 @click.option("--dynamic", is_flag=True, help="Make static voters dynamic ones.")
 @click.option("--others-are-gone", is_flag=True, help="No other controller of the old quorum will ever come back.")
 @click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
+@click.option(
+    "--properties",
+    "properties",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, readable=False),
+    help="The properties of a controller that has moved: its other listeners stay in the line to set; may be repeated.",
+)
 @CONFIG
 @AT
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
@@ -73,6 +84,7 @@ def recover_command(
     dynamic: bool,
     others_are_gone: bool,
     accept_loss: bool,
+    properties: tuple[str, ...],
     config: tuple[str, ...],
     at: int | None,
     dry_run: bool,
@@ -105,10 +117,13 @@ def recover_command(
         others_are_gone=others_are_gone,
         accept_loss=accept_loss,
         at=at,
-        config=parse_settings(config),
+        config=_settings(config),
+        properties=_properties(properties),
     )
     if dry_run and yes:
         raise UsageError("--dry-run changes nothing: --yes cannot be used with it")
+    if from_broker is not None and quarantine is not None:
+        raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
     with interruptible(wanted.targets, quarantine):
         return _done(wanted, quarantine=quarantine, dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -125,14 +140,36 @@ def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) 
     return QuorumWay.TOGETHER
 
 
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    names = Counter(text.partition("=")[0].strip() for text in given)
+    for name, count in names.items():
+        if count > 1:
+            raise UsageError(f"--config {name} is given {count} times: give it once")
+    return parse_settings(given)
+
+
+def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
+    """By the node that each file is of."""
+    found: dict[int, dict[str, str]] = {}
+    for path in paths:
+        settings = settings_in(path)
+        text = settings.get("node.id", settings.get("broker.id", "")).strip()
+        if not (text.isascii() and text.isdigit()):
+            raise UsageError(f"{path} sets no node.id, so that nobody knows whose properties these are")
+        if found.setdefault(int(text), settings) is not settings:
+            raise UsageError(f"{path} is the second file of node {text}: give one")
+    return found
+
+
 def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[str, int]]:
     found: dict[int, tuple[str, int]] = {}
     for node, host, port in given:
         named = only if node is None else node
         if named is None:
             raise UsageError(f"--endpoint {host}:{port} does not say which controller: give ID=HOST:PORT")
-        if found.setdefault(named, (host, port)) != (host, port):
-            raise UsageError(f"two endpoints are given for controller {named}")
+        if named in found:
+            raise UsageError(f"two endpoints are given for controller {named}: give one")
+        found[named] = host, port
     return found
 
 
@@ -147,6 +184,7 @@ _NOTHING_PLANNED: Mapping[str, Any] = {
     **dict.fromkeys(("cluster_id", "static", "epoch", "donor", "end_before", "end", "loss")),
     "bytes_appended": 0,
     **{name: [] for name in ("members", "stay_dead", "warnings", "configuration", "expiry", "directories")},
+    "needless": None,
 }
 
 
@@ -155,7 +193,7 @@ def _refusal_printed(wanted: QuorumRequest, plans: list[QuorumPlan], as_json: bo
     """With --json there is an object of what was planned, or of nothing, before a refusal goes its way."""
     try:
         yield
-    except RecoveryRefused as refused:
+    except (RecoveryRefused, UsageError, StorageError) as refused:
         planned = plans[-1].as_dict() if plans else {"way": str(wanted.way), **_NOTHING_PLANNED}
         if as_json:
             print_json({**planned, **_NOTHING_DONE, "refusal": str(refused)})
@@ -200,6 +238,7 @@ def _planned_and_done(
 
 def _question(made: QuorumPlan) -> str:
     names = ", ".join(str(each.node) for each in made.members)
-    dead = ", ".join(str(each.node) for each in made.others)
-    never = f", and never start {dead} again with their disks" if dead else ""
+    dead = ", ".join(made.stay_dead)
+    whose = "their disks" if len(made.others) > 1 else "its disk"
+    never = f", and never start {dead} again with {whose}" if dead else ""
     return f"Make {names} the quorum{never}?"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.quorum import KnownVoter, Quorum, Survivor
+from kafkalog.cluster.quorum import KnownVoter, LeftOut, Quorum, Survivor
 from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.names import DELETED
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.quorum.plan import QuorumPlan
+from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan
 from kafkalog.recovery.quorum.run import QuorumResult
 
-__all__ = ["print_quorum", "print_quorum_plan", "print_quorum_result", "quorum_lines", "voter_text"]
+__all__ = ["print_left_out", "print_quorum", "print_quorum_plan", "print_quorum_result", "quorum_lines", "voter_text"]
 
 
 _SHOWN = 20
+_FEW = 3
 
 
 def voter_text(voter: KnownVoter) -> str:
@@ -129,6 +131,8 @@ def _row(survivor: Survivor, is_best: bool) -> list[object]:
         state = "does not start"
     elif log.is_damaged:
         state = "damaged"
+    elif survivor.contradicts is not None:
+        state = "contradicts"
     elif survivor.is_diverged:
         state = "differs"
     elif log.is_torn:
@@ -165,12 +169,18 @@ def print_quorum(quorum: Quorum) -> None:
             writer.write("voters: " + ", ".join(map(voter_text, quorum.in_force)))
         if quorum.missing:
             writer.write("not given: " + ", ".join(map(voter_text, quorum.missing)))
-        writer.write(escape_controls(quorum.loss()))
-        if quorum.committed_at_least:
-            writer.write(f"committed for certain, by a snapshot: up to offset {quorum.committed_at_least}")
         for each in quorum.survivors:
             if each.log.refusal is not None:
                 writer.write(f"{escape_controls(each.log.root)}: {escape_controls(each.log.refusal)}")
+        if quorum.committed_at_least:
+            writer.write(f"committed for certain, by a snapshot: everything below offset {quorum.committed_at_least}")
+        writer.write(escape_controls(quorum.loss()))
+
+
+def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
+    """Paths that were not compared; people read of them among the findings."""
+    for each in left_out if as_json else ():
+        print_json({"kind": "left_out", "path": each.path, "why": each.why, "unreadable": each.is_unreadable})
 
 
 def print_quorum_plan(made: QuorumPlan) -> None:
@@ -182,6 +192,9 @@ def print_quorum_plan(made: QuorumPlan) -> None:
 
 
 def _plan_lines(made: QuorumPlan) -> Iterator[str]:
+    if made.needless is not None:
+        yield made.needless
+        return
     names = ", ".join(f"{each.node} ({each.place})" for each in made.members)
     yield f"the quorum will be {names}, with the log of {made.donor.root}"
     if made.metadata.batch:
@@ -192,9 +205,7 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
     for change in made.changes:
         what = counted(len(change.actions), "change") if change.actions else "nothing to do"
         yield f"{change.root}: {what}"
-        for action in change.actions:
-            size = "" if action.size is None else f" ({action.size} bytes)"
-            yield f"  {action.kind} {action.path}{size}"
+        yield from _action_lines(change)
     if made.identity is not None:
         yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
     yield from (f"warning: {each}" for each in made.warnings)
@@ -202,6 +213,18 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
     for who, lines in made.configuration:
         yield f"in the properties of {who}:"
         yield from (f"  {line}" for line in lines)
+
+
+def _action_lines(change: DirectoryChange) -> Iterator[str]:
+    """What is done to a directory; leftovers that a start would delete too are counted, with the first of them."""
+    leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
+    kept = {id(each) for each in leftovers[_FEW:]}
+    for action in change.actions:
+        if id(action) not in kept:
+            size = "" if action.size is None else f" ({counted(action.size, 'byte')})"
+            yield f"  {action.kind} {action.path}{size}"
+    if kept:
+        yield f"  and {counted(len(kept), 'more file')} whose deletion was under way (--json lists all)"
 
 
 def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
@@ -222,7 +245,7 @@ def print_quorum_result(result: QuorumResult) -> None:
     with LineWriter() as writer:
         if result.into is not None:
             writer.write(f"written: {escape_controls(result.into)}")
-        for each in result.runs:
+        for each in () if result.plan.needless is not None else result.runs:
             root = escape_controls(each.root)
             if each.run_id is None:
                 writer.write(f"{root}: nothing to do")

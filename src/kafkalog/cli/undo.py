@@ -8,14 +8,16 @@ from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.recovery import undo
+from kafkalog.recovery.run import refuse_without_run
 
 __all__ = ["command"]
 
 
-@click.command(name="undo")
+@click.command(name="undo", cls=StrictCommand)
 @PATH
 @SERVER_PROPERTIES
 @click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on PATH].")
@@ -39,6 +41,7 @@ def command(
     properties_only_for(ctx)
     with interruptible([path], quarantine):
         if not yes:
+            refuse_without_run(path, run_id, quarantine=quarantine)
             confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
         result = undo(path, run_id, quarantine=quarantine)
         if as_json:

@@ -12,6 +12,7 @@ from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recommended
@@ -51,35 +52,41 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
         _table(f"ways for {escape_controls(name)}", of_partition)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
     best = recommended(ways)
-    if best is None:
-        return
     with LineWriter() as writer:
-        writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
-        meaning = _DONE if _is_done(best, plan) else best.consequence
-        if meaning:
-            writer.write(escape_controls(f"  {meaning}"))
-        for sentence in _besides(best.measured):
-            writer.write(f"  {sentence}")
-        if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
-            writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
-        if any(way.measured.records_hidden for way in ways):
-            writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
-        command = None if meaning is _DONE else command_for(best, plan, given)
-        if command is not None:
-            writer.write(escape_controls(f"  {command}"))
-        if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
-            own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
-            words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
-            proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
-            if command is None or sorted(shlex.split(proceed)) != sorted(shlex.split(command)):
-                writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
-                writer.write(escape_controls(f"  {proceed}"))
-        for name in plan.choice.by_partition:
-            for partition in plan.partitions:
-                if partition.name == name and partition.high_watermark is None:
-                    writer.write(
-                        escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
-                    )
+        if plan.choice.loses_metadata:
+            writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
+        elif best is not None:
+            _write_recommended(writer, plan, given, best)
+
+
+def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], best: Way) -> None:
+    ways = plan.choice.ways
+    writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
+    meaning = _DONE if _is_done(best, plan) else best.consequence
+    if meaning:
+        writer.write(escape_controls(f"  {meaning}"))
+    for sentence in _besides(best.measured):
+        writer.write(f"  {sentence}")
+    if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
+        writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
+    if any(way.measured.records_hidden for way in ways):
+        writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
+    command = None if meaning is _DONE else command_for(best, plan, given)
+    if command is not None:
+        writer.write(escape_controls(f"  {command}"))
+    if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
+        own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
+        words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
+        proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
+        if command is None or sorted(shlex.split(proceed)) != sorted(shlex.split(command)):
+            writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
+            writer.write(escape_controls(f"  {proceed}"))
+    for name in plan.choice.by_partition:
+        for partition in plan.partitions:
+            if partition.name == name and partition.high_watermark is None:
+                writer.write(
+                    escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
+                )
 
 
 def _is_done(best: Way, plan: Plan) -> bool:

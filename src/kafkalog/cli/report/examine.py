@@ -247,7 +247,7 @@ def _has_root(path: str) -> bool:
 
 def _command(made: Plan, asked: Asked) -> str | None:
     """The command line of the way that loses least, or of the plan itself where there is nothing to choose."""
-    if made.refusal is not None:
+    if made.refusal is not None or made.choice.loses_metadata:
         return None
     best = made.choice.recommended
     if best is not None and (made.changes or best.measured.bytes_cut or best.measured.damage_left):

@@ -1,0 +1,71 @@
+"""Lines for the properties of the new quorum's nodes, as `java.util.Properties` reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.properties import property_line
+
+__all__ = ["listener_lines", "log_dirs_line", "refuse_as_log_dir"]
+
+_COMMA = re.compile(r"\s*,\s*")
+_NAMES, _LISTENERS, _ADVERTISED = "controller.listener.names", "listeners", "advertised.listeners"
+
+
+def refuse_as_log_dir(option: str, path: str) -> None:
+    """`UsageError` for a directory that a broker's or controller's properties cannot name.
+
+    Kafka splits `log.dirs` at commas and drops white space around each part (`Csv`); a path that is not UTF-8 has no
+    name in Java.
+    """
+    if "," in path or path != path.strip():
+        why = "which Kafka takes for two" if "," in path else "and Kafka drops white space there"
+        where = "a comma in its name" if "," in path else "white space at an end of its name"
+        raise UsageError(f"{option} {path!r} has {where}, {why} in log.dirs: choose another directory")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        raise UsageError(
+            f"{option} {shown} is not UTF-8, so that Kafka cannot open it: choose another directory"
+        ) from None
+
+
+def log_dirs_line(path: str) -> str:
+    """The line that names the only log directory."""
+    return property_line("log.dirs", path)
+
+
+def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None) -> Iterator[str]:
+    """What a controller listens on; with its own `settings` only the controllers' listener is another one.
+
+    What else a node that is a broker too listens on stays as it is.
+    """
+    own = f"{listener}://{place}"
+    if settings is None:
+        yield property_line(_LISTENERS, own)
+        return
+    yield property_line(_LISTENERS, ",".join(_replaced(settings.get(_LISTENERS, ""), listener, own, add=True)))
+    advertised = settings.get(_ADVERTISED, "")
+    if any(_name(each) == listener.upper() for each in _parts(advertised)):
+        yield property_line(_ADVERTISED, ",".join(_replaced(advertised, listener, own, add=False)))
+    names = _parts(settings.get(_NAMES, ""))
+    if listener.upper() not in (each.upper() for each in names):
+        yield property_line(_NAMES, ",".join([listener, *names]))
+
+
+def _parts(value: str) -> list[str]:
+    return [each for each in _COMMA.split(value.strip()) if each]
+
+
+def _name(entry: str) -> str:
+    return entry.partition("://")[0].strip().upper()
+
+
+def _replaced(value: str, listener: str, own: str, *, add: bool) -> list[str]:
+    parts = _parts(value)
+    is_there = any(_name(each) == listener.upper() for each in parts)
+    replaced = [own if _name(each) == listener.upper() else each for each in parts]
+    return replaced if is_there or not add else [*replaced, own]

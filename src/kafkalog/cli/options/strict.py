@@ -1,0 +1,31 @@
+"""A command that takes no option twice, and nothing empty: where disks are at stake, a slip must not be passed over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import click
+
+__all__ = ["StrictCommand"]
+
+
+class StrictCommand(click.Command):
+    """Of an option that counts once, the last of several would be taken without a word; and '' would be a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As of any command, after a look at what was given."""
+        if not ctx.resilient_parsing:
+            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for param, count in Counter(order).items():
+                if isinstance(param, click.Option) and count > 1 and not (param.multiple or param.is_flag):
+                    raise click.UsageError(f"{param.opts[0]} is given {count} times: give it once", ctx)
+            for param in self.params:
+                if any(isinstance(each, str) and not each.strip() for each in _values(given.get(param.name or ""))):
+                    name = param.opts[0] if isinstance(param, click.Option) else param.make_metavar(ctx).strip("[].")
+                    raise click.UsageError(f"{name} is empty: give a value, or leave it out", ctx)
+        return super().parse_args(ctx, args)
+
+
+def _values(given: Any) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, list | tuple) else (given,)
