@@ -19,8 +19,9 @@ from kafkalog.recovery.copies import Shelf, gather
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.lock import refuse_if_locked
 from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers
-from kafkalog.recovery.triage.memory import Memory, Replicas, memory_of
+from kafkalog.recovery.triage.memory import Memory, Replicas
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
+from kafkalog.recovery.triage.sources import memory_of
 from kafkalog.recovery.workers import OnProgress
 
 __all__ = ["Triage", "triage"]
@@ -106,7 +107,7 @@ def triage(
     for log_dir in shelf.log_dirs:
         refuse_if_locked(log_dir.path)
     findings = [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
-    memory = memory_of(shelf.metadata, shelf.zookeeper, config or {}, findings)
+    memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
     chosen = Chosen.of(topics, partitions, exclude)
     chosen.check(known)
@@ -120,7 +121,7 @@ def triage(
     found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
     best, left = _best_order(found, memory, disks, up)
     for each in found:
-        each.advice = advised(each, partial(memory.leaders, (each.topic, each.partition)), best)
+        each.advice = advised(each, partial(memory.leaders, (each.topic, each.partition), cautious=True), best)
     return Triage(
         next((each.meta_properties.cluster_id for each in shelf.log_dirs if each.meta_properties is not None), None),
         memory.source,
@@ -209,7 +210,7 @@ def _best_order(
     for number, order in enumerate(orders):
         left = lost = 0
         for each in found:
-            leaders = memory.leaders((each.topic, each.partition), order)
+            leaders = memory.leaders((each.topic, each.partition), order, cautious=True)
             good = {node for node in each.best if disks[node].is_up}
             left += leaders is None or not leaders <= good
             lost += max((each.lost_under(leader) for leader in (each.up if leaders is None else leaders)), default=0)

@@ -157,6 +157,8 @@ def test_with_zookeeper_the_first_of_the_isr_to_come_leads() -> None:
 def test_with_zookeeper_a_controller_out_of_the_isr_empties_it_but_for_one() -> None:
     """`ZkReplicaStateMachine.removeReplicasFromIsr`."""
     assert leaders_in_order((1, 2, 3), (2, 3), (1, 2, 3), unclean=False) == only(2, 3)
+    assert leaders_in_order((1, 2, 3), (2, 3), (1, 2, 3), unclean=False, cluster=(1, 2, 3)) == only(3)
+    assert leaders_in_order((3, 2, 1), (2, 1), (3, 1), unclean=False, cluster=(1, 2, 3)) == NONE
     assert leaders_in_any_order((1, 2, 3), (2, 3), (1, 2, 3), unclean=False) == only(2, 3)
     assert leaders_in_any_order((1, 2, 3), (2, 3), (1, 2), unclean=False) == only(2, NO_LEADER)
     assert leaders_in_any_order((1, 2, 3), (2,), (1, 2, 3), unclean=True) == only(1, 2, 3)
