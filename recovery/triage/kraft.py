@@ -20,7 +20,7 @@ from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.partition import open_partition
 from kafkalog.recovery.triage.logs import BrokerDisks
-from kafkalog.recovery.triage.memory import Key, Memory, Replicas
+from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
 
 __all__ = ["KRaftMemory", "kraft_memory"]
 
@@ -35,6 +35,8 @@ class KRaftMemory(Memory):
     """ids of the voters in force"""
     static: Mapping[str, str]
     controller: int | None
+    first_step: str = "Start the controllers alone and wait for longer than broker.session.timeout.ms"
+    unclean_election: str = ELECTION_COMMAND
     _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
     _rules: dict[tuple[int, str], TopicRules] = field(default_factory=dict)
     _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
@@ -51,6 +53,11 @@ class KRaftMemory(Memory):
             for number, each in sorted(topic.partitions.items()):
                 found[name, number] = Replicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
         return found
+
+    def eligible(self, key: Key) -> frozenset[int]:
+        """See `Memory.eligible`."""
+        each = self.images[0].topics[key[0]].partitions[key[1]]
+        return frozenset(each.isr + each.elr) or frozenset(each.last_known_elr)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """These brokers are about to be started."""

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 
 from kafkalog.recovery.triage.logs import BrokerDisks
 
-__all__ = ["Key", "Memory", "Replicas"]
+__all__ = ["ELECTION_COMMAND", "Key", "Memory", "Replicas"]
 
 Key = tuple[str, int]
+ELECTION_COMMAND = (
+    "`kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean --topic TOPIC --partition NUMBER` "
+    "once the broker that is to lead is up"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,10 @@ class Memory(ABC):
     """The cluster's knowledge, from which leaders are foreseen."""
 
     source: str
+    first_step: str
+    """what comes before the first broker, in a given order of starts"""
+    unclean_election: str
+    """how one is asked for"""
 
     @property
     @abstractmethod
@@ -37,6 +45,10 @@ class Memory(ABC):
     @abstractmethod
     def partitions(self) -> dict[Key, Replicas]:
         """Every partition."""
+
+    @abstractmethod
+    def eligible(self, key: Key) -> frozenset[int]:
+        """Who may lead once its broker is there, without an unclean election."""
 
     @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +12,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
 from kafkalog.log.chosen import Chosen
 from kafkalog.log.directory import LogDir
@@ -24,7 +26,7 @@ from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.recovery.triage.sources import memory_of
 from kafkalog.recovery.workers import OnProgress
 
-__all__ = ["Triage", "triage"]
+__all__ = ["Triage", "refused", "triage"]
 
 Key = tuple[str, int]
 _MOST_ORDERS = 64
@@ -49,6 +51,10 @@ class Triage:
     """broker -> why it does not start"""
     without_disks: tuple[int, ...] = ()
     """registered brokers of which no directory was given: they are taken to stay down"""
+    first_step: str = ""
+    """what comes before the first broker of `best_order`; a sentence without its end"""
+    unclean_election: str = ""
+    """how an unclean election is asked for, where an advice names one"""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -76,7 +82,13 @@ class Triage:
             "worse_in_best_order": self.worse_in_best_order,
             "not_starting": [{"node": node, "reason": why} for node, why in sorted(self.not_starting.items())],
             "without_disks": list(self.without_disks),
+            "refusal": None,
         }
+
+
+def refused(why: str) -> dict[str, Any]:
+    """The summary of what was not foreseen, as plain values for JSON."""
+    return {**Triage(None, "", None, [], (), 0).as_dict(), "metadata": None, "refusal": why}
 
 
 @checked
@@ -94,18 +106,22 @@ def triage(
     """Foresee the elections after all of a cluster was stopped at one moment; changes nothing.
 
     The paths are the log directories of all brokers and controllers, or directories of such, or ZooKeeper's data
-    directory.  `start_order` names brokers in the order in which they will be started, each when the one before it is
-    up, after the controllers alone have ended all old sessions; without it brokers and controllers come in any order.
+    directory.  A directory that cannot be read, or that holds nothing of Kafka, is among the findings, and its broker
+    is taken to stay down.  `start_order` names brokers in the order in which they will be started, each when the one
+    before it is up, after the controllers alone have ended all old sessions; without it brokers and controllers come in
+    any order.
     `config` are the settings that the controllers are started with.
 
-    Raises `UsageError` for paths without Kafka data and for brokers that are not there, `RecoveryRefused` for a live
-    directory and for directories of several clusters, `StorageError` for I/O.
+    Raises `UsageError` for paths that do not exist and for brokers that are not there, `RecoveryRefused` for a live
+    directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
     """
-    shelf = gather(paths, limits=limits, at_least=1)
+    shelf = gather(paths, limits=limits, at_least=0, notes_empty=True)
     if shelf.several_clusters is not None:
         raise RecoveryRefused(f"{shelf.several_clusters}; give the directories of one cluster")
     for log_dir in shelf.log_dirs:
         refuse_if_locked(log_dir.path)
+    _refuse_parts(shelf)
+    _refuse_twins(shelf)
     findings = [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
     memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
@@ -121,7 +137,8 @@ def triage(
     found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
     best, left = _best_order(found, memory, disks, up)
     for each in found:
-        each.advice = advised(each, partial(memory.leaders, (each.topic, each.partition), cautious=True), best)
+        key = each.topic, each.partition
+        each.advice = advised(each, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
     return Triage(
         next((each.meta_properties.cluster_id for each in shelf.log_dirs if each.meta_properties is not None), None),
         memory.source,
@@ -131,12 +148,48 @@ def triage(
         left,
         {node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up},
         tuple(sorted(memory.brokers - disks.keys())),
+        memory.first_step,
+        memory.unclean_election,
         [*findings, *_without_disks(memory, disks)],
     )
 
 
 def _unread(path: str, why: str) -> Finding:
     return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, why, path)
+
+
+def _refuse_parts(shelf: Shelf) -> None:
+    """A broker's start looks at whole log directories."""
+    roots = {each.path for each in shelf.log_dirs}
+    for copies in shelf.copies.values():
+        for each in copies:
+            if os.path.dirname(each.path) not in roots:
+                raise UsageError(f"{each.path} is the directory of one topic-partition: give the one around it")
+
+
+def _refuse_twins(shelf: Shelf) -> None:
+    """Two directories that no broker starts with: one is a copy of the other, or has another's meta.properties."""
+    first: dict[str, LogDir] = {}
+    for log_dir in shelf.log_dirs:
+        known = None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id
+        if known is not None and (other := first.setdefault(known, log_dir)) is not log_dir:
+            raise RecoveryRefused(_twins(other, log_dir, f"both are directory {known}"))
+    for copies in shelf.copies.values():
+        holders: dict[int, LogDir] = {}
+        for each in copies:
+            if each.node_id is None or each.log_dir is None:
+                continue
+            other = holders.setdefault(each.node_id, each.log_dir)
+            if other is not each.log_dir:
+                raise RecoveryRefused(_twins(other, each.log_dir, f"both hold {each.name}"))
+
+
+def _twins(one: LogDir, other: LogDir, what: str) -> str:
+    node = None if one.meta_properties is None else one.meta_properties.node_id
+    return (
+        f"{one.path} and {other.path} cannot be volumes of one broker: by meta.properties both are of node {node}, and "
+        f"{what}; give the one that node {node} will be started with"
+    )
 
 
 def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[int, list[LogDir]]:
@@ -150,6 +203,11 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
             )
         elif node in memory.brokers:
             found.setdefault(node, []).append(log_dir)
+        elif any(each.name is not None and each.name.topic != CLUSTER_METADATA_TOPIC for each in log_dir.partitions):
+            detail = f"it is of node {node}, which the metadata does not know as a broker: its logs are left out"
+            findings.append(
+                Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log_dir.path)
+            )
     return found
 
 
@@ -159,7 +217,9 @@ def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memor
             raise UsageError(f"broker {each} is twice in the order of starts")
         if each not in memory.brokers:
             there = ", ".join(map(str, sorted(memory.brokers))) or "none"
-            raise UsageError(f"{each} in the order of starts is not a broker of this cluster; its brokers: {there}")
+            raise UsageError(
+                f"broker {each} in the order of starts is not a broker of this cluster; its brokers: {there}"
+            )
         if each not in disks:
             raise UsageError(f"broker {each} is in the order of starts, and none of the directories is its")
     return tuple(order)

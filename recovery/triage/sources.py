@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from kafkalog.codec.errors import UsageError
@@ -21,7 +22,7 @@ def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) 
     """
     if shelf.metadata:
         findings += [_left_aside(path, shelf.metadata[0].path) for path in shelf.zookeeper]
-        return kraft_memory([each.path for each in shelf.metadata], static, findings)
+        return kraft_memory(_of_known_nodes(shelf), static, findings)
     if not shelf.zookeeper:
         raise UsageError(
             "none of the directories says who may lead: give the controllers' directories with __cluster_metadata-0 "
@@ -31,6 +32,13 @@ def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) 
     brokers = {each.node_id for each in known if each.node_id is not None}
     cluster = next((each.cluster_id for each in known if each.cluster_id is not None), None)
     return zookeeper_memory(shelf.zookeeper, static, brokers, cluster, findings)
+
+
+def _of_known_nodes(shelf: Shelf) -> list[str]:
+    """The copies of the metadata log whose directory says which cluster it is of; all of them if none does."""
+    logs = [each.path for each in shelf.metadata]
+    known = {each.path for each in shelf.log_dirs if each.meta_properties and each.meta_properties.cluster_id}
+    return [each for each in logs if os.path.dirname(each) in known] or logs
 
 
 def _left_aside(zookeeper: str, metadata: str) -> Finding:

@@ -15,9 +15,16 @@ from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_o
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery.triage.logs import BrokerDisks
-from kafkalog.recovery.triage.memory import Key, Memory, Replicas
+from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
 
 __all__ = ["ZooKeeperMemory", "zookeeper_memory"]
+
+
+_BEFORE_2_4 = (
+    ", or before Kafka 2.4, with ZooKeeper up and before the brokers start, by `kafka-configs.sh --zookeeper HOST:PORT "
+    "--alter --entity-type topics --entity-name TOPIC --add-config unclean.leader.election.enable=true` (and "
+    "--delete-config when it leads)"
+)
 
 
 @dataclass(slots=True)
@@ -30,10 +37,14 @@ class ZooKeeperMemory(Memory):
     registered: frozenset[int]
     order_is_known: bool
     """in which the controller takes brokers out of the ISRs: from 2.7 on, if built for Scala 2.13"""
+    first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
+    unclean_election: str = ELECTION_COMMAND
     _with_replicas: frozenset[int] = field(init=False)
     _up: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
+        if not self.order_is_known:
+            self.unclean_election += _BEFORE_2_4
         self._with_replicas = frozenset(each for replicas, _ in self.states.values() for each in replicas)
 
     @property
@@ -47,6 +58,10 @@ class ZooKeeperMemory(Memory):
             key: Replicas(tuple(replicas), tuple(state.isr), state.leader)
             for key, (replicas, state) in sorted(self.states.items())
         }
+
+    def eligible(self, key: Key) -> frozenset[int]:
+        """See `Memory.eligible`."""
+        return frozenset(self.states[key][1].isr)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """These brokers are about to be started."""
@@ -83,7 +98,7 @@ def zookeeper_memory(
         detail = "it has snapshots and no transaction log: what came after them is not known; give dataLogDir too"
         findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, source))
     findings += [_behind(other, behind, source, replay) for other, behind in servers[:-1] if behind.zxid < replay.zxid]
-    chroot = _chroot(replay.tree, source, cluster_id)
+    chroot = _chroot(replay, source, cluster_id)
     states = partition_states(replay.tree, chroot)
     unclean = unclean_allowed(replay.tree, chroot, {topic for topic, _ in states}, None, static)
     ids = replay.tree.nodes[f"{chroot}/brokers/ids"].children
@@ -111,11 +126,14 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
     return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, " and ".join(other.paths))
 
 
-def _chroot(tree: Tree, source: str, cluster_id: str | None) -> str:
+def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
     """Where in the tree the cluster is; of several clusters the one that the brokers' directories name."""
+    tree = replay.tree
     places = chroots(tree.nodes)
     if not places:
-        raise RecoveryRefused(f"{source} holds no Kafka cluster: it has no node /brokers/ids")
+        bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
+        why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
+        raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
     ids = {place: _cluster_id(tree, place) for place in places}
     fitting = [place for place in places if cluster_id is None or ids[place] in (cluster_id, None)]
     if len(fitting) == 1:
@@ -124,8 +142,7 @@ def _chroot(tree: Tree, source: str, cluster_id: str | None) -> str:
     if not fitting:
         raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({cluster_id})")
     raise RecoveryRefused(
-        f"{source} holds {len(fitting)} Kafka clusters ({told}), and nothing in the brokers' directories says whose they "
-        "are"
+        f"{source} holds {len(fitting)} Kafka clusters ({told}), and no directory of a broker says whose they are"
     )
 
 

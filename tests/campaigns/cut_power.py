@@ -51,7 +51,7 @@ def totals(lines: list[Json]) -> Counter[str]:
     """Every count over all clusters, and how many of these failed."""
     found: Counter[str] = Counter()
     for line in lines:
-        found.update({name: line[name] for name in asdict(Counts())})
+        found.update({name: line.get(name, 0) for name in asdict(Counts())})
         found["failed"] += "failed" in line
     return found
 
@@ -78,8 +78,8 @@ def campaign(cuts: int, only: list[str], seconds: float) -> int:
     print(
         f"power cuts: {found['cuts']} of {cuts} ({', '.join(f'{n} of {v}' for v, n in sorted(versions.items()))}), "
         f"{found['elections']} elections ({found['raced']} with more than one possible leader in any order, "
-        f"{found['alternatives']} in a given one; {found['leaderless']} without a leader), {found['ends']} log ends, "
-        f"{found['failed']} clusters not as foreseen"
+        f"{found['alternatives']} in a given one, {found['outsiders']} begun outside of an ISR; {found['leaderless']} "
+        f"without a leader), {found['ends']} log ends, {found['failed']} clusters not as foreseen"
     )
     return 1 if found["failed"] else 0
 

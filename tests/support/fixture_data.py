@@ -26,7 +26,8 @@ import zstandard
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BROKERS = FIXTURES / "brokers"
 RECOVERY = FIXTURES / "recovery-cases"
-REPLICAS = FIXTURES / "replicas" / "kafka-4.3.0"
+REPLICAS = FIXTURES / "replicas"
+REPLICA_VERSIONS = ("4.3.0", "4.4.0")
 QUORUMS = FIXTURES / "quorum" / "kafka-4.3.0"
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
@@ -150,15 +151,15 @@ def broker_case(version: str, name: str) -> BrokerCase:
     raise KeyError(f"no broker case {version}/{name}")
 
 
-def replica_roles() -> dict[str, Any]:
+def replica_roles(version: str = "4.3.0") -> dict[str, Any]:
     """Which broker played which part in the recorded cluster of three."""
-    roles: dict[str, Any] = json.loads((REPLICAS / "case.json").read_text(encoding="utf-8"))
+    roles: dict[str, Any] = json.loads((REPLICAS / f"kafka-{version}" / "case.json").read_text(encoding="utf-8"))
     return roles
 
 
-def unpack_replicas(target: Path, *, after: bool = False) -> Path:
+def unpack_replicas(target: Path, *, after: bool = False, version: str = "4.3.0") -> Path:
     """Unpack `broker-<id>` of the recorded cluster of three, as they stood or after they had met again."""
-    with _open_tar(REPLICAS / ("after.tar.gz" if after else "before.tar.gz")) as archive:
+    with _open_tar(REPLICAS / f"kafka-{version}" / ("after.tar.gz" if after else "before.tar.gz")) as archive:
         _extract(_entries(archive), target)
     return target
 

@@ -48,6 +48,8 @@ class Counts:
     """of these, in any order of starts, and more than one leader was possible"""
     alternatives: int = 0
     """in a given order of starts, where one leader is expected"""
+    outsiders: int = 0
+    """in a given order of starts that begins with a broker outside of an ISR of two, without unclean elections"""
     leaderless: int = 0
     ends: int = 0
     shortened: int = 0
@@ -66,6 +68,8 @@ class Cuts:
 
     def __init__(self, cluster: Cluster, rng: random.Random, counts: Counts) -> None:
         self.cluster, self.rng, self.counts = cluster, rng, counts
+        self.early: list[int] = []
+        """who died before the others"""
 
     def log_dir(self, node: int) -> Path:
         return self.cluster[node].log_dir
@@ -86,9 +90,11 @@ class Cuts:
         """Before the cut: perhaps a broker dies first, and the others go on."""
         self.produce(1, self.rng.randint(5, 40), "all")
         alive = list(BROKERS)
+        self.early.clear()
         for _ in range(self.rng.choice([0, 0, 1, 2])):
             dies = self.rng.choice(alive)
             alive.remove(dies)
+            self.early.append(dies)
             self.cluster[dies].kill()
             self.await_that(lambda dies=dies: dies not in self.cluster.sessions())  # type: ignore[misc]
             if all(leader in alive for leader, _ in self.cluster.elected().values()):
@@ -134,8 +140,10 @@ class Cuts:
         for thread in threads:
             thread.join()
         self.await_that(
-            lambda: (now := self.cluster.sessions()).keys() == set(BROKERS)
-            and all(before.get(node) != epoch for node, epoch in now.items())
+            lambda: (
+                (now := self.cluster.sessions()).keys() == set(BROKERS)
+                and all(before.get(node) != epoch for node, epoch in now.items())
+            )
         )
 
     @staticmethod
@@ -163,6 +171,8 @@ class Cuts:
             assert each.is_foreseen
             if is_given:
                 self.counts.alternatives += len(each.leaders) - 1
+                is_outside = len(each.known.isr) > 1 and started[0] not in each.known.isr
+                self.counts.outsiders += is_outside and key[0] != "unclean"
             else:
                 self.counts.raced += len(each.leaders) > 1
             self.counts.elections += 1
@@ -176,10 +186,17 @@ class Cuts:
             self.counts.ends += len(ends)
         self.counts.cuts += 1
 
+    def order(self) -> tuple[int, ...]:
+        """One of starts; often first of all one who is not in the ISRs."""
+        brokers = self.rng.sample(BROKERS, self.rng.choice([1, 2, 3, 3]))
+        if self.early and self.rng.random() < 0.5:
+            brokers = [self.early[0], *(each for each in brokers if each != self.early[0])]
+        return tuple(brokers)
+
     def cut(self) -> None:
         self.history()
         self.shorten()
-        order = tuple(self.rng.sample(BROKERS, self.rng.choice([1, 2, 3, 3]))) if self.rng.random() < 0.6 else None
+        order = self.order() if self.rng.random() < 0.6 else None
         foreseen = triage(*self.cluster.log_dirs, start_order=order)
         self.start(order)
         self.compare(foreseen, order or BROKERS, is_given=order is not None)
