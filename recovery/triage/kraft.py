@@ -59,6 +59,10 @@ class KRaftMemory(Memory):
         each = self.images[0].topics[key[0]].partitions[key[1]]
         return frozenset(each.isr + each.elr) or frozenset(each.last_known_elr)
 
+    def directories_of(self, node: int) -> frozenset[str]:
+        """See `Memory.directories_of`."""
+        return frozenset(self.images[0].brokers[node].directories or ())
+
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """These brokers are about to be started."""
         self._starts, self._known = [], {}

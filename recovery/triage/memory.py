@@ -50,6 +50,10 @@ class Memory(ABC):
     def eligible(self, key: Key) -> frozenset[int]:
         """Who may lead once its broker is there, without an unclean election."""
 
+    def directories_of(self, node: int) -> frozenset[str]:
+        """Ids of the directories with which a broker registered last; empty if they are not known."""
+        return frozenset()
+
     @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """These brokers are about to be started."""

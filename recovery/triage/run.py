@@ -9,18 +9,18 @@ from functools import partial
 from typing import Any
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
 from kafkalog.log.chosen import Chosen
 from kafkalog.log.directory import LogDir
-from kafkalog.log.files import PathLike
+from kafkalog.log.files import PathLike, absolute
 from kafkalog.recovery.copies import Shelf, gather
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.lock import refuse_if_locked
-from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers
+from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
 from kafkalog.recovery.triage.memory import Memory, Replicas
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.recovery.triage.sources import memory_of
@@ -118,11 +118,11 @@ def triage(
     shelf = gather(paths, limits=limits, at_least=0, notes_empty=True)
     if shelf.several_clusters is not None:
         raise RecoveryRefused(f"{shelf.several_clusters}; give the directories of one cluster")
-    for log_dir in shelf.log_dirs:
-        refuse_if_locked(log_dir.path)
     _refuse_parts(shelf)
+    findings: list[Finding] = []
+    unexamined = _refuse_live(shelf, findings)
     _refuse_twins(shelf)
-    findings = [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
+    findings += [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
     memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
     chosen = Chosen.of(topics, partitions, exclude)
@@ -130,6 +130,9 @@ def triage(
     disks = read_brokers(
         _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
     )
+    for broker in disks.values():
+        broker.refusal = unexamined.get(broker.node, broker.refusal)
+        findings += _missing_volumes(broker, memory)
     order = None if start_order is None else _checked_order(start_order, disks, memory)
     memory.begin(disks)
     up = [node for node, each in disks.items() if each.is_up]
@@ -150,12 +153,34 @@ def triage(
         tuple(sorted(memory.brokers - disks.keys())),
         memory.first_step,
         memory.unclean_election,
-        [*findings, *_without_disks(memory, disks)],
+        _distinct([*findings, *_without_disks(memory, disks)]),
     )
+
+
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """The first of those that say the same of one file: two rooms may have met it."""
+    found: dict[object, Finding] = {}
+    for each in findings:
+        place = None if each.file is None else absolute(each.file)
+        found.setdefault((each.code, place, each.position, each.offset, each.detail), each)
+    return list(found.values())
 
 
 def _unread(path: str, why: str) -> Finding:
     return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, why, path)
+
+
+def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
+    """The brokers of which it cannot be examined whether they are live, and why."""
+    unexamined = {}
+    for log_dir in shelf.log_dirs:
+        try:
+            refuse_if_locked(log_dir.path)
+        except StorageError as error:
+            findings.append(unread(log_dir.path, error))
+            if log_dir.meta_properties is not None and log_dir.meta_properties.node_id is not None:
+                unexamined[log_dir.meta_properties.node_id] = str(error)
+    return unexamined
 
 
 def _refuse_parts(shelf: Shelf) -> None:
@@ -187,7 +212,7 @@ def _refuse_twins(shelf: Shelf) -> None:
 def _twins(one: LogDir, other: LogDir, what: str) -> str:
     node = None if one.meta_properties is None else one.meta_properties.node_id
     return (
-        f"{one.path} and {other.path} cannot be volumes of one broker: by meta.properties both are of node {node}, and "
+        f"{one.path} and {other.path} cannot be volumes of one node: by meta.properties both are of node {node}, and "
         f"{what}; give the one that node {node} will be started with"
     )
 
@@ -218,11 +243,25 @@ def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memor
         if each not in memory.brokers:
             there = ", ".join(map(str, sorted(memory.brokers))) or "none"
             raise UsageError(
-                f"broker {each} in the order of starts is not a broker of this cluster; its brokers: {there}"
+                f"node {each} in the order of starts is not a broker of this cluster; its brokers: {there}"
             )
         if each not in disks:
             raise UsageError(f"broker {each} is in the order of starts, and none of the directories is its")
     return tuple(order)
+
+
+def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
+    """The directories that a broker registered with and that are not here."""
+    registered = memory.directories_of(disks.node)
+    missing = registered - disks.all_directory_ids
+    if not missing or None in disks.all_directory_ids:
+        return []
+    disks.is_whole = False
+    detail = (
+        f"{len(missing)} of the {len(registered)} log directories that broker {disks.node} registered with "
+        f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(sorted(missing))}): the logs there are left out"
+    )
+    return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, disks.directories[0].path)]
 
 
 def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Finding]:
@@ -242,7 +281,7 @@ def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dic
         if each is None:
             continue
         log = each.logs.get(key)
-        if log is None and each.is_up and len(each.online) == len(each.directories):
+        if log is None and each.is_up and each.is_whole and len(each.online) == len(each.directories):
             log = ReplicaLog(node, None, 0, 0, Lineage((), 0))
         if log is not None:
             found[node] = log

@@ -12,9 +12,9 @@ from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zo
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.recovery.triage.logs import BrokerDisks
+from kafkalog.recovery.triage.logs import BrokerDisks, unread
 from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
 
 __all__ = ["ZooKeeperMemory", "zookeeper_memory"]
@@ -89,7 +89,7 @@ def zookeeper_memory(
 
     `RecoveryRefused` where they are not of one Kafka cluster.
     """
-    servers = [(each, tree_at(each)) for each in _servers(paths)]
+    servers = _read(paths, findings)
     servers.sort(key=lambda server: server[1].zxid)
     directory, replay = servers[-1]
     source = " and ".join(directory.paths)
@@ -107,9 +107,29 @@ def zookeeper_memory(
     return ZooKeeperMemory(f"{source} up to transaction 0x{replay.zxid:x}", states, unclean, registered, known)
 
 
-def _servers(paths: Sequence[str]) -> list[ZooKeeperDirectory]:
+def _read(paths: Sequence[str], findings: list[Finding]) -> list[tuple[ZooKeeperDirectory, Replay]]:
+    """What the servers have; one that cannot be read is left out if there is another."""
+    found = []
+    failed: list[StorageError] = []
+    for each in _servers(paths, failed):
+        try:
+            found.append((each, tree_at(each)))
+        except StorageError as error:
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    findings += [unread(paths[0], error) for error in failed]
+    return found
+
+
+def _servers(paths: Sequence[str], failed: list[StorageError]) -> list[ZooKeeperDirectory]:
     """One for each path, but a dataDir and a dataLogDir are one."""
-    found = [open_zookeeper(path) for path in paths]
+    found = []
+    for path in paths:
+        try:
+            found.append(open_zookeeper(path))
+        except StorageError as error:
+            failed.append(error)
     logs = [each for each in found if not each.snapshots]
     snapshots = [each for each in found if not each.logs]
     if len(logs) == len(snapshots) == 1:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,9 +84,7 @@ def test_a_copy_beside_its_original_is_refused(disks: Path, id_of_its_own: bool)
         lines = (copy / "meta.properties").read_text().splitlines()
         kept = [line for line in lines if not line.startswith("directory.id")]
         (copy / "meta.properties").write_text("\n".join([*kept, "directory.id=AAAAAAAAAAAAAAAAAAAAAw", ""]))
-    with pytest.raises(
-        RecoveryRefused, match=r"broker-1 and .*copy cannot be volumes of one broker.* node 1, and both "
-    ):
+    with pytest.raises(RecoveryRefused, match=r"broker-1 and .*copy cannot be volumes of one node.* node 1, and both "):
         of(disks, *NAMES, "copy")
 
 
@@ -154,3 +155,48 @@ def test_what_is_not_on_these_disks_is_not_said_to_be_safe(disks: Path) -> None:
     shutil.rmtree(disks / "broker-1" / "tale-0")
     ended = kafkalog("triage", "--topic", "cleaned", *(disks / name for name in ("broker-1", "broker-3", "controller")))
     assert "Nothing that is on these disks is lost, and every partition gets a leader." in ended.out
+
+
+@pytest.mark.parametrize(
+    "name", ["tale-0", "recovery-point-offset-checkpoint", "tale-0/00000000000000000000.log", ".lock"]
+)
+def test_a_file_that_cannot_be_opened_leaves_its_broker_down(
+    name: str, disks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an error of the disk: permissions are nothing to root."""
+    place = str(disks / "broker-2" / name)
+    real_open, real_scan = os.open, os.scandir
+
+    def opened(path: str, *arguments: Any, **named: Any) -> int:
+        if str(path).startswith(place):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real_open(path, *arguments, **named)
+
+    def scanned(path: Any = ".") -> Any:
+        if str(path).startswith(place):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real_scan(path)
+
+    (disks / "broker-2/.lock").touch()
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "scandir", scanned)
+    found = of(disks)
+    assert list(found.not_starting) == [2]
+    assert {each.leaders for each in found.partitions if each.topic == "alone"} == {(-1,)}
+    unread = [each for each in found.findings if each.code is FindingCode.UNREADABLE]
+    assert [Path(each.file or "").resolve() for each in unread] == [Path(place)]
+    assert partition(found, "tale").leaders == (1, 3)
+
+
+def test_a_volume_that_is_not_here_is_not_taken_for_an_empty_one(disks: Path) -> None:
+    """Broker 2 registered with one directory; another one has another id."""
+    properties = disks / "broker-2" / "meta.properties"
+    lines = properties.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id")]
+    properties.write_text("\n".join([*kept, "directory.id=AAAAAAAAAAAAAAAAAAAAAw", ""]))
+    shutil.rmtree(disks / "broker-2" / "equal-0")
+    found = of(disks)
+    assert 2 not in partition(found, "equal").logs
+    assert any(
+        "1 of the 1 log directories that broker 2 registered with is not here" in e.detail for e in found.findings
+    )

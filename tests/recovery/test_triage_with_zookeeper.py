@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker_dirs import own_copy, unpacked
 from command import kafkalog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.recovery.triage.run import Triage, triage
 
@@ -118,3 +121,21 @@ def test_the_one_that_is_left_in_an_isr_is_known_from_2_7_on(cluster: Path) -> N
     said = next(each for each in found.partitions if (each.topic, each.partition) == ("invoices-20", 0))
     assert (said.known.isr, said.leaders) == ((5,), (5,)), "broker 3 is the controller, and not in the ISR"
     assert said.outcomes == {5: {3: 34, 5: 34}}
+
+
+def test_a_server_that_cannot_be_read_gives_way_to_another(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = leaders(of(cluster))
+    other = own_copy(cluster / "zookeeper", cluster / "other")
+    real_open = os.open
+
+    def opened(path: str, *arguments: Any, **named: Any) -> int:
+        if str(path).startswith(str(other / "version-2/snapshot")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real_open(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+    found = of(cluster, other, cluster / "zookeeper")
+    assert leaders(found) == whole
+    assert [each.code for each in found.findings] == [FindingCode.UNREADABLE]
+    with pytest.raises(StorageError):
+        of(cluster, other)

@@ -28,7 +28,7 @@ BROKERS = FIXTURES / "brokers"
 RECOVERY = FIXTURES / "recovery-cases"
 REPLICAS = FIXTURES / "replicas"
 REPLICA_VERSIONS = ("4.3.0", "4.4.0")
-QUORUMS = FIXTURES / "quorum" / "kafka-4.3.0"
+QUORUMS = FIXTURES / "quorum"
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -276,14 +276,19 @@ def _set_mtime(path: Path, member: tarfile.TarInfo) -> None:
     os.utime(path, ns=(modified, modified), follow_symlinks=False)
 
 
+def _quorum(name: str) -> Path:
+    version, _, name = name.rpartition("/")
+    return QUORUMS / f"kafka-{version or '4.3.0'}" / name
+
+
 def unpack_quorum(name: str, target: Path) -> Path:
-    """Unpack `node-<id>` of a recorded KRaft quorum: `dynamic`, `static` or `snapshots`."""
-    with _open_tar(QUORUMS / name / "data.tar.gz") as archive:
+    """Unpack `node-<id>` of a recorded KRaft quorum: `dynamic`, `static`, `snapshots`, or one of `4.4.0/dynamic`."""
+    with _open_tar(_quorum(name) / "data.tar.gz") as archive:
         _extract(_entries(archive), target)
     return target
 
 
 def quorum_expected(name: str) -> dict[str, Any]:
     """What Kafka's administrator and its dump tool said of it."""
-    found: dict[str, Any] = json.loads((QUORUMS / name / "expected.json").read_text())
+    found: dict[str, Any] = json.loads((_quorum(name) / "expected.json").read_text())
     return found

@@ -91,7 +91,7 @@ class Cuts:
         self.produce(1, self.rng.randint(5, 40), "all")
         alive = list(BROKERS)
         self.early.clear()
-        for _ in range(self.rng.choice([0, 0, 1, 2])):
+        for _ in range(self.rng.choice([0, 1, 1, 2])):
             dies = self.rng.choice(alive)
             alive.remove(dies)
             self.early.append(dies)
@@ -189,7 +189,7 @@ class Cuts:
     def order(self) -> tuple[int, ...]:
         """One of starts; often first of all one who is not in the ISRs."""
         brokers = self.rng.sample(BROKERS, self.rng.choice([1, 2, 3, 3]))
-        if self.early and self.rng.random() < 0.5:
+        if self.early and self.rng.random() < 0.7:
             brokers = [self.early[0], *(each for each in brokers if each != self.early[0])]
         return tuple(brokers)
 
