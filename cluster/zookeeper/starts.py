@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kafkalog.cluster.zookeeper.election import NO_LEADER
-from kafkalog.cluster.zookeeper.removal import removal_order
 
 __all__ = ["leaders_in_any_order", "leaders_in_order"]
 
@@ -21,12 +20,12 @@ def leaders_in_order(
     order: Sequence[int],
     *,
     unclean: bool,
-    cluster: Collection[int] | None = None,
+    removed: Sequence[int] | None = None,
 ) -> frozenset[int]:
     """Everybody who may lead after brokers came one after the other; `NO_LEADER` for nobody.
 
-    `cluster` are all brokers with replicas, if the order is known in which the controller takes them out of the ISRs;
-    else everybody may be the one who is left.
+    `removed` are the brokers that were not there when the first came, as it takes them out of the ISRs
+    (`removal_order`); without it everybody may be the one who is left.
     """
     if not order:
         return frozenset({NO_LEADER})
@@ -34,13 +33,13 @@ def leaders_in_order(
         return frozenset({order[0]})
     if unclean:
         return frozenset({next((each for each in order if each in replicas), NO_LEADER)})
-    left = isr if cluster is None else _left(isr, cluster)
-    return frozenset(each if each in order else NO_LEADER for each in left) or frozenset({NO_LEADER})
+    left = isr if removed is None else [each for each in removed if each in isr][-1:]
+    return _of(left, order) or frozenset({NO_LEADER})
 
 
-def _left(isr: Sequence[int], cluster: Collection[int]) -> list[int]:
-    """Of an ISR of which nobody was there."""
-    return [each for each in removal_order(cluster) if each in isr][-1:]
+def _of(left: Sequence[int], running: Collection[int]) -> frozenset[int]:
+    """Who leads if one of these is left in an ISR."""
+    return frozenset(each if each in running else NO_LEADER for each in left)
 
 
 def leaders_in_any_order(
@@ -50,9 +49,10 @@ def leaders_in_any_order(
 
     Old sessions may end while brokers come, in any order: everybody may be the one who is left in an ISR.
     """
-    found: set[int] = set()
-    for first in running:
-        rest = [each for each in running if each != first]
-        for second in rest or [first]:
-            found |= leaders_in_order(replicas, isr, (first, second, *rest), unclean=unclean)
-    return frozenset(found) or frozenset({NO_LEADER})
+    if unclean:
+        found = frozenset(each for each in replicas if each in running)
+    elif all(each in isr for each in running):
+        found = frozenset(running)
+    else:
+        found = _of(isr, running)
+    return found or frozenset({NO_LEADER})

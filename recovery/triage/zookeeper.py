@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
+from kafkalog.cluster.zookeeper.removal import removal_order
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -41,6 +42,7 @@ class ZooKeeperMemory(Memory):
     unclean_election: str = ELECTION_COMMAND
     _with_replicas: frozenset[int] = field(init=False)
     _up: frozenset[int] = frozenset()
+    _removed: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.order_is_known:
@@ -74,8 +76,13 @@ class ZooKeeperMemory(Memory):
         if order is None:
             return leaders_in_any_order(replicas, state.isr, sorted(self._up), unclean=unclean)
         started = [each for each in order if each in self._up]
-        cluster = self._with_replicas if self.order_is_known and not cautious else None
-        return leaders_in_order(replicas, state.isr, started, unclean=unclean, cluster=cluster)
+        removed = self._removed_by(started[0]) if started and self.order_is_known and not cautious else None
+        return leaders_in_order(replicas, state.isr, started, unclean=unclean, removed=removed)
+
+    def _removed_by(self, controller: int) -> list[int]:
+        if controller not in self._removed:
+            self._removed[controller] = removal_order(self._with_replicas - {controller})
+        return self._removed[controller]
 
 
 def zookeeper_memory(

@@ -13,9 +13,14 @@ import pytest
 from broker_dirs import own_copy, unpacked
 from command import kafkalog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.departures import Known
+from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.findings import FindingCode
+from kafkalog.log.directory import open_log_dir
+from kafkalog.recovery.triage.logs import BrokerDisks
 from kafkalog.recovery.triage.run import Triage, triage
+from kafkalog.recovery.triage.zookeeper import ZooKeeperMemory
 
 
 @pytest.fixture
@@ -139,3 +144,21 @@ def test_a_server_that_cannot_be_read_gives_way_to_another(cluster: Path, monkey
     assert [each.code for each in found.findings] == [FindingCode.UNREADABLE]
     with pytest.raises(StorageError):
         of(cluster, other)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_who_is_left_is_no_ground_for_an_advice(known: bool, cluster: Path) -> None:
+    """`tests/interop/test_election_rules.py` compares the order with Scala's, and real clusters with all of it."""
+    states: Known = {("t", 0): ((1, 2, 3), PartitionState(2, 5, (3, 2), 9))}
+    memory = ZooKeeperMemory("source", states, {"t": False}, frozenset(), known)
+    disk = open_log_dir(cluster / "broker-3")
+    memory.begin({node: BrokerDisks(node, [disk], online=[disk]) for node in (1, 2, 3)})
+
+    def leaders_of(*order: int, cautious: bool = False) -> list[int]:
+        return sorted(memory.leaders(("t", 0), order, cautious=cautious) or ())
+
+    assert leaders_of(1, 2, 3) == ([3] if known else [2, 3])
+    assert leaders_of(1, 2, 3, cautious=True) == [2, 3]
+    assert leaders_of(2, 1) == [2]
+    assert leaders_of(1, 2) == ([-1] if known else [-1, 2])
+    assert memory.eligible(("t", 0)) == {2, 3}
