@@ -72,12 +72,15 @@ class Advice:
             case "hold_back" | "elect":
                 return _steps(order, held, self.elect)
             case "bring":
-                brought = ", ".join(map(str, self.bring))
-                bring = f"bring the disks of {brought}, or make {'it' if len(self.bring) == 1 else 'them'} start"
-                return bring if self.elect is None else f"{bring}; else {_steps(order, held, self.elect)}"
+                return self._brought() + ("" if self.elect is None else f"; else {_steps(order, held, self.elect)}")
             case "merge":
-                return "merge the copies before the first start"
+                return (f"{self._brought()}; else " if self.bring else "") + "merge the copies before the first start"
         return "no start helps: nobody can lead"
+
+
+    def _brought(self) -> str:
+        nodes = ", ".join(map(str, self.bring))
+        return f"bring the disks of {nodes}, or make {'it' if len(self.bring) == 1 else 'them'} start"
 
 
 def _steps(order: str, held: str, elect: int | None) -> str:
@@ -243,11 +246,11 @@ def advised(
     if held and under and under <= good:
         return Advice("hold_back", rest, held)
     needs_election = under == frozenset({NO_LEADER})
-    if absent:
-        return Advice("bring", rest, held, min(good), absent) if needs_election else Advice("bring", bring=absent)
     if needs_election:
-        return Advice("hold_back" if held else "elect", rest, held, min(good))
-    return Advice("merge" if here - good else "nothing_helps")
+        return Advice("bring" if absent else "hold_back" if held else "elect", rest, held, min(good), absent)
+    if held:
+        return Advice("merge", bring=absent)
+    return Advice("bring" if absent else "nothing_helps", bring=absent)
 
 
 def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:
