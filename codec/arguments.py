@@ -185,6 +185,9 @@ def _resolved(function: Any, name: str, text: Any) -> Any:
         return text if text.replace(".", "").isidentifier() else Any
 
 
+_PATH = "a possible path"
+
+
 class _Parameter:
     """How one argument is examined."""
 
@@ -195,7 +198,7 @@ class _Parameter:
         members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
         self._name = name
         text = annotation if isinstance(annotation, str) else getattr(hint, "__name__", str(hint))
-        self._type = "a possible path" if text == "PathLike" else text
+        self._type = _PATH if text == "PathLike" else text
         self._test = _of(hint)
         elements = typing.get_args(hint) if typing.get_origin(hint) is collections.abc.Iterable else ()
         single = len(elements) == 1 and isinstance(elements[0], type)
@@ -206,6 +209,8 @@ class _Parameter:
     def taken(self, value: Any) -> Any:
         """The argument as the function gets it; `UsageError` if it is another thing."""
         if self._test is not None and not self._test(value):
+            if value == "" and self._type == _PATH:
+                raise UsageError(f"{self._name}: a path cannot be empty")
             raise UsageError(f"{self._name} is {shown(value)}, not {self._type}")
         if self._element is not None and not isinstance(value, list | tuple | set | frozenset):
             return map(self._element.taken, value)

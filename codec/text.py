@@ -30,6 +30,7 @@ from kafkalog.codec.layout.text_files import (
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.properties import decode_properties, encode_properties, parse_properties
+from kafkalog.codec.wording import counted
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -133,9 +134,8 @@ def _decode_lines(
     for number, line in enumerate(lines[2:], 3):
         words = _words(line)
         if len(words) != len(layout):
-            raise _invalid(
-                f"{len(words)} fields where {' '.join(field.name for field in layout)} are needed", number, source
-            )
+            needed = " ".join(field.name for field in layout)
+            raise _invalid(f"{counted(len(words), 'field')} where {needed} are needed", number, source)
         rows.append(
             tuple(
                 [

@@ -30,6 +30,9 @@ from kafkalog.log.partition import Partition, open_partition
 __all__ = ["Copy", "Shelf", "gather", "reason"]
 
 
+_ZOOKEEPERS = "version-2"
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
     """One directory of a topic-partition."""
@@ -135,11 +138,17 @@ def reason(error: KafkaLogError, path: str) -> str:
 
 
 def gather(
-    paths: Iterable[PathLike], *, chosen: Chosen = ALL, limits: Limits = DEFAULT_LIMITS, at_least: int = 2
+    paths: Iterable[PathLike],
+    *,
+    chosen: Chosen = ALL,
+    limits: Limits = DEFAULT_LIMITS,
+    at_least: int = 2,
+    notes_empty: bool = False,
 ) -> Shelf:
     """What is at several paths: log directories, directories of such, partition directories, ZooKeeper's data.
 
-    `chosen` are the topic-partitions that count.
+    `chosen` are the topic-partitions that count.  `notes_empty`: a directory without Kafka's data, as an unmounted disk
+    leaves it, is noted like one that cannot be read.
 
     `UsageError` for a path that is none of it, and if there are fewer than `at_least` different directories.
     """
@@ -148,7 +157,7 @@ def gather(
     shelf = Shelf(tuple(given))
     seen: set[str] = set()
     for path in distinct:
-        _place(shelf, path, seen, limits)
+        _place(shelf, path, seen, limits, notes_empty)
     if len(seen) < at_least and not shelf.unreadable:
         twice = f"{distinct[0]} was given {len(given)} times: " if len(given) > len(distinct) else ""
         raise UsageError(f"{twice}give two or more log directories, or partition directories, to compare")
@@ -163,7 +172,7 @@ def gather(
     return shelf
 
 
-def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
+def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty: bool) -> None:
     if not exists(path):
         raise UsageError(f"{path} does not exist")
     if not is_directory(path):
@@ -178,14 +187,21 @@ def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
             _log_directory(shelf, path, seen, limits)
         else:
             inside = log_dirs_inside(path)
-            if not inside:
-                raise UsageError(f"{path} is not a Kafka log directory: it holds no partition")
+            servers = [each for each in _directories(path) if _is_zookeeper(each)]
+            if not inside and not (servers and notes_empty):
+                _without_partitions(shelf, path, notes_empty)
             for directory in sorted(inside):
                 _log_directory(shelf, directory, seen, limits)
-            shelf.zookeeper += [each for each in _directories(path) if _is_zookeeper(each)]
+            shelf.zookeeper += servers
     except StorageError as error:
         seen.add(real(path))
         shelf.unreadable.append((path, reason(error, path)))
+
+
+def _without_partitions(shelf: Shelf, path: str, notes_empty: bool) -> None:
+    if not notes_empty:
+        raise UsageError(f"{path} is not a Kafka log directory: it holds no partition")
+    shelf.unreadable.append((path, "it holds nothing of Kafka: is the disk mounted, and is this the log directory?"))
 
 
 def _directories(path: str) -> list[str]:
@@ -193,7 +209,10 @@ def _directories(path: str) -> list[str]:
 
 
 def _is_zookeeper(path: str) -> bool:
-    return is_directory(os.path.join(path, "version-2")) and not os.path.lexists(os.path.join(path, META_PROPERTIES))
+    """A dataDir, or its only folder."""
+    if os.path.basename(absolute(path)) == _ZOOKEEPERS:
+        return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))
+    return is_directory(os.path.join(path, _ZOOKEEPERS)) and not os.path.lexists(os.path.join(path, META_PROPERTIES))
 
 
 def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:

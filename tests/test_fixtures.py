@@ -22,6 +22,7 @@ from fixture_data import (
     BROKERS,
     FIXTURES,
     RECOVERY,
+    REPLICA_VERSIONS,
     BrokerCase,
     RecoveryCase,
     broker_case,
@@ -163,10 +164,12 @@ def _state(top: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def test_the_three_brokers_played_the_parts_that_their_record_says(tmp_path: Path) -> None:
-    roles = replica_roles()
-    before = unpack_replicas(tmp_path / "before")
-    after = unpack_replicas(tmp_path / "after", after=True)
+@pytest.mark.parametrize("version", REPLICA_VERSIONS)
+def test_the_three_brokers_played_the_parts_that_their_record_says(version: str, tmp_path: Path) -> None:
+    roles = replica_roles(version)
+    assert roles["kafka"] == version
+    before = unpack_replicas(tmp_path / "before", version=version)
+    after = unpack_replicas(tmp_path / "after", after=True, version=version)
     old, new, behind = (roles[part] for part in ("old_leader", "new_leader", "behind"))
     assert {old, new, behind} == set(roles["brokers"])
     assert {path.name for path in before.iterdir()} == {"controller", *(f"broker-{each}" for each in roles["brokers"])}

@@ -6,11 +6,12 @@ in a directory and is not there is made by the broker, and is empty.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, parse_partition_directory
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
@@ -19,6 +20,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult
 from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.copies import reason
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.modes import Mode
@@ -26,7 +28,7 @@ from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.survey import survey
 from kafkalog.recovery.workers import OnProgress, Workers
 
-__all__ = ["BrokerDisks", "ReplicaLog", "read_brokers"]
+__all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
 
 Key = tuple[str, int]
 
@@ -62,11 +64,20 @@ class BrokerDisks:
     """those that its start does not take offline"""
     refusal: str | None = None
     """why it does not start"""
+    is_whole: bool = True
+    """all directories that it had are here, as far as is known: a log that is in none of them is gone"""
 
     @property
     def is_up(self) -> bool:
         """It starts, with one directory at least."""
         return self.refusal is None and bool(self.online)
+
+    @property
+    def all_directory_ids(self) -> frozenset[str | None]:
+        """Of its directories that are here; None for one that has none."""
+        return frozenset(
+            None if each.meta_properties is None else each.meta_properties.directory_id for each in self.directories
+        )
 
     @property
     def directory_ids(self) -> tuple[str, ...] | None:
@@ -89,7 +100,7 @@ def read_brokers(
     on_progress: OnProgress | None = None,
     findings: list[Finding],
 ) -> dict[int, BrokerDisks]:
-    """Start each broker on a copy of its directories in memory.  Raises `StorageError` for I/O."""
+    """Start each broker on a copy of its directories in memory; one that cannot be read is taken to stay down."""
     found: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
     for node, log_dirs in sorted(directories.items()):
@@ -97,8 +108,18 @@ def read_brokers(
         known = LogSettings.from_server_properties(config or {})
         rules = Rules(mode=Mode.KAFKA, config=known).settled([each.path for each in log_dirs])
         for log_dir in log_dirs:
-            _read(disks, log_dir, rules, workers, findings)
+            try:
+                _read(disks, log_dir, rules, workers, findings)
+            except StorageError as error:
+                findings.append(unread(log_dir.path, error))
+                disks.refusal = f"{log_dir.path} cannot be read: {reason(error, log_dir.path)}"
     return found
+
+
+def unread(path: str, error: StorageError) -> Finding:
+    """What could not be read of a directory."""
+    place = os.fspath(error.filename) if isinstance(error.filename, str) else path
+    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, error.strerror or str(error), place)
 
 
 def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, findings: list[Finding]) -> None:

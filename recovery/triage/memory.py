@@ -1,34 +1,20 @@
-"""What the controllers will know when they are up: the metadata that one of them leads with, or ZooKeeper's tree.
-
-Nothing says who of several controllers wins the vote: everybody whose log a majority would not refuse can
-(`CandidateState`, `UnattachedState`), and what the others have after that is gone.
-"""
+"""What the cluster will know when its controllers are up, from which leaders are foreseen."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from kafkalog.cluster.fencing import fencing_order, software_level
-from kafkalog.cluster.kraft_departures import TopicRules, topic_rules
-from kafkalog.cluster.kraft_starts import Starts, possible_leaders
-from kafkalog.cluster.metadata_image import Broker, MetadataImage, PartitionImage
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.quorum import Quorum, best_first, read_quorum
-from kafkalog.cluster.quorum_log import QuorumLog
-from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots
-from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.log.partition import Partition, open_partition
 from kafkalog.recovery.triage.logs import BrokerDisks
 
-__all__ = ["KRaftMemory", "Known", "Memory", "Replicas", "ZooKeeperMemory", "memory_of"]
+__all__ = ["ELECTION_COMMAND", "Key", "Memory", "Replicas"]
 
 Key = tuple[str, int]
+ELECTION_COMMAND = (
+    "`kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean --topic TOPIC --partition NUMBER` "
+    "once the broker that is to lead is up"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +32,10 @@ class Memory(ABC):
     """The cluster's knowledge, from which leaders are foreseen."""
 
     source: str
+    first_step: str
+    """what comes before the first broker, in a given order of starts"""
+    unclean_election: str
+    """how one is asked for"""
 
     @property
     @abstractmethod
@@ -57,212 +47,20 @@ class Memory(ABC):
         """Every partition."""
 
     @abstractmethod
+    def eligible(self, key: Key) -> frozenset[int]:
+        """Who may lead once its broker is there, without an unclean election."""
+
+    def directories_of(self, node: int) -> frozenset[str]:
+        """Ids of the directories with which a broker registered last; empty if they are not known."""
+        return frozenset()
+
+    @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """These brokers are about to be started."""
 
     @abstractmethod
-    def leaders(self, key: Key, order: tuple[int, ...] | None) -> frozenset[int] | None:
-        """Who may lead when the brokers of `order` were started, or all in any order; None: too many ways."""
+    def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
+        """Who may lead when the brokers of `order` were started, or all in any order; None: too many ways.
 
-
-@dataclass(slots=True)
-class KRaftMemory(Memory):
-    """Each image is one that the next controller may have."""
-
-    source: str
-    images: list[MetadataImage]
-    voters: frozenset[int]
-    """ids of the voters in force"""
-    static: Mapping[str, str]
-    controller: int | None
-    _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
-    _rules: dict[tuple[int, str], TopicRules] = field(default_factory=dict)
-    _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
-
-    @property
-    def brokers(self) -> frozenset[int]:
-        """Who is registered, or has replicas."""
-        return frozenset(self.images[0].brokers)
-
-    def partitions(self) -> dict[Key, Replicas]:
-        """Every partition."""
-        found = {}
-        for name, topic in sorted(self.images[0].topics.items()):
-            for number, each in sorted(topic.partitions.items()):
-                found[name, number] = Replicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
-        return found
-
-    def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """These brokers are about to be started."""
-        self._starts, self._known = [], {}
-        for image in self.images:
-            level = software_level(image)
-            groups = fencing_order(image.brokers.values(), level)
-            there: dict[int, Broker] = dict(image.brokers)
-            for node, each in disks.items():
-                if node in there and (ids := each.directory_ids) is not None:
-                    there[node] = replace(there[node], directories=ids)
-            up = frozenset(node for node, each in disks.items() if each.is_up and node in there)
-            clean = frozenset(node for node in up if disks[node].was_stopped(there[node].epoch))
-            after = _with_brokers(image, there)
-            counts = Starts.counts_registrations(level)
-            self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
-
-    def leaders(self, key: Key, order: tuple[int, ...] | None) -> frozenset[int] | None:
-        """See `Memory.leaders`."""
-        found: set[int] = set()
-        for number, (image, starts) in enumerate(self._starts):
-            topic = image.topics.get(key[0])
-            partition = None if topic is None else topic.partitions.get(key[1])
-            if topic is None or partition is None:
-                continue
-            rules = self._rules.get((number, key[0]))
-            if rules is None:
-                rules = self._rules[number, key[0]] = topic_rules(image, topic, self.controller, self.static)
-            these = self._of_one(number, partition, rules, starts, order)
-            if these is None:
-                return None
-            found |= these
-        return frozenset(found)
-
-    def _of_one(
-        self, number: int, partition: PartitionImage, rules: TopicRules, starts: Starts, order: tuple[int, ...] | None
-    ) -> frozenset[int] | None:
-        alike = replace(partition, leader_epoch=0, partition_epoch=0)
-        key = (number, alike, rules, order)
-        if key not in self._known:
-            if order is not None:
-                racing = self._racing(order)
-                starts = replace(starts, racing=racing & starts.running, order=self._after(order, racing, starts))
-            self._known[key] = possible_leaders(alike, rules, starts)
-        return self._known[key]
-
-    def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Where brokers are controllers too, as many as make a majority are up when the old sessions end."""
-        alone = self.voters - self.brokers
-        needed = len(self.voters) // 2 + 1 - len(alone)
-        racing: list[int] = []
-        for each in order:
-            if needed <= 0:
-                break
-            racing.append(each)
-            needed -= each in self.voters
-        return frozenset(racing)
-
-    @staticmethod
-    def _after(order: Sequence[int], racing: frozenset[int], starts: Starts) -> tuple[int, ...]:
-        return tuple(each for each in order if each not in racing and each in starts.running)
-
-
-def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataImage:
-    """The same image with other registrations; what elections look at."""
-    after = MetadataImage()
-    after.brokers = brokers
-    after.features = image.features
-    return after
-
-
-@dataclass(slots=True)
-class ZooKeeperMemory(Memory):
-    """ZooKeeper's tree."""
-
-    source: str
-    states: Known
-    unclean: Mapping[str, bool]
-    _up: frozenset[int] = frozenset()
-
-    @property
-    def brokers(self) -> frozenset[int]:
-        """Who is registered, or has replicas."""
-        return frozenset(each for replicas, _ in self.states.values() for each in replicas)
-
-    def partitions(self) -> dict[Key, Replicas]:
-        """Every partition."""
-        return {
-            key: Replicas(tuple(replicas), tuple(state.isr), state.leader)
-            for key, (replicas, state) in sorted(self.states.items())
-        }
-
-    def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """These brokers are about to be started."""
-        self._up = frozenset(node for node, each in disks.items() if each.is_up)
-
-    def leaders(self, key: Key, order: tuple[int, ...] | None) -> frozenset[int] | None:
-        """See `Memory.leaders`."""
-        replicas, state = self.states[key]
-        unclean = self.unclean[key[0]]
-        if order is None:
-            return leaders_in_any_order(replicas, state.isr, sorted(self._up), unclean=unclean)
-        started = [each for each in order if each in self._up]
-        return leaders_in_order(replicas, state.isr, started, unclean=unclean)
-
-
-def memory_of(
-    metadata: Sequence[Partition],
-    zookeeper: Sequence[str],
-    static: Mapping[str, str],
-    findings: list[Finding],
-) -> Memory:
-    """From the copies of `__cluster_metadata`, else from ZooKeeper's data directory.
-
-    `UsageError` where there is neither, `RecoveryRefused` where what is there cannot be used.
-    """
-    if metadata:
-        return _kraft([each.path for each in metadata], static, findings)
-    if not zookeeper:
-        raise UsageError(
-            "none of the directories says who may lead: give the controllers' directories with __cluster_metadata-0 "
-            "too, or ZooKeeper's data directory"
-        )
-    tree = tree_at(open_zookeeper(zookeeper[0])).tree
-    places = chroots(tree.nodes)
-    if len(places) != 1:
-        raise UsageError(f"{zookeeper[0]} holds {len(places)} Kafka clusters, and triage takes one")
-    states = partition_states(tree, places[0])
-    unclean = unclean_allowed(tree, places[0], {topic for topic, _ in states}, None, static)
-    return ZooKeeperMemory(zookeeper[0], states, unclean)
-
-
-def _kraft(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
-    quorums = read_quorum(paths)
-    if len(quorums) > 1:
-        ids = ", ".join(str(each.cluster_id) for each in quorums)
-        raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({ids}): give those of one")
-    quorum = quorums[0]
-    findings += quorum.findings
-    winners = _winners(quorum, findings)
-    images: list[MetadataImage] = []
-    for log in winners:
-        state = MetadataLog(open_partition(log.directory)).state(log.end)
-        findings += [each for each in state.findings if each not in findings]
-        if not any(_same(state.image, other) for other in images):
-            images.append(state.image)
-    first = winners[0]
-    if not images[0].topics and not images[0].brokers:
-        raise RecoveryRefused(
-            f"the metadata log {first.directory} can be read up to offset {first.end} and says nothing"
-        )
-    controller = first.terms[-1].leader if first.terms else None
-    source = f"{first.directory} up to offset {first.end}"
-    return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller)
-
-
-def _same(one: MetadataImage, other: MetadataImage) -> bool:
-    return (one.topics, one.brokers, one.configs, one.features) == (
-        other.topics, other.brokers, other.configs, other.features,
-    )  # fmt: skip
-
-
-def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """The copies with which a controller may lead, the furthest first; distinct by where they end."""
-    voters = [each.log for each in quorum.survivors if each.log.is_voter and each.log.refusal is None]
-    needed = len(quorum.best.voter_ids) // 2 + 1
-    able = [each for each in voters if sum(other.position <= each.position for other in voters) >= needed]
-    if not able:
-        detail = (
-            f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what follows "
-            "holds once `kafkalog quorum recover` has brought one back from the best copy"
-        )
-        findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None))
-        able = [quorum.best]
-    return list({each.position: each for each in reversed(best_first(able))}.values())[::-1]
+        `cautious`: nothing is assumed of the build of Kafka, as befits an advice.
+        """

@@ -40,13 +40,15 @@ class Advice:
     """What to do before the first start; `what` is a word for programs."""
 
     what: str
-    """`nothing`, `start_order`, `hold_back`, `merge`, `nothing_helps`"""
+    """`nothing`, `start_order`, `hold_back`, `elect`, `bring`, `merge`, `nothing_helps`"""
     order: tuple[int, ...] = ()
     """brokers to start, one after the other, after the controllers alone have fenced all"""
     hold_back: tuple[int, ...] = ()
     """brokers that are started only when the partition has a leader"""
     elect: int | None = None
-    """broker for which an unclean election is asked once it is up"""
+    """broker for which an unclean election is asked once it is up; with `bring`, if that cannot be done"""
+    bring: tuple[int, ...] = ()
+    """brokers that may lead, and do not come up with the directories that are here"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -55,6 +57,7 @@ class Advice:
             "order": list(self.order),
             "hold_back": list(self.hold_back),
             "elect": self.elect,
+            "bring": list(self.bring),
         }
 
     def sentence(self) -> str:
@@ -66,12 +69,24 @@ class Advice:
                 return ""
             case "start_order":
                 return f"start {order} in this order"
-            case "hold_back":
-                elect = f"; elect {self.elect} (unclean)" if self.elect is not None else ""
-                return f"hold back {held}; start {order}{elect}; then {held}"
+            case "hold_back" | "elect":
+                return _steps(order, held, self.elect)
+            case "bring":
+                return self._brought() + ("" if self.elect is None else f"; else {_steps(order, held, self.elect)}")
             case "merge":
-                return "merge the copies before the first start"
+                return (f"{self._brought()}; else " if self.bring else "") + "merge the copies before the first start"
         return "no start helps: nobody can lead"
+
+
+    def _brought(self) -> str:
+        nodes = ", ".join(map(str, self.bring))
+        return f"bring the disks of {nodes}, or make {'it' if len(self.bring) == 1 else 'them'} start"
+
+
+def _steps(order: str, held: str, elect: int | None) -> str:
+    hold = f"hold back {held}; " if held else ""
+    election = f"; elect {elect} (unclean)" if elect is not None else ""
+    return f"{hold}start {order}{election}" + (f"; then {held}" if held else "")
 
 
 @dataclass(slots=True)
@@ -205,24 +220,37 @@ def _loss(follower: ReplicaLog, leader: ReplicaLog) -> Loss | None:
     return Loss(cut, follower.end, max(0, min(committed, follower.end) - cut))
 
 
-def advised(found: PartitionTriage, leaders: Leaders, order: tuple[int, ...]) -> Advice:
-    """What makes a best copy lead, if anything does; `order` is the one that is best for the cluster as a whole."""
-    good = frozenset(found.best) & found.up
+def advised(
+    found: PartitionTriage,
+    leaders: Leaders,
+    order: tuple[int, ...],
+    eligible: Collection[int],
+) -> Advice:
+    """What makes a best copy lead, if anything does.
+
+    `order` is the one that is best for the cluster as a whole, and has everybody who can be started; `eligible` may
+    lead if they were there.
+    """
+    here = frozenset(found.logs).intersection(order)
+    good = here.intersection(found.best)
     if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
         return Advice("nothing")
     for each in (order, *(_beginning_with(node, order) for node in sorted(good))):
         under = leaders(each)
         if under and under <= good:
             return Advice("start_order", each)
-    held = tuple(sorted(found.up - good))
+    held = tuple(sorted(here - good))
     rest = tuple(each for each in order if each not in held)
-    if good and held:
-        under = leaders(rest)
-        if under and under <= good:
-            return Advice("hold_back", rest, held)
-        if under == frozenset({NO_LEADER}):
-            return Advice("hold_back", rest, held, min(good))
-    return Advice("merge" if len(found.logs) > 1 else "nothing_helps")
+    absent = tuple(sorted(set(eligible) - here))
+    under = leaders(rest) if good else None
+    if held and under and under <= good:
+        return Advice("hold_back", rest, held)
+    needs_election = under == frozenset({NO_LEADER})
+    if needs_election:
+        return Advice("bring" if absent else "hold_back" if held else "elect", rest, held, min(good), absent)
+    if held:
+        return Advice("merge", bring=absent)
+    return Advice("bring" if absent else "nothing_helps", bring=absent)
 
 
 def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
 from kafkalog.log.chosen import Chosen
 from kafkalog.log.directory import LogDir
-from kafkalog.log.files import PathLike
+from kafkalog.log.files import PathLike, absolute
 from kafkalog.recovery.copies import Shelf, gather
 from kafkalog.recovery.lineage import Lineage
 from kafkalog.recovery.lock import refuse_if_locked
-from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers
-from kafkalog.recovery.triage.memory import Memory, Replicas, memory_of
+from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
+from kafkalog.recovery.triage.memory import Memory, Replicas
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
+from kafkalog.recovery.triage.sources import memory_of
 from kafkalog.recovery.workers import OnProgress
 
-__all__ = ["Triage", "triage"]
+__all__ = ["Triage", "refused", "triage"]
 
 Key = tuple[str, int]
 _MOST_ORDERS = 64
@@ -48,6 +51,10 @@ class Triage:
     """broker -> why it does not start"""
     without_disks: tuple[int, ...] = ()
     """registered brokers of which no directory was given: they are taken to stay down"""
+    first_step: str = ""
+    """what comes before the first broker of `best_order`; a sentence without its end"""
+    unclean_election: str = ""
+    """how an unclean election is asked for, where an advice names one"""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -75,7 +82,13 @@ class Triage:
             "worse_in_best_order": self.worse_in_best_order,
             "not_starting": [{"node": node, "reason": why} for node, why in sorted(self.not_starting.items())],
             "without_disks": list(self.without_disks),
+            "refusal": None,
         }
+
+
+def refused(why: str) -> dict[str, Any]:
+    """The summary of what was not foreseen, as plain values for JSON."""
+    return {**Triage(None, "", None, [], (), 0).as_dict(), "metadata": None, "refusal": why}
 
 
 @checked
@@ -93,26 +106,33 @@ def triage(
     """Foresee the elections after all of a cluster was stopped at one moment; changes nothing.
 
     The paths are the log directories of all brokers and controllers, or directories of such, or ZooKeeper's data
-    directory.  `start_order` names brokers in the order in which they will be started, each when the one before it is
-    up, after the controllers alone have ended all old sessions; without it brokers and controllers come in any order.
+    directory.  A directory that cannot be read, or that holds nothing of Kafka, is among the findings, and its broker
+    is taken to stay down.  `start_order` names brokers in the order in which they will be started, each when the one
+    before it is up, after the controllers alone have ended all old sessions; without it brokers and controllers come in
+    any order.
     `config` are the settings that the controllers are started with.
 
-    Raises `UsageError` for paths without Kafka data and for brokers that are not there, `RecoveryRefused` for a live
-    directory and for directories of several clusters, `StorageError` for I/O.
+    Raises `UsageError` for paths that do not exist and for brokers that are not there, `RecoveryRefused` for a live
+    directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
     """
-    shelf = gather(paths, limits=limits, at_least=1)
+    shelf = gather(paths, limits=limits, at_least=0, notes_empty=True)
     if shelf.several_clusters is not None:
         raise RecoveryRefused(f"{shelf.several_clusters}; give the directories of one cluster")
-    for log_dir in shelf.log_dirs:
-        refuse_if_locked(log_dir.path)
-    findings = [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
-    memory = memory_of(shelf.metadata, shelf.zookeeper, config or {}, findings)
+    _refuse_parts(shelf)
+    findings: list[Finding] = []
+    unexamined = _refuse_live(shelf, findings)
+    _refuse_twins(shelf)
+    findings += [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
+    memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
     chosen = Chosen.of(topics, partitions, exclude)
     chosen.check(known)
     disks = read_brokers(
         _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
     )
+    for broker in disks.values():
+        broker.refusal = unexamined.get(broker.node, broker.refusal)
+        findings += _missing_volumes(broker, memory)
     order = None if start_order is None else _checked_order(start_order, disks, memory)
     memory.begin(disks)
     up = [node for node, each in disks.items() if each.is_up]
@@ -120,7 +140,8 @@ def triage(
     found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
     best, left = _best_order(found, memory, disks, up)
     for each in found:
-        each.advice = advised(each, partial(memory.leaders, (each.topic, each.partition)), best)
+        key = each.topic, each.partition
+        each.advice = advised(each, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
     return Triage(
         next((each.meta_properties.cluster_id for each in shelf.log_dirs if each.meta_properties is not None), None),
         memory.source,
@@ -130,12 +151,70 @@ def triage(
         left,
         {node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up},
         tuple(sorted(memory.brokers - disks.keys())),
-        [*findings, *_without_disks(memory, disks)],
+        memory.first_step,
+        memory.unclean_election,
+        _distinct([*findings, *_without_disks(memory, disks)]),
     )
+
+
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """The first of those that say the same of one file: two rooms may have met it."""
+    found: dict[object, Finding] = {}
+    for each in findings:
+        place = None if each.file is None else absolute(each.file)
+        found.setdefault((each.code, place, each.position, each.offset, each.detail), each)
+    return list(found.values())
 
 
 def _unread(path: str, why: str) -> Finding:
     return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, why, path)
+
+
+def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
+    """The brokers of which it cannot be examined whether they are live, and why."""
+    unexamined = {}
+    for log_dir in shelf.log_dirs:
+        try:
+            refuse_if_locked(log_dir.path)
+        except StorageError as error:
+            findings.append(unread(log_dir.path, error))
+            if log_dir.meta_properties is not None and log_dir.meta_properties.node_id is not None:
+                unexamined[log_dir.meta_properties.node_id] = str(error)
+    return unexamined
+
+
+def _refuse_parts(shelf: Shelf) -> None:
+    """A broker's start looks at whole log directories."""
+    roots = {each.path for each in shelf.log_dirs}
+    for copies in shelf.copies.values():
+        for each in copies:
+            if os.path.dirname(each.path) not in roots:
+                raise UsageError(f"{each.path} is the directory of one topic-partition: give the one around it")
+
+
+def _refuse_twins(shelf: Shelf) -> None:
+    """Two directories that no broker starts with: one is a copy of the other, or has another's meta.properties."""
+    first: dict[str, LogDir] = {}
+    for log_dir in shelf.log_dirs:
+        known = None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id
+        if known is not None and (other := first.setdefault(known, log_dir)) is not log_dir:
+            raise RecoveryRefused(_twins(other, log_dir, f"both are directory {known}"))
+    for copies in shelf.copies.values():
+        holders: dict[int, LogDir] = {}
+        for each in copies:
+            if each.node_id is None or each.log_dir is None:
+                continue
+            other = holders.setdefault(each.node_id, each.log_dir)
+            if other is not each.log_dir:
+                raise RecoveryRefused(_twins(other, each.log_dir, f"both hold {each.name}"))
+
+
+def _twins(one: LogDir, other: LogDir, what: str) -> str:
+    node = None if one.meta_properties is None else one.meta_properties.node_id
+    return (
+        f"{one.path} and {other.path} cannot be volumes of one node: by meta.properties both are of node {node}, and "
+        f"{what}; give the one that node {node} will be started with"
+    )
 
 
 def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[int, list[LogDir]]:
@@ -149,6 +228,11 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
             )
         elif node in memory.brokers:
             found.setdefault(node, []).append(log_dir)
+        elif any(each.name is not None and each.name.topic != CLUSTER_METADATA_TOPIC for each in log_dir.partitions):
+            detail = f"it is of node {node}, which the metadata does not know as a broker: its logs are left out"
+            findings.append(
+                Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log_dir.path)
+            )
     return found
 
 
@@ -158,10 +242,26 @@ def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memor
             raise UsageError(f"broker {each} is twice in the order of starts")
         if each not in memory.brokers:
             there = ", ".join(map(str, sorted(memory.brokers))) or "none"
-            raise UsageError(f"{each} in the order of starts is not a broker of this cluster; its brokers: {there}")
+            raise UsageError(
+                f"node {each} in the order of starts is not a broker of this cluster; its brokers: {there}"
+            )
         if each not in disks:
             raise UsageError(f"broker {each} is in the order of starts, and none of the directories is its")
     return tuple(order)
+
+
+def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
+    """The directories that a broker registered with and that are not here."""
+    registered = memory.directories_of(disks.node)
+    missing = registered - disks.all_directory_ids
+    if not missing or None in disks.all_directory_ids:
+        return []
+    disks.is_whole = False
+    detail = (
+        f"{len(missing)} of the {len(registered)} log directories that broker {disks.node} registered with "
+        f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(sorted(missing))}): the logs there are left out"
+    )
+    return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, disks.directories[0].path)]
 
 
 def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Finding]:
@@ -181,7 +281,7 @@ def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dic
         if each is None:
             continue
         log = each.logs.get(key)
-        if log is None and each.is_up and len(each.online) == len(each.directories):
+        if log is None and each.is_up and each.is_whole and len(each.online) == len(each.directories):
             log = ReplicaLog(node, None, 0, 0, Lineage((), 0))
         if log is not None:
             found[node] = log
@@ -209,7 +309,7 @@ def _best_order(
     for number, order in enumerate(orders):
         left = lost = 0
         for each in found:
-            leaders = memory.leaders((each.topic, each.partition), order)
+            leaders = memory.leaders((each.topic, each.partition), order, cautious=True)
             good = {node for node in each.best if disks[node].is_up}
             left += leaders is None or not leaders <= good
             lost += max((each.lost_under(leader) for leader in (each.up if leaders is None else leaders)), default=0)

@@ -1,6 +1,6 @@
 """Power cuts of real clusters, compared with what triage foresaw, in a campaign that can be stopped and gone on with.
 
-    python tests/campaigns/cut_power.py [--cuts N] [--seconds S] [--again]
+    python tests/campaigns/cut_power.py [--cuts N] [--of VERSION]... [--seconds S] [--again]
 
 with ``tests/support`` on the path (``python3 dev.py trials --cuts N`` runs it).  Results are lines of JSON in
 ``.cache/power-cuts.jsonl``, one for each cluster, which is cut a few times; no seed is used twice, and a run goes on
@@ -25,8 +25,9 @@ from kafka_oracle import Json
 from power_cuts import Counts, run_cuts
 
 RESULTS = kafka_jars.cache_directory() / "power-cuts.jsonl"
-CLUSTERS = (("4.4.0", 1), ("4.3.0", 1), ("4.4.0", 0), ("4.1.0", 1), ("4.4.0", 1), ("4.3.0", 0))
-"""version, and whether eligible leader replicas are on; in turn"""
+CLUSTERS = (("4.4.0", 1), ("2.8.2", None), ("4.3.0", 1), ("4.4.0", 0), ("3.9.1", None), ("4.1.0", 1), ("4.4.0", 1),
+            ("4.3.0", 0))  # fmt: skip
+"""version, and whether eligible leader replicas are on, None with ZooKeeper; in turn"""
 CUTS_OF_A_CLUSTER = 4
 
 
@@ -35,8 +36,7 @@ def results() -> list[Json]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines() if line] if RESULTS.exists() else []
 
 
-def _cut(number: int, place: Path) -> Json:
-    version, elr = CLUSTERS[number % len(CLUSTERS)]
+def _cut(number: int, version: str, elr: int | None, place: Path) -> Json:
     counts, begun = Counts(), time.monotonic()
     told: Json = {"cluster": number, "version": version, "elr": elr, "seed": f"campaign {number}"}
     try:
@@ -51,31 +51,34 @@ def totals(lines: list[Json]) -> Counter[str]:
     """Every count over all clusters, and how many of these failed."""
     found: Counter[str] = Counter()
     for line in lines:
-        found.update({name: line[name] for name in asdict(Counts())})
+        found.update({name: line.get(name, 0) for name in asdict(Counts())})
         found["failed"] += "failed" in line
     return found
 
 
-def campaign(cuts: int, seconds: float) -> int:
-    """Cut clusters until there are so many cuts, for about so long at most."""
+def campaign(cuts: int, only: list[str], seconds: float) -> int:
+    """Cut clusters, `only` of some versions if any, until there are so many cuts, for about so long at most."""
     deadline = time.monotonic() + seconds
-    lines = results()
-    for number in itertools.count(1 + max((line["cluster"] for line in lines), default=-1)):
+    clusters = [each for each in CLUSTERS if not only or each[0] in only]
+    every = results()
+    lines = [line for line in every if not only or line["version"] in only]
+    for number in itertools.count(1 + max((line["cluster"] for line in every), default=-1)):
         if totals(lines)["cuts"] >= cuts or time.monotonic() > deadline:
             break
         with tempfile.TemporaryDirectory(prefix="kafkalog-cuts-") as place:
-            lines.append(_cut(number, Path(place)))
+            lines.append(_cut(number, *clusters[number % len(clusters)], Path(place)))
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         with RESULTS.open("a") as file:
             file.write(json.dumps(lines[-1]) + "\n")
         print(json.dumps(lines[-1]), flush=True)
     found = totals(lines)
-    versions = Counter({version: 0 for version, _ in CLUSTERS})
+    versions = Counter({version: 0 for version, _ in clusters})
     for line in lines:
         versions[line["version"]] += line["cuts"]
     print(
         f"power cuts: {found['cuts']} of {cuts} ({', '.join(f'{n} of {v}' for v, n in sorted(versions.items()))}), "
-        f"{found['elections']} elections ({found['raced']} with more than one possible leader, {found['leaderless']} "
+        f"{found['elections']} elections ({found['raced']} with more than one possible leader in any order, "
+        f"{found['alternatives']} in a given one, {found['outsiders']} begun outside of an ISR; {found['leaderless']} "
         f"without a leader), {found['ends']} log ends, {found['failed']} clusters not as foreseen"
     )
     return 1 if found["failed"] else 0
@@ -85,12 +88,13 @@ def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cuts", type=int, default=100, help="how many there are to be, with those of earlier runs")
+    parser.add_argument("--of", action="append", default=[], help="a version; of this one only", metavar="VERSION")
     parser.add_argument("--seconds", type=float, default=86_400.0, help="begin no cluster after so long")
     parser.add_argument("--again", action="store_true", help="forget earlier results")
     arguments = parser.parse_args()
     if arguments.again:
         RESULTS.unlink(missing_ok=True)
-    return campaign(arguments.cuts, arguments.seconds)
+    return campaign(arguments.cuts, arguments.of, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -157,6 +158,19 @@ def test_with_zookeeper_the_first_of_the_isr_to_come_leads() -> None:
 def test_with_zookeeper_a_controller_out_of_the_isr_empties_it_but_for_one() -> None:
     """`ZkReplicaStateMachine.removeReplicasFromIsr`."""
     assert leaders_in_order((1, 2, 3), (2, 3), (1, 2, 3), unclean=False) == only(2, 3)
+    assert leaders_in_order((1, 2, 3), (2, 3), (1, 2, 3), unclean=False, removed=(2, 3)) == only(3)
+    assert leaders_in_order((3, 2, 1), (2, 1), (3, 1), unclean=False, removed=(1, 2)) == NONE
     assert leaders_in_any_order((1, 2, 3), (2, 3), (1, 2, 3), unclean=False) == only(2, 3)
     assert leaders_in_any_order((1, 2, 3), (2, 3), (1, 2), unclean=False) == only(2, NO_LEADER)
     assert leaders_in_any_order((1, 2, 3), (2,), (1, 2, 3), unclean=True) == only(1, 2, 3)
+
+
+def test_with_zookeeper_any_order_is_every_order() -> None:
+    """All orders of all brokers that run, of clusters of four, whoever is in the ISR."""
+    replicas = (1, 2, 3)
+    sets = [each for size in range(4) for each in itertools.combinations(replicas, size)]
+    runs = [each for size in range(5) for each in itertools.combinations((1, 2, 3, 4), size)]
+    for isr, running, unclean in itertools.product(sets, runs, (False, True)):
+        orders = list(itertools.permutations(running))
+        every = frozenset[int]().union(*(leaders_in_order(replicas, isr, order, unclean=unclean) for order in orders))
+        assert leaders_in_any_order(replicas, isr, running, unclean=unclean) == every, (isr, running, unclean)

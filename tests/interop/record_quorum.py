@@ -1,6 +1,6 @@
 """Record what is on the disks of three controllers and a broker when all of them are killed: ``fixtures/quorum``.
 
-    python tests/interop/record_quorum.py
+    python tests/interop/record_quorum.py [VERSION]
 
 from the top of the checkout, with ``tests/support`` on the path; then ``python3 fixtures/check.py --write``.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,8 +23,8 @@ import kafka_jars
 from kafka_oracle import Json
 from real_quorum import ALWAYS_SNAPSHOTS, RealQuorum
 
-VERSION = "4.3.0"
-TARGET = Path(__file__).resolve().parents[2] / "fixtures" / "quorum" / f"kafka-{VERSION}"
+VERSIONS = ("4.3.0", "4.4.0")
+FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "quorum"
 CONTROLLERS, BROKER = (1, 2, 3), 11
 OLD_LOG_SECONDS = 80
 
@@ -65,27 +66,28 @@ def with_snapshots(quorum: RealQuorum) -> Json:
     return {"facts": facts, "described": described, "cluster_id": quorum.cluster_id}
 
 
-def dumped(log: Path) -> str:
+def dumped(version: str, log: Path) -> str:
     """What Kafka's own tool reads in a metadata log."""
     arguments = ["--cluster-metadata-decoder", "--skip-record-metadata", "--files", str(log)]
-    command = kafka_jars.java(VERSION, "org.apache.kafka.tools.DumpLogSegments", *arguments, heap="200m")
+    tools = kafka_jars.versions()[version].tools
+    command = kafka_jars.java(tools, "org.apache.kafka.tools.DumpLogSegments", *arguments, heap="200m")
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def record(name: str, *, static: bool = False, snapshots: bool = False) -> None:
+def record(version: str, name: str, *, static: bool = False, snapshots: bool = False) -> None:
     settings = {**ALWAYS_SNAPSHOTS} if snapshots else {}
     options: Json = {"controllers": CONTROLLERS, "brokers": (BROKER,), "static": static, "settings": settings}
     with (
         tempfile.TemporaryDirectory() as place,
-        RealQuorum(VERSION, Path(place), **options) as q,
+        RealQuorum(version, Path(place), **options) as q,
     ):
         told = with_snapshots(q) if snapshots else story(q)
         nodes = {f"node-{node}": q[node] for node in (*CONTROLLERS, BROKER)}
-        target = TARGET / name
+        target = FOLDER / f"kafka-{version}" / name
         target.mkdir(parents=True, exist_ok=True)
         archive(target / "data.tar.gz", nodes)
         told["dump"] = {
-            node: {log.name: dumped(log) for log in sorted((path / "__cluster_metadata-0").glob("*.log"))}
+            node: {log.name: dumped(version, log) for log in sorted((path / "__cluster_metadata-0").glob("*.log"))}
             for node, path in nodes.items()
         }
         (target / "expected.json").write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
@@ -93,6 +95,7 @@ def record(name: str, *, static: bool = False, snapshots: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    record("dynamic")
-    record("static", static=True)
-    record("snapshots", snapshots=True)
+    for each in sys.argv[1:] or VERSIONS:
+        record(each, "dynamic")
+        record(each, "static", static=True)
+        record(each, "snapshots", snapshots=True)

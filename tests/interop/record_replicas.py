@@ -1,6 +1,6 @@
 """Record the volumes of three brokers that went apart, and what became of them: ``fixtures/replicas``.
 
-    python tests/interop/record_replicas.py
+    python tests/interop/record_replicas.py [VERSION]
 
 from the top of the checkout, with ``tests/support`` on the path; then ``python3 fixtures/check.py --write``.
 
@@ -13,6 +13,7 @@ import base64
 import io
 import json
 import random
+import sys
 import tarfile
 import tempfile
 import time
@@ -25,9 +26,9 @@ from real_cluster import CONTROLLER, RealCluster
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-VERSION = "4.3.0"
+VERSIONS = ("4.3.0", "4.4.0")
 BROKERS = (1, 2, 3)
-TARGET = Path(__file__).resolve().parents[2] / "fixtures" / "replicas" / f"kafka-{VERSION}"
+FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "replicas"
 DENSE = {"internal.segment.bytes": 4096, "index.interval.bytes": 256, "segment.index.bytes": 8192}
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 LEFT_OUT = (".lock", ".kafka_cleanshutdown")
@@ -148,18 +149,20 @@ def aftermath(cluster: RealCluster, roles: Json) -> None:
         cluster[node].stop()
 
 
-def main() -> None:
-    TARGET.mkdir(parents=True, exist_ok=True)
+def record(version: str) -> None:
+    target = FOLDER / f"kafka-{version}"
+    target.mkdir(parents=True, exist_ok=True)
     settings = {"replica.high.watermark.checkpoint.interval.ms": 500}
-    with tempfile.TemporaryDirectory() as work, RealCluster(VERSION, Path(work), BROKERS, **settings) as cluster:
+    with tempfile.TemporaryDirectory() as work, RealCluster(version, Path(work), BROKERS, **settings) as cluster:
         roles = story(cluster)
         volumes = {f"broker-{node}": cluster[node].log_dir for node in BROKERS}
-        archive(TARGET / "before.tar.gz", {**volumes, "controller": cluster[CONTROLLER].log_dir})
+        archive(target / "before.tar.gz", {**volumes, "controller": cluster[CONTROLLER].log_dir})
         aftermath(cluster, roles)
-        archive(TARGET / "after.tar.gz", volumes, only="tale-")
-    case = {"kafka": VERSION, "mode": "kraft", "brokers": list(BROKERS), "controller": CONTROLLER, **roles}
-    (TARGET / "case.json").write_text(json.dumps(case, indent=1) + "\n")
+        archive(target / "after.tar.gz", volumes, only="tale-")
+    case = {"kafka": version, "mode": "kraft", "brokers": list(BROKERS), "controller": CONTROLLER, **roles}
+    (target / "case.json").write_text(json.dumps(case, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    for each in sys.argv[1:] or VERSIONS:
+        record(each)

@@ -19,6 +19,7 @@ from kafkalog.cluster.kraft_departures import kraft_departures
 from kafkalog.cluster.kraft_election import ElectionRules, after_unclean_restart, with_live_replica
 from kafkalog.cluster.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.zookeeper.election import offline_leader
+from kafkalog.cluster.zookeeper.removal import removal_order
 
 pytestmark = pytest.mark.interop
 
@@ -99,6 +100,27 @@ public final class Offline {
             scala.Option<Object> leader = PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection(
                 sequence(f[0]), sequence(f[1]), sequence(f[2]).toSet(), f[3].equals("1"), context);
             out.append(leader.isDefined() ? leader.get().toString() : "none").append('\\n');
+        }
+        System.out.print(out);
+    }
+}
+"""
+
+GROUPED = """
+import java.util.*;
+import java.util.stream.*;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class Grouped {
+    public static void main(String[] arguments) {
+        StringBuilder out = new StringBuilder();
+        Scanner in = new Scanner(System.in);
+        while (in.hasNextLine()) {
+            List<Object> given = Arrays.stream(in.nextLine().split(",")).map(Integer::valueOf)
+                .collect(Collectors.toList());
+            scala.collection.Map<Object, ?> groups = CollectionConverters.asScala(given).toSeq().groupBy(each -> each);
+            out.append(CollectionConverters.asJava(groups.keys().toList()).stream().map(String::valueOf)
+                .collect(Collectors.joining(","))).append('\\n');
         }
         System.out.print(out);
     }
@@ -348,6 +370,18 @@ def test_a_lost_leader_is_followed_as_with_zookeeper(compared: Compared) -> None
         assert ("none" if found is None else str(found)) == line
     assert 1000 < wanted.count("none") < 19_000
     compared("leaders elected as PartitionLeaderElectionAlgorithms elects them", len(wanted))
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1"])
+def test_brokers_are_taken_out_of_the_isrs_in_the_order_of_scalas_hash_map(version: str, compared: Compared) -> None:
+    rng = random.Random("removal")
+    cases = [
+        rng.sample(range(rng.choice([400, 5000, 2**31 - 1])), rng.randint(1, rng.choice([3, 6, 300])))
+        for _ in range(3_000)
+    ]
+    wanted = answers(version, "Grouped", GROUPED, [joined(each) for each in cases])
+    assert [joined(removal_order(each)) for each in cases] == wanted
+    compared("orders in which brokers leave the ISRs, as Scala groups them", len(wanted))
 
 
 GONE_SINCE_4 = {"message.format.version", "message.timestamp.difference.max.ms", "message.downconversion.enable"}

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize(("version", "elr"), [("4.4.0", 1), ("4.3.0", 0), ("4.1.0", 1)])
+@pytest.mark.parametrize(
+    ("version", "elr"), [("4.4.0", 1), ("4.3.0", 0), ("4.1.0", 1), ("3.9.1", None), ("2.8.2", None)]
+)
 def test_elections_after_a_power_cut_are_those_foreseen(
-    version: str, elr: int, tmp_path: Path, compared: Callable[[str, int], None]
+    version: str, elr: int | None, tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:
     found = Counts()
     with kafka_needed():

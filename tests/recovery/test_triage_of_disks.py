@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from broker_dirs import brokers
 from command import kafkalog
-from fixture_data import FIXTURES, unpack_replicas
+from fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_partition
@@ -63,21 +62,19 @@ def partition(found: Triage, topic: str) -> PartitionTriage:
     return each
 
 
-def case() -> dict[str, int]:
-    found: dict[str, int] = json.loads((FIXTURES / "replicas/kafka-4.3.0/case.json").read_text())
-    return found
-
-
-def test_what_kafka_made_of_these_disks_is_foreseen(disks: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", REPLICA_VERSIONS)
+def test_what_kafka_made_of_these_disks_is_foreseen(version: str, tmp_path: Path) -> None:
     """Recorded: the new leader was started first, and the logs of `tale` afterwards."""
-    unpack_replicas(tmp_path / "after", after=True)
-    first = case()["new_leader"]
+    disks = unpack_replicas(tmp_path / "before", version=version)
+    unpack_replicas(tmp_path / "after", after=True, version=version)
+    roles = replica_roles(version)
+    first = roles["new_leader"]
     order = (first, *(each for each in (1, 2, 3) if each != first))
     each = partition(of(disks, order), "tale")
     assert each.leaders == (first,)
     made = {number: open_partition(tmp_path / f"after/broker-{number}/tale-0").log_end_offset() for number in (1, 2, 3)}
     assert each.outcomes == {first: made}
-    loss = each.losses[first][case()["old_leader"]]
+    loss = each.losses[first][roles["old_leader"]]
     assert (loss.start, loss.end) == (90, 130)
 
 

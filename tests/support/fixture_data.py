@@ -26,8 +26,9 @@ import zstandard
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BROKERS = FIXTURES / "brokers"
 RECOVERY = FIXTURES / "recovery-cases"
-REPLICAS = FIXTURES / "replicas" / "kafka-4.3.0"
-QUORUMS = FIXTURES / "quorum" / "kafka-4.3.0"
+REPLICAS = FIXTURES / "replicas"
+REPLICA_VERSIONS = ("4.3.0", "4.4.0")
+QUORUMS = FIXTURES / "quorum"
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -150,15 +151,15 @@ def broker_case(version: str, name: str) -> BrokerCase:
     raise KeyError(f"no broker case {version}/{name}")
 
 
-def replica_roles() -> dict[str, Any]:
+def replica_roles(version: str = "4.3.0") -> dict[str, Any]:
     """Which broker played which part in the recorded cluster of three."""
-    roles: dict[str, Any] = json.loads((REPLICAS / "case.json").read_text(encoding="utf-8"))
+    roles: dict[str, Any] = json.loads((REPLICAS / f"kafka-{version}" / "case.json").read_text(encoding="utf-8"))
     return roles
 
 
-def unpack_replicas(target: Path, *, after: bool = False) -> Path:
+def unpack_replicas(target: Path, *, after: bool = False, version: str = "4.3.0") -> Path:
     """Unpack `broker-<id>` of the recorded cluster of three, as they stood or after they had met again."""
-    with _open_tar(REPLICAS / ("after.tar.gz" if after else "before.tar.gz")) as archive:
+    with _open_tar(REPLICAS / f"kafka-{version}" / ("after.tar.gz" if after else "before.tar.gz")) as archive:
         _extract(_entries(archive), target)
     return target
 
@@ -275,14 +276,19 @@ def _set_mtime(path: Path, member: tarfile.TarInfo) -> None:
     os.utime(path, ns=(modified, modified), follow_symlinks=False)
 
 
+def _quorum(name: str) -> Path:
+    version, _, name = name.rpartition("/")
+    return QUORUMS / f"kafka-{version or '4.3.0'}" / name
+
+
 def unpack_quorum(name: str, target: Path) -> Path:
-    """Unpack `node-<id>` of a recorded KRaft quorum: `dynamic`, `static` or `snapshots`."""
-    with _open_tar(QUORUMS / name / "data.tar.gz") as archive:
+    """Unpack `node-<id>` of a recorded KRaft quorum: `dynamic`, `static`, `snapshots`, or one of `4.4.0/dynamic`."""
+    with _open_tar(_quorum(name) / "data.tar.gz") as archive:
         _extract(_entries(archive), target)
     return target
 
 
 def quorum_expected(name: str) -> dict[str, Any]:
     """What Kafka's administrator and its dump tool said of it."""
-    found: dict[str, Any] = json.loads((QUORUMS / name / "expected.json").read_text())
+    found: dict[str, Any] = json.loads((_quorum(name) / "expected.json").read_text())
     return found

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from kafkalog.log import open_partition
 from kafkalog.recovery.triage.run import Triage, triage
-from real_broker import SESSION_MS, START_SECONDS
-from real_cluster import CONTROLLER, RealCluster
+from real_broker import SESSION_MS, START_SECONDS, RealBroker
+from real_cluster import RealCluster
+from real_zookeeper import ZooKeeper, ZooKeeperCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from kafkalog.cluster.metadata_image import MetadataImage
 
 __all__ = ["Counts", "run_cuts"]
 
@@ -36,6 +35,8 @@ TOPICS = {
 KEYS = [(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 NEVER_REBALANCED = {"auto.leader.rebalance.enable": "false"}
 SETTLED_SECONDS = 6.0
+Cluster = RealCluster | ZooKeeperCluster
+Node = RealBroker | ZooKeeper
 Ends = dict[tuple[str, int], dict[int, int]]
 
 
@@ -47,6 +48,8 @@ class Counts:
     """of these, in any order of starts, and more than one leader was possible"""
     alternatives: int = 0
     """in a given order of starts, where one leader is expected"""
+    outsiders: int = 0
+    """in a given order of starts that begins with a broker outside of an ISR of two, without unclean elections"""
     leaderless: int = 0
     ends: int = 0
     shortened: int = 0
@@ -63,8 +66,10 @@ def records(rng: random.Random, count: int) -> list[dict[str, object]]:
 class Cuts:
     """One cluster, cut again and again."""
 
-    def __init__(self, cluster: RealCluster, rng: random.Random, counts: Counts) -> None:
+    def __init__(self, cluster: Cluster, rng: random.Random, counts: Counts) -> None:
         self.cluster, self.rng, self.counts = cluster, rng, counts
+        self.early: list[int] = []
+        """who died before the others"""
 
     def log_dir(self, node: int) -> Path:
         return self.cluster[node].log_dir
@@ -75,33 +80,35 @@ class Cuts:
                 "produce", topic=topic, records=records(self.rng, count), producer={"acks": acks, "batch.size": 300}
             )
 
-    def await_image(self, condition: Callable[[MetadataImage], bool]) -> MetadataImage:
+    def await_that(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while not condition(image := self.cluster.image()):
-            assert time.monotonic() < deadline, image.topics
+        while not condition():
+            assert time.monotonic() < deadline, (self.cluster.sessions(), self.cluster.elected())
             time.sleep(0.3)
-        return image
 
     def history(self) -> None:
         """Before the cut: perhaps a broker dies first, and the others go on."""
         self.produce(1, self.rng.randint(5, 40), "all")
         alive = list(BROKERS)
-        for _ in range(self.rng.choice([0, 0, 1, 2])):
+        self.early.clear()
+        for _ in range(self.rng.choice([0, 1, 1, 2])):
             dies = self.rng.choice(alive)
             alive.remove(dies)
+            self.early.append(dies)
             self.cluster[dies].kill()
-            self.await_image(lambda image, dies=dies: image.brokers[dies].fenced)  # type: ignore[misc]
-            led = {key: self.cluster.partition(*key) for key in KEYS}
-            if all(each is not None and each.leader in alive for each in led.values()):
+            self.await_that(lambda dies=dies: dies not in self.cluster.sessions())  # type: ignore[misc]
+            if all(leader in alive for leader, _ in self.cluster.elected().values()):
                 self.produce(alive[0], self.rng.randint(1, 20), "1")
+        control = self.cluster.control
         if self.rng.random() < 0.3:
             for node in alive:
                 self.cluster[node].kill()
-            self.await_image(lambda image: all(each.fenced for each in image.brokers.values()))
-            self.cluster[CONTROLLER].kill()
+            self.await_that(lambda: not self.cluster.sessions())
+            control.kill()
         else:
-            for node in (CONTROLLER, *alive) if self.rng.random() < 0.5 else (*alive, CONTROLLER):
-                self.cluster[node].kill()
+            brokers = [self.cluster[node] for node in alive]
+            for each in (control, *brokers) if self.rng.random() < 0.5 else (*brokers, control):
+                each.kill()
 
     def shorten(self) -> None:
         """Ends of logs that never reached the disk."""
@@ -116,28 +123,33 @@ class Cuts:
 
     def start(self, order: tuple[int, ...] | None) -> None:
         if order is not None:
-            self.cluster[CONTROLLER].start()
-            self.await_image(lambda image: all(each.fenced for each in image.brokers.values()))
+            self.cluster.control.start()
+            self.await_that(lambda: not self.cluster.sessions())
             time.sleep(SESSION_MS / 1000)
             for node in order:
                 self.cluster[node].start()
-                self.await_image(lambda image, node=node: not image.brokers[node].fenced)  # type: ignore[misc]
+                self.await_that(lambda node=node: node in self.cluster.sessions())  # type: ignore[misc]
             return
-        epochs = {node: each.epoch for node, each in self.cluster.image().brokers.items()}
+        before = self.cluster.sessions()
         threads = [
-            threading.Thread(target=self._later, args=(node, self.rng.uniform(0, 4))) for node in (CONTROLLER, *BROKERS)
+            threading.Thread(target=self._later, args=(each, self.rng.uniform(0, 4)))
+            for each in (self.cluster.control, *(self.cluster[node] for node in BROKERS))
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.await_image(
-            lambda image: all(each.epoch != epochs[node] and not each.fenced for node, each in image.brokers.items())
+        self.await_that(
+            lambda: (
+                (now := self.cluster.sessions()).keys() == set(BROKERS)
+                and all(before.get(node) != epoch for node, epoch in now.items())
+            )
         )
 
-    def _later(self, node: int, seconds: float) -> None:
+    @staticmethod
+    def _later(each: Node, seconds: float) -> None:
         time.sleep(seconds)
-        self.cluster[node].start()
+        each.start()
 
     def ends(self) -> Ends:
         return {
@@ -150,24 +162,23 @@ class Cuts:
     def compare(self, foreseen: Triage, started: tuple[int, ...], *, is_given: bool) -> None:
         """What happened against what was said."""
         time.sleep(SETTLED_SECONDS)
-        image = self.cluster.image()
         said = {(each.topic, each.partition): each for each in foreseen.partitions}
-        led = {key: image.topics[key[0]].partitions[key[1]].leader for key in KEYS}
+        led = {key: leader for key, (leader, _) in self.cluster.elected().items()}
+        assert set(KEYS) <= led.keys()
         for key, leader in led.items():
             each = said[key]
             assert leader in each.leaders, (key, leader, each.as_dict())
             assert each.is_foreseen
             if is_given:
                 self.counts.alternatives += len(each.leaders) - 1
+                is_outside = len(each.known.isr) > 1 and started[0] not in each.known.isr
+                self.counts.outsiders += is_outside and key[0] != "unclean"
             else:
                 self.counts.raced += len(each.leaders) > 1
             self.counts.elections += 1
             self.counts.leaderless += leader == -1
-        self.await_image(
-            lambda now: all(
-                leader == -1 or set(now.topics[key[0]].partitions[key[1]].isr) == set(started)
-                for key, leader in led.items()
-            )
+        self.await_that(
+            lambda: all(leader == -1 or set(isr) == set(started) for leader, isr in self.cluster.elected().values())
         )
         for key, all_ends in self.ends().items():
             ends = {node: end for node, end in all_ends.items() if node in started}
@@ -175,31 +186,43 @@ class Cuts:
             self.counts.ends += len(ends)
         self.counts.cuts += 1
 
+    def order(self) -> tuple[int, ...]:
+        """One of starts; often first of all one who is not in the ISRs."""
+        brokers = self.rng.sample(BROKERS, self.rng.choice([1, 2, 3, 3]))
+        if self.early and self.rng.random() < 0.7:
+            brokers = [self.early[0], *(each for each in brokers if each != self.early[0])]
+        return tuple(brokers)
+
     def cut(self) -> None:
         self.history()
         self.shorten()
-        order = tuple(self.rng.sample(BROKERS, self.rng.choice([1, 2, 3, 3]))) if self.rng.random() < 0.6 else None
-        foreseen = triage(*(self.log_dir(node) for node in (CONTROLLER, *BROKERS)), start_order=order)
+        order = self.order() if self.rng.random() < 0.6 else None
+        foreseen = triage(*self.cluster.log_dirs, start_order=order)
         self.start(order)
         self.compare(foreseen, order or BROKERS, is_given=order is not None)
         for node in set(BROKERS) - set(order or BROKERS):
             self.cluster[node].start()
-        self.await_image(
-            lambda image: all(set(image.topics[topic].partitions[number].isr) == set(BROKERS) for topic, number in KEYS)
-        )
+        self.await_that(lambda: all(set(isr) == set(BROKERS) for _, isr in self.cluster.elected().values()))
 
 
-def run_cuts(version: str, elr: int, seed: str, count: int, directory: Path, counts: Counts) -> None:
-    """So many cuts of a new cluster, added to `counts`; an election or an end that was not foreseen is an error."""
+def run_cuts(version: str, elr: int | None, seed: str, count: int, directory: Path, counts: Counts) -> None:
+    """So many cuts of a new cluster, added to `counts`; an election or an end that was not foreseen is an error.
+
+    `elr` is the level of eligible leader replicas; None: a cluster with ZooKeeper.
+    """
     rng = random.Random(f"{seed} {version} {elr}")
-    features = {"eligible.leader.replicas.version": elr}
-    with RealCluster(version, directory, BROKERS, features, **NEVER_REBALANCED) as cluster:
+    with _cluster(version, elr, directory) as cluster:
         cluster.start()
         for topic, config in TOPICS.items():
             cluster[1].client("create", topic=topic, partitions=PARTITIONS, replicas=3, config=config)
         cuts = Cuts(cluster, rng, counts)
-        cuts.await_image(
-            lambda image: set(TOPICS) <= image.topics.keys() and image.topics["unclean"].partitions.keys() == {0, 1, 2}
-        )
+        cuts.await_that(lambda: cluster.elected().keys() == set(KEYS))
         for _ in range(count):
             cuts.cut()
+
+
+def _cluster(version: str, elr: int | None, directory: Path) -> Cluster:
+    if elr is None:
+        return ZooKeeperCluster(version, directory, BROKERS, **NEVER_REBALANCED)
+    features = {"eligible.leader.replicas.version": elr}
+    return RealCluster(version, directory, BROKERS, features, **NEVER_REBALANCED)

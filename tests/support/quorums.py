@@ -15,7 +15,7 @@ from trees import copy_tree
 
 CONTROLLERS = (1, 2, 3)
 BROKER = 11
-NAMES = ("dynamic", "static", "snapshots")
+NAMES = ("dynamic", "static", "snapshots", "4.4.0/dynamic", "4.4.0/static", "4.4.0/snapshots")
 METADATA = "__cluster_metadata-0"
 
 

@@ -108,6 +108,28 @@ class RealCluster:
         for node in reversed(self._nodes.values()):
             node.__exit__(kind, value, trace)
 
+    @property
+    def log_dirs(self) -> list[Path]:
+        """Of the controller and the brokers."""
+        return [node.log_dir for node in self._nodes.values()]
+
+    @property
+    def control(self) -> RealBroker:
+        """The controller."""
+        return self._nodes[CONTROLLER]
+
+    def sessions(self) -> dict[int, int]:
+        """The brokers that have one now, and their epochs."""
+        return {node: each.epoch for node, each in self.image().brokers.items() if not each.fenced}
+
+    def elected(self) -> dict[tuple[str, int], tuple[int, tuple[int, ...]]]:
+        """Leader and ISR of every partition now."""
+        return {
+            (name, number): (each.leader, each.isr)
+            for name, topic in self.image().topics.items()
+            for number, each in topic.partitions.items()
+        }
+
     def start(self) -> None:
         """Start all nodes, the controller first."""
         for node in self._nodes.values():

@@ -14,6 +14,7 @@ from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
+from kafkalog.codec.wording import counted
 from kafkalog.log.config import LogConfig
 
 __all__ = ["command"]
@@ -89,8 +90,6 @@ def command(
     else:
         with LineWriter() as writer:
             for each in built:
-                writer.write(
-                    f"{escape_controls(each.path)}: {each.records} records in {each.batches} batches"
-                    f" from offset {each.first_offset}"
-                )
+                held = f"{counted(each.records, 'record')} in {counted(each.batches, 'batch')}"
+                writer.write(f"{escape_controls(each.path)}: {held} from offset {each.first_offset}")
     return Outcome.CHANGED if built else Outcome.CLEAN

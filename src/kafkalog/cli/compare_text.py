@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
 
 __all__ = ["print_comparison"]
@@ -67,7 +68,7 @@ def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
     elif difference is not None and difference.other_bytes is not None:
         words.append(f"different bytes at {difference.other_bytes[0].offset}")
     if difference is not None and difference.lacks is not None and not copy.diverges:
-        words.append(f"lacks {difference.lacks_records} records")
+        words.append(f"lacks {counted(difference.lacks_records, 'record')}")
     if difference is not None and difference.has_alone is not None and not copy.diverges:
         words.append(f"has {difference.has_alone_records} more")
     if partition.best is not None and copy.log_start_offset != partition.best.log_start_offset:
@@ -147,8 +148,9 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         until = f"leader epoch {past.epoch} up to offset {past.offset}" if past.epoch is not None else "no leader epoch"
         seen = copy.high_watermark is not None and copy.high_watermark > past.offset
         read = f" Consumers may have read them: its high watermark was {copy.high_watermark}." if seen else ""
+        own = f"{counted(copy.records_cut, 'record')} {'is' if copy.records_cut == 1 else 'are'} its own"
         yield (
-            f"{subject} diverges: both have {until} in common, and after it {copy.records_cut} records are its own, "
+            f"{subject} diverges: both have {until} in common, and after it {own}, "
             f"up to offset {copy.log_end_offset - 1}; Kafka would remove them to follow {other}.{read}"
         )
     elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
@@ -160,7 +162,7 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         here, there = difference.other_bytes
         yield (
             f"{subject} has different bytes than {other} from offset {max(here.offset, there.offset)} on, in "
-            f"{difference.other_batches} batches: {here.path} at byte {here.position}, {there.path} at byte "
+            f"{counted(difference.other_batches, 'batch')}: {here.path} at byte {here.position}, {there.path} at byte "
             f"{there.position}."
         )
         if difference.only_epoch_differs:
@@ -168,14 +170,14 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
     if difference.lacks is not None:
         cause = ", where it is damaged" if difference.lacks_for_damage else ""
         yield (
-            f"{subject} lacks {difference.lacks_records} records that {other} has, the first at offset "
+            f"{subject} lacks {counted(difference.lacks_records, 'record')} that {other} has, the first at offset "
             f"{difference.lacks.offset}{cause}; its log ends at {copy.log_end_offset}."
         )
     if difference.has_alone is not None and not copy.diverges:
         cause = ", where that is damaged" if difference.has_alone_for_damage else ""
         place = difference.has_alone
         yield (
-            f"{subject} has {difference.has_alone_records} records that {other} lacks, the first at offset "
+            f"{subject} has {counted(difference.has_alone_records, 'record')} that {other} lacks, the first at offset "
             f"{place.offset} ({place.path}, byte {place.position}){cause}."
         )
     if copy.log_start_offset != best.log_start_offset:

@@ -74,7 +74,7 @@ def _sentences(result: MergeResult) -> Iterator[str]:
         yield f"no copy has offsets {first} to {last}"
     if result.gap_count > _SHOWN_GAPS:
         more = result.gap_count - _SHOWN_GAPS
-        yield f"and {more} more ranges that no copy has; in all {result.offsets_missing} offsets"
+        yield f"and {counted(more, 'more range')} that no copy has; in all {counted(result.offsets_missing, 'offset')}"
     if result.ends_below_high_watermark:
         yield (
             f"the log ends at {result.log_end_offset}, below the high watermark {result.high_watermark}: committed "

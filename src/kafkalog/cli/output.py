@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.shell import UNSAFE
+from kafkalog.codec.wording import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -151,7 +152,7 @@ def print_json(value: object) -> None:
 
 def behind_text(batches: int, records: int) -> str:
     """What comes after damage, for a column; nothing where nothing does."""
-    return f"{records} records in {batches} batches" if batches else ""
+    return f"{counted(records, 'record')} in {counted(batches, 'batch')}" if batches else ""
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:

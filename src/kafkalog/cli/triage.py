@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from kafkalog.cli.lines import print_lines
@@ -12,9 +15,21 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.triage_text import print_triage
-from kafkalog.recovery.triage.run import triage
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.recovery.triage.run import refused, triage
 
 __all__ = ["command"]
+
+
+@contextmanager
+def _refusal_printed(as_json: bool) -> Iterator[None]:
+    """With --json there is a summary before a refusal or an I/O error goes its way."""
+    try:
+        yield
+    except (RecoveryRefused, StorageError) as error:
+        if as_json:
+            print_lines([refused(str(error))])
+        raise
 
 
 @click.command(name="triage")
@@ -42,15 +57,16 @@ def command(
 
     Exit code 0 if nothing is lost and all partitions get a leader, 1 if not, 3 if a broker is running.
     """
-    found = triage(
-        *paths,
-        start_order=start_order,
-        topics=topics,
-        partitions=numbers,
-        exclude=excluded,
-        config=settings_in(server_properties),
-        jobs=job_count(jobs),
-    )
+    with _refusal_printed(as_json):
+        found = triage(
+            *paths,
+            start_order=start_order,
+            topics=topics,
+            partitions=numbers,
+            exclude=excluded,
+            config=settings_in(server_properties),
+            jobs=job_count(jobs),
+        )
     if as_json:
         print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])
     else:

@@ -67,7 +67,8 @@ def _summary(found: Triage) -> list[str]:
     for node, why in sorted(found.not_starting.items()):
         lines.append(f"broker {node} does not come up: {why}")
     if found.is_clean:
-        return [*lines, "Nothing is lost, and every partition gets a leader."]
+        lost = "Nothing that is on these disks is lost" if found.without_disks else "Nothing is lost"
+        return [*lines, f"{lost}, and every partition gets a leader."]
     worse = sum(each.may_be_led_worse for each in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(
@@ -81,10 +82,11 @@ def _summary(found: Triage) -> list[str]:
         return [*lines, "No broker can be started with these directories."]
     order = ", ".join(map(str, found.best_order))
     rest = found.worse_in_best_order
+    if any(each.advice.elect is not None for each in found.partitions):
+        lines.append(
+            f"An unclean election is asked for by {found.unclean_election}. What only other brokers hold is lost by it."
+        )
     need = "needs" if rest == 1 else "need"
     after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} {need} the advice above"
-    lines.append(
-        "Start the controllers alone and wait for longer than broker.session.timeout.ms, then start the brokers one "
-        f"after the other: {order}. With that, {after}."
-    )
+    lines.append(f"{found.first_step}, then start the brokers one after the other: {order}. With that, {after}.")
     return lines

@@ -56,12 +56,20 @@ def _from_properties(ctx: click.Context, param: click.Parameter) -> tuple[str, .
 _SUPPLIED = "kafkalog.paths_from_properties"
 
 
+def _refuse_empty(ctx: click.Context, param: click.Parameter, paths: tuple[str, ...]) -> None:
+    """The empty name is what a shell makes of a variable that is not set."""
+    if "" in paths:
+        raise click.BadParameter("a path cannot be empty", ctx=ctx, param=param)
+
+
 def _many(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    _refuse_empty(ctx, param, value)
     return value or _from_properties(ctx, param)
 
 
 def _one(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     if value is not None:
+        _refuse_empty(ctx, param, (value,))
         return value
     found = _from_properties(ctx, param)
     if len(found) > 1:

@@ -76,12 +76,12 @@ def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
         return "best" if len(partition.copies) > 1 else "the only copy"
     words, difference = [], copy.difference
     if copy.diverges and copy.past is not None:
-        words.append(f"diverges at {copy.past.offset}, {copy.records_cut} records of its own")
+        words.append(f"diverges at {copy.past.offset}, {counted(copy.records_cut, 'record')} of its own")
     elif difference is not None and difference.other_bytes is not None:
         words.append(f"different bytes at {difference.other_bytes[0].offset}")
     if difference is not None and not copy.diverges:
         if difference.lacks is not None:
-            words.append(f"lacks {difference.lacks_records} records from {difference.lacks.offset} on")
+            words.append(f"lacks {counted(difference.lacks_records, 'record')} from {difference.lacks.offset} on")
         if difference.has_alone is not None:
             words.append(f"has {difference.has_alone_records} more")
     return ", ".join(words) or ("other start or end" if partition.differs(copy) else "same")

@@ -1,0 +1,179 @@
+"""The metadata that one of the KRaft controllers will lead with.
+
+Nothing says who of several controllers wins the vote: everybody whose log a majority would not refuse can
+(`CandidateState`, `UnattachedState`), and what the others have after that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafkalog.cluster.fencing import fencing_order, software_level
+from kafkalog.cluster.kraft_departures import TopicRules, topic_rules
+from kafkalog.cluster.kraft_starts import Starts, possible_leaders
+from kafkalog.cluster.metadata_image import Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.quorum import Quorum, best_first, read_quorum
+from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.log.partition import open_partition
+from kafkalog.recovery.triage.logs import BrokerDisks
+from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
+
+__all__ = ["KRaftMemory", "kraft_memory"]
+
+
+@dataclass(slots=True)
+class KRaftMemory(Memory):
+    """Each image is one that the next controller may have."""
+
+    source: str
+    images: list[MetadataImage]
+    voters: frozenset[int]
+    """ids of the voters in force"""
+    static: Mapping[str, str]
+    controller: int | None
+    first_step: str = "Start the controllers alone and wait for longer than broker.session.timeout.ms"
+    unclean_election: str = ELECTION_COMMAND
+    _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
+    _rules: dict[tuple[int, str], TopicRules] = field(default_factory=dict)
+    _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Who is registered, or has replicas."""
+        return frozenset(self.images[0].brokers)
+
+    def partitions(self) -> dict[Key, Replicas]:
+        """Every partition."""
+        found = {}
+        for name, topic in sorted(self.images[0].topics.items()):
+            for number, each in sorted(topic.partitions.items()):
+                found[name, number] = Replicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
+        return found
+
+    def eligible(self, key: Key) -> frozenset[int]:
+        """See `Memory.eligible`."""
+        each = self.images[0].topics[key[0]].partitions[key[1]]
+        return frozenset(each.isr + each.elr) or frozenset(each.last_known_elr)
+
+    def directories_of(self, node: int) -> frozenset[str]:
+        """See `Memory.directories_of`."""
+        return frozenset(self.images[0].brokers[node].directories or ())
+
+    def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
+        """These brokers are about to be started."""
+        self._starts, self._known = [], {}
+        for image in self.images:
+            level = software_level(image)
+            groups = fencing_order(image.brokers.values(), level)
+            there: dict[int, Broker] = dict(image.brokers)
+            for node, each in disks.items():
+                if node in there and (ids := each.directory_ids) is not None:
+                    there[node] = replace(there[node], directories=ids)
+            up = frozenset(node for node, each in disks.items() if each.is_up and node in there)
+            clean = frozenset(node for node in up if disks[node].was_stopped(there[node].epoch))
+            after = _with_brokers(image, there)
+            counts = Starts.counts_registrations(level)
+            self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
+
+    def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
+        """See `Memory.leaders`."""
+        found: set[int] = set()
+        for number, (image, starts) in enumerate(self._starts):
+            topic = image.topics.get(key[0])
+            partition = None if topic is None else topic.partitions.get(key[1])
+            if topic is None or partition is None:
+                continue
+            rules = self._rules.get((number, key[0]))
+            if rules is None:
+                rules = self._rules[number, key[0]] = topic_rules(image, topic, self.controller, self.static)
+            these = self._of_one(number, partition, rules, starts, order)
+            if these is None:
+                return None
+            found |= these
+        return frozenset(found)
+
+    def _of_one(
+        self, number: int, partition: PartitionImage, rules: TopicRules, starts: Starts, order: tuple[int, ...] | None
+    ) -> frozenset[int] | None:
+        alike = replace(partition, leader_epoch=0, partition_epoch=0)
+        key = (number, alike, rules, order)
+        if key not in self._known:
+            if order is not None:
+                racing = self._racing(order)
+                starts = replace(starts, racing=racing & starts.running, order=self._after(order, racing, starts))
+            self._known[key] = possible_leaders(alike, rules, starts)
+        return self._known[key]
+
+    def _racing(self, order: Sequence[int]) -> frozenset[int]:
+        """Where brokers are controllers too, as many as make a majority are up when the old sessions end."""
+        alone = self.voters - self.brokers
+        needed = len(self.voters) // 2 + 1 - len(alone)
+        racing: list[int] = []
+        for each in order:
+            if needed <= 0:
+                break
+            racing.append(each)
+            needed -= each in self.voters
+        return frozenset(racing)
+
+    @staticmethod
+    def _after(order: Sequence[int], racing: frozenset[int], starts: Starts) -> tuple[int, ...]:
+        return tuple(each for each in order if each not in racing and each in starts.running)
+
+
+def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataImage:
+    """The same image with other registrations; what elections look at."""
+    after = MetadataImage()
+    after.brokers = brokers
+    after.features = image.features
+    return after
+
+
+def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
+    """From the copies of `__cluster_metadata`; `RecoveryRefused` where what is there cannot be used."""
+    quorums = read_quorum(paths)
+    if len(quorums) > 1:
+        ids = ", ".join(str(each.cluster_id) for each in quorums)
+        raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({ids}): give those of one")
+    quorum = quorums[0]
+    findings += quorum.findings
+    winners = _winners(quorum, findings)
+    images: list[MetadataImage] = []
+    for log in winners:
+        state = MetadataLog(open_partition(log.directory)).state(log.end)
+        findings += [each for each in state.findings if each not in findings]
+        if not any(_same(state.image, other) for other in images):
+            images.append(state.image)
+    first = winners[0]
+    if not images[0].topics and not images[0].brokers:
+        raise RecoveryRefused(
+            f"the metadata log {first.directory} can be read up to offset {first.end} and says nothing"
+        )
+    controller = first.terms[-1].leader if first.terms else None
+    source = f"{first.directory} up to offset {first.end}"
+    return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller)
+
+
+def _same(one: MetadataImage, other: MetadataImage) -> bool:
+    return (one.topics, one.brokers, one.configs, one.features) == (
+        other.topics, other.brokers, other.configs, other.features,
+    )  # fmt: skip
+
+
+def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
+    """The copies with which a controller may lead, the furthest first; distinct by where they end."""
+    voters = [each.log for each in quorum.survivors if each.log.is_voter and each.log.refusal is None]
+    needed = len(quorum.best.voter_ids) // 2 + 1
+    able = [each for each in voters if sum(other.position <= each.position for other in voters) >= needed]
+    if not able:
+        detail = (
+            f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what follows "
+            "holds once `kafkalog quorum recover` has brought one back from the best copy"
+        )
+        findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None))
+        able = [quorum.best]
+    return list({each.position: each for each in reversed(best_first(able))}.values())[::-1]

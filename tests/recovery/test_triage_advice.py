@@ -1,0 +1,73 @@
+"""What is advised for one partition, whoever may lead under an order of starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.recovery.lineage import Lineage
+from kafkalog.recovery.triage.logs import ReplicaLog
+from kafkalog.recovery.triage.memory import Replicas
+from kafkalog.recovery.triage.outcome import Advice, advised, judged
+
+Order = tuple[int, ...] | None
+
+
+def advice(
+    ends: dict[int, int], leaders: Callable[[Order], set[int]], *, up: tuple[int, ...], eligible: tuple[int, ...]
+) -> Advice:
+    """Of a partition with these log ends, whose brokers `up` come up."""
+    logs = {node: ReplicaLog(node, "p", 0, end, Lineage.of([LeaderEpoch(0, 0)], end)) for node, end in ends.items()}
+    known = Replicas((1, 2, 3), eligible, -1)
+    found = judged("t", 0, known, frozenset(leaders(None)), logs, frozenset(up) & logs.keys())
+    return advised(found, lambda order: frozenset(leaders(order)), up, eligible)
+
+
+def first(order: Order) -> set[int]:
+    """Unclean elections are allowed."""
+    return {1, 2, 3} if order is None else {order[0]}
+
+
+def nobody(order: Order) -> set[int]:
+    """Who may lead is not there."""
+    return {-1}
+
+
+def test_where_all_leads_well_there_is_none() -> None:
+    assert advice({1: 9, 2: 9, 3: 9}, first, up=(1, 2, 3), eligible=(1,)).what == "nothing"
+
+
+def test_the_best_copy_starts_first() -> None:
+    told = advice({1: 5, 2: 9, 3: 7}, first, up=(1, 2, 3), eligible=(1, 2, 3))
+    assert told.sentence() == "start 2, 1, 3 in this order"
+
+
+def test_equal_copies_of_brokers_that_may_not_lead_are_not_merged() -> None:
+    told = advice({1: 9, 2: 9}, nobody, up=(1, 2), eligible=(3,))
+    assert told.sentence() == "bring the disks of 3, or make it start; else start 1, 2; elect 1 (unclean)"
+    assert advice({1: 9, 2: 9}, nobody, up=(1, 2), eligible=()).sentence() == "start 1, 2; elect 1 (unclean)"
+
+
+def test_an_election_is_held_without_those_who_have_less() -> None:
+    told = advice({1: 4, 2: 9}, nobody, up=(1, 2), eligible=(3, 4))
+    assert told.sentence() == (
+        "bring the disks of 3, 4, or make them start; else hold back 1; start 2; elect 2 (unclean); then 1"
+    )
+    assert advice({1: 4, 2: 9}, nobody, up=(1, 2), eligible=()).what == "hold_back"
+
+
+def test_where_a_worse_copy_always_leads_the_copies_are_merged() -> None:
+    told = advice({1: 4, 2: 9}, lambda _: {1}, up=(1, 2), eligible=(1,))
+    assert told.sentence() == "merge the copies before the first start"
+    told = advice({1: 4, 2: 9}, lambda _: {1}, up=(1, 2), eligible=(1, 3))
+    assert told.sentence() == "bring the disks of 3, or make it start; else merge the copies before the first start"
+
+
+def test_the_best_copy_of_a_broker_that_does_not_start_is_merged_or_brought() -> None:
+    told = advice({1: 4, 2: 9}, nobody, up=(1,), eligible=(2,))
+    assert (told.what, told.bring) == ("merge", (2,))
+
+
+def test_without_a_copy_only_its_disk_helps() -> None:
+    assert advice({}, nobody, up=(1,), eligible=(3,)).sentence() == "bring the disks of 3, or make it start"
+    assert advice({}, nobody, up=(1,), eligible=()).sentence() == "no start helps: nobody can lead"
