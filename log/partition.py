@@ -328,7 +328,7 @@ class Partition:
 
         Reads only the batches that can hold the answer.  The time index is used if the log confirms it, see
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
-        next one.  Damage ends the search, unless it is to go on behind; with a list for `findings` it is appended there.
+        next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
         start = self.log_start_offset
         first = index_of(self.segments, start)

@@ -254,8 +254,8 @@ def test_damage_at_the_end_is_not_served_and_told(tmp_path: Path, length: int) -
         for _ in range(2):
             answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
             assert (answer["high_watermark"], offsets(answer)) == (49, list(range(49)))
-    assert told == [f"{log}: bytes {begin} to {size}, with which the log ends, are damaged and not served; clients are "
-                    "told that it ends at offset 49"]  # fmt: skip
+    what = f"{log}: bytes {begin} to {size}, with which the log ends, are damaged and not served"
+    assert told == [f"{what}; clients are told that it ends at offset 49"]
 
 
 def test_a_log_goes_on_behind_a_length_that_reaches_beyond_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from kafkalog.log import open_all
 from kafkalog.server.answers import Later
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.error_codes import Code
-from kafkalog.server.groups import coordinator as coordinating
 from kafkalog.server.groups import group
 from kafkalog.server.groups.commits import CommitsFile
 from kafkalog.server.groups.coordinator import Coordinator
@@ -181,7 +181,7 @@ def test_who_was_looked_at_too_early_is_looked_at_again(monkeypatch: pytest.Monk
     announced: list[str] = []
     coordinator = Coordinator(lambda: announced.append("look"))
     now = 1000.0
-    monkeypatch.setattr(coordinating.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     ids = [new_id(coordinator), new_id(coordinator)]
     one, two = (coordinator.join(asked("JoinGroup", 5, **joining("g", each)), "here") for each in ids)
     assert isinstance(one, Later)
