@@ -27,7 +27,7 @@ from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
 from kafkalog.log.unchanged import SETTLED_NS
 
-__all__ = ["Followed", "Follower", "settled"]
+__all__ = ["Followed", "Follower", "Unread", "settled"]
 
 _LISTINGS = 10
 """How often a directory is listed before an unfinished compaction counts as left behind, not as going on."""
@@ -76,11 +76,22 @@ class Followed:
     """of the earliest transaction without a marker, where transactions are followed"""
     aborted: tuple[AbortedTransaction, ...] = ()
     """in the order of their markers"""
+    unread: Unread | None = None
+    """what lies behind the end, and will not become a batch any more"""
 
     @property
     def last_stable_offset(self) -> int:
         """First offset of the earliest open transaction, else the end."""
         return self.end_offset if self.first_open_offset is None else self.first_open_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Bytes that a log ends with, and in which there is no whole batch with the right checksum."""
+
+    path: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,7 @@ class Follower:
         self._end = 0
         self._seen: tuple[int, int, int] | None = None
         self._fruitless: tuple[str, int, int] | None = None
+        self._unread: Unread | None = None
 
     def look(self, partition: Partition) -> Followed:
         """What there is of `partition`, which was listed just now."""
@@ -125,23 +137,24 @@ class Follower:
         stamp = (last.base_offset, last.size, last.modified_ns)
         if stamp == self._seen:
             return self._followed(partition)
-        started = time.time_ns()
+        is_settled = last.modified_ns < time.time_ns() - SETTLED_NS
         try:
-            self._catch_up(segments)
+            self._catch_up(segments, is_settled=is_settled)
         except BaseException:
             self._forget()
             raise
-        self._seen = stamp if last.modified_ns < started - SETTLED_NS else None
+        self._seen = stamp if is_settled else None
         return self._followed(partition)
 
     def _followed(self, partition: Partition) -> Followed:
         first_open = min(self._tracker.open_first_offsets.values(), default=None)
         aborted = tuple(each for each in self._tracker.aborted if each.last_offset >= partition.log_start_offset)
-        return Followed(partition, self._end, first_open, aborted)
+        return Followed(partition, self._end, first_open, aborted, self._unread)
 
-    def _catch_up(self, segments: Sequence[Segment]) -> None:
+    def _catch_up(self, segments: Sequence[Segment], *, is_settled: bool) -> None:
         last = segments[-1]
         mark = self._mark
+        self._unread = None
         by_base = {segment.base_offset: segment for segment in segments}
         at = by_base.get(mark.base_offset) if mark is not None else None
         if mark is None or at is None or not self._still_there(mark, at):
@@ -149,10 +162,12 @@ class Follower:
             mark, at = None, None
         self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
         if not self._follows_transactions:
-            self._read(last, mark.end if mark is not None and at is last else None, is_last=True)
+            begin = mark.end if mark is not None and at is last else None
+            self._read(last, begin, is_last=True, is_settled=is_settled)
             return
         for segment in segments[segments.index(at) if at is not None else 0 :]:
-            self._read(segment, mark.end if mark is not None and segment is at else 0, is_last=segment is last)
+            begin = mark.end if mark is not None and segment is at else 0
+            self._read(segment, begin, is_last=segment is last, is_settled=is_settled)
 
     @staticmethod
     def _still_there(mark: _Mark, segment: Segment) -> bool:
@@ -161,7 +176,9 @@ class Follower:
             batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
 
-    def _read(self, segment: Segment, position: int | None, *, is_last: bool) -> None:
+    def _read(self, segment: Segment, position: int | None, *, is_last: bool, is_settled: bool) -> None:
+        """To the end; what is torn there may be about to be finished, unless nobody has written for a while."""
+        damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
         with segment.open() as source:
             if position is None:
                 position = segment.position_of(_BEYOND, source, limits=self._limits)
@@ -169,10 +186,12 @@ class Follower:
                 scanner = Scanner(source, position=position, limits=self._limits)
                 for batch in scanner:
                     self._take(batch, segment)
-                if scanner.stop is StopReason.END or (is_last and scanner.stop is not StopReason.CORRUPT):
+                if scanner.stop is StopReason.END or (is_last and scanner.stop not in damage):
                     return
                 position = self._behind(segment, source, scanner.valid_bytes)
                 if position >= source.size:
+                    if is_last:
+                        self._unread = Unread(segment.path, scanner.valid_bytes, source.size)
                     return
 
     def _behind(self, segment: Segment, source: FileSource, position: int) -> int:

@@ -48,12 +48,12 @@ class Located:
 
 
 @checked
-def locate(partition: Partition, offset: int) -> tuple[Located | None, list[Finding]]:
+def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
     """The batch that a fetch from `offset` begins with, and what was wrong on the way; None beyond the log's end.
 
-    Damage ends the walk, as it ends a consumer's.  Raises `StorageError`.
+    Damage ends the walk, as it ends a consumer's, unless it is to go on behind.  Raises `StorageError`.
     """
-    reader = partition.batches(start_offset=offset)
+    reader = partition.batches(start_offset=offset, through_damage=through_damage)
     for batch in reader:
         if batch.last_offset >= offset and reader.segment is not None:
             return _located(reader.segment, batch, offset), list(reader.findings)
@@ -83,9 +83,14 @@ def _located(segment: Segment, batch: RecordBatch, offset: int) -> Located:
 
 
 @checked
-def newest(partition: Partition) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
-    """The first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`); None without timestamps."""
-    reader = partition.batches(start_offset=partition.log_start_offset)
+def newest(
+    partition: Partition, *, through_damage: bool = False
+) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
+    """The first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`); None without timestamps.
+
+    Damage ends the walk, unless it is to go on behind.
+    """
+    reader = partition.batches(start_offset=partition.log_start_offset, through_damage=through_damage)
     largest, best = NO_TIMESTAMP, None
     for batch in reader:
         if batch.header.max_timestamp <= largest:

@@ -317,21 +317,27 @@ class Partition:
 
     @checked
     def offset_for_timestamp(
-        self, timestamp: int, *, findings: list[Finding] | None = None, limits: Limits = DEFAULT_LIMITS
+        self,
+        timestamp: int,
+        *,
+        findings: list[Finding] | None = None,
+        through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> OffsetAndTimestamp | None:
         """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
 
         Reads only the batches that can hold the answer.  The time index is used if the log confirms it, see
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
-        next one.  Damage ends the search; with a list for `findings` it is appended there.
+        next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
         start = self.log_start_offset
         first = index_of(self.segments, start)
         if limits == DEFAULT_LIMITS:
             first = self._newest.first_with(timestamp)
         walk = BatchReader(
-            self.segments[first:], start_offset=start, start_timestamp=timestamp, limits=limits, hold=False
-        )
+            self.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
+            limits=limits, hold=False,
+        )  # fmt: skip
         found = self._first_since(walk, timestamp, start, limits)
         if findings is not None:
             findings.extend(walk.findings)

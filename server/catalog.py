@@ -139,7 +139,8 @@ class Catalog:
                 continue
             log = self._logs.get(key)
             if log is None or log.listed.path != each.path:
-                log = ServedLog(each, self.files, as_of=self.as_of, on_damage=self._on_damage, limits=self._limits)
+                log = ServedLog(each, self.files, as_of=self.as_of, on_damage=self._on_damage,
+                                complain=self._complain, limits=self._limits)  # fmt: skip
                 changed = True
             else:
                 changed |= self._updated(log, each)

@@ -20,7 +20,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.follow import Follower
+from kafkalog.log.follow import Follower, Unread
 from kafkalog.log.locate import locate
 from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
@@ -85,9 +85,11 @@ class ServedLog:
         *,
         as_of: int | None = None,
         on_damage: Callable[[str], None] | None = None,
+        complain: Callable[[str], None] = lambda _: None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._files = files
+        self._complain = complain
         self._as_of = as_of
         self._on_damage = on_damage
         self._limits = limits
@@ -130,11 +132,14 @@ class ServedLog:
             return self._bounds
 
     def _look(self, partition: Partition) -> Bounds:
-        start, end = partition.log_start_offset, self._follower.look(partition).end_offset
+        found = self._follower.look(partition)
+        start, end = partition.log_start_offset, found.end_offset
+        if found.unread is not None:
+            self._tell_of_end(found.unread, end)
         if self._as_of is not None:
-            found = partition.offset_for_timestamp(self._as_of + 1)
-            if found is not None:
-                end = min(end, self._first_of_batch(partition, found.offset))
+            later = partition.offset_for_timestamp(self._as_of + 1, through_damage=True)
+            if later is not None:
+                end = min(end, self._first_of_batch(partition, later.offset))
         if self._as_of is None:
             return Bounds(partition, start, max(start, end))
         return Bounds(partition, min(start, end), end)
@@ -142,7 +147,7 @@ class ServedLog:
     @staticmethod
     def _first_of_batch(partition: Partition, offset: int) -> int:
         """A batch is there as a whole or not at all."""
-        place, _ = locate(partition, offset)
+        place, _ = locate(partition, offset, through_damage=True)
         return offset if place is None else min(place.base_offset, offset)
 
     @property
@@ -259,15 +264,15 @@ class ServedLog:
                     if place.last_offset >= offset:
                         if self._on_damage is None or self._is_sound(log, place):
                             return place
-                        self._tell(log, place.position)
+                        self._tell(log, place.position, place.end, place)
                 if position >= limit or (self._on_damage is None and not is_last):
                     return None
             except DamagedError as damage:
                 position = damage.position
             if self._on_damage is None:
                 raise DamagedError(position)
-            self._tell(log, position)
             again = self._behind(log, segment, position)
+            self._tell(log, position, log.size if again is None else again)
             if again is None or again >= limit:
                 return None
             position = again
@@ -321,10 +326,22 @@ class ServedLog:
             return end, next_offset
         return scanner.valid_bytes, None if last is None else last.header.next_offset
 
-    def _tell(self, log: OpenLog, position: int) -> None:
-        if (log.path, position) not in self._damage and self._on_damage is not None:
-            self._damage.add((log.path, position))
-            self._on_damage(f"{log.path}: the bytes at {position} are damaged and left out")
+    def _tell_of_end(self, unread: Unread, end: int) -> None:
+        if (unread.path, unread.start) not in self._damage:
+            self._damage.add((unread.path, unread.start))
+            self._complain(
+                f"{unread.path}: bytes {unread.start} to {unread.end}, with which the log ends, are damaged and not "
+                f"served; clients are told that it ends at offset {end}"
+            )
+
+    def _tell(self, log: OpenLog, position: int, end: int, batch: Place | None = None) -> None:
+        if (log.path, position) in self._damage or self._on_damage is None:
+            return
+        self._damage.add((log.path, position))
+        what = "no batches" if batch is None else "a damaged batch"
+        if batch is not None and batch.base_offset is not None:
+            what += f" of the offsets {batch.base_offset} to {batch.last_offset}"
+        self._on_damage(f"{log.path}: bytes {position} to {end} are {what}, and left out")
 
 
 _REMEMBERED = 10_000

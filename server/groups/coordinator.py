@@ -68,21 +68,22 @@ class Coordinator:
         body, now = request.body, time.monotonic()
         with self._lock:
             code, member, group = self._joined(request, host, now)
+            # before anybody is told: who looks at a promise then may complete the join, this member's with it
+            generation = -1 if group is None else group.generation
         if group is None or member is None or code is not Code.NONE:
             name = body["member_id"] if member is None else member.id
             return _not_joined(request, code, name)
         self._announce()
-        generation = group.generation
 
         def poll(is_over: bool) -> Fields | None:
             with self._lock:
-                group.tick(time.monotonic())
-                current = group.members.get(member.id)
-                if current is not member:
-                    return _not_joined(request, Code.UNKNOWN_MEMBER_ID, member.id)
-                if member.joined > generation or (group.state is State.STABLE and not member.is_joining):
-                    return _joined(request, group, member)
-                return _not_joined(request, Code.REBALANCE_IN_PROGRESS, member.id) if is_over else None
+                has_moved = group.tick(time.monotonic())
+                answer = self._answer(request, group, member, generation)
+            if has_moved:  # others were looked at before
+                self._announce()
+            if answer is None and is_over:
+                return _not_joined(request, Code.REBALANCE_IN_PROGRESS, member.id)
+            return answer
 
         def cancel() -> None:
             with self._lock:
@@ -92,6 +93,14 @@ class Coordinator:
         at_once = poll(is_over=False)
         wait = int(max(member.rebalance_s, member.session_s) * 1000) + _GRACE_MS
         return at_once if at_once is not None else Later(poll, wait, Change.GROUPS, cancel)
+
+    @staticmethod
+    def _answer(request: Request, group: Group, member: Member, generation: int) -> Fields | None:
+        if group.members.get(member.id) is not member:
+            return _not_joined(request, Code.UNKNOWN_MEMBER_ID, member.id)
+        if member.joined > generation or (group.state is State.STABLE and not member.is_joining):
+            return _joined(request, group, member)
+        return None
 
     def _joined(self, request: Request, host: str, now: float) -> tuple[Code, Member | None, Group | None]:
         body = request.body

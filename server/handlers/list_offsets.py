@@ -73,7 +73,11 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> OffsetAndTimestamp |
         return OffsetAndTimestamp(end, _UNKNOWN, log.leader_epoch)
     if when in (LATEST_TIERED, EARLIEST_PENDING):
         return None  # nothing is in remote storage
-    found = newest(bounds.partition)[0] if when == MAX_TIMESTAMP else bounds.partition.offset_for_timestamp(when)
+    # behind damage there are records that clients can read
+    if when == MAX_TIMESTAMP:
+        found = newest(bounds.partition, through_damage=True)[0]
+    else:
+        found = bounds.partition.offset_for_timestamp(when, through_damage=True)
     limit = log.find_committed().last_stable_offset if committed else bounds.end
     return found if found is not None and found.offset < limit else None
 

@@ -22,6 +22,7 @@ class Moved:
     source_offset: int
     offset: int
     metadata: str
+    """up to its first zero byte, which confluent-kafka ends it with and does not take"""
 
 
 def moved_offsets(
@@ -32,7 +33,8 @@ def moved_offsets(
         (
             Moved(
                 each.key.group, each.key.topic, renamed.get(each.key.topic, each.key.topic), each.key.partition,
-                each.offset, maps[each.key.topic, each.key.partition].moved(each.offset), each.metadata,
+                each.offset, maps[each.key.topic, each.key.partition].moved(each.offset),
+                each.metadata.partition("\0")[0],
             )
             for each in commits if (each.key.topic, each.key.partition) in maps
         ),

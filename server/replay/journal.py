@@ -27,6 +27,7 @@ class Journal:
     def __init__(self, path: str, identity: str) -> None:
         self.path = path
         is_new = not os.path.lexists(path)
+        self._is_of_use = not is_new
         self._file = AppendFile(path, create=is_new)
         self._lines: dict[tuple[str, int, int], tuple[int, list[Run]]] = {}
         """topic, partition and where a transaction ended -> where it began, what it holds; the latest of that end"""
@@ -75,6 +76,7 @@ class Journal:
             "runs": [[run.source, run.target, run.count] for run in runs],
         })  # fmt: skip
         self._lines[topic, partition, next_offset] = start, runs
+        self._is_of_use = True
 
     def map_of(self, topic: str, partition: int, begin: int, committed: int) -> OffsetMap:
         """What the transactions hold that were committed from `begin` up to `committed`.
@@ -95,11 +97,15 @@ class Journal:
         return OffsetMap(run for runs in reversed(chain) for run in runs)
 
     def close(self) -> None:
-        """Close the file; it stays."""
+        """Close the file; it stays, unless it was made here and holds nothing."""
+        if not self._is_of_use:
+            self.remove()
+            return
         self._file.close()
 
     def remove(self) -> None:
         """Close and remove it: the map is written."""
+        self._is_of_use = True
         self._file.close()
         remove(self.path)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OffsetMap", "Run", "runs_of", "write_parquet"]
+__all__ = ["OffsetMap", "Run", "read_parquet", "runs_of", "write_parquet"]
 
 _ROWS = 65_536
 
@@ -79,6 +80,30 @@ class OffsetMap:
         if number + 1 < len(self._runs):
             return self._runs[number + 1].target
         return self._runs[-1].target + self._runs[-1].count if self._runs else empty
+
+
+def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:
+    """What `write_parquet` wrote of these topics and partitions.
+
+    Raises `UsageError` for a file that is no such map, `StorageError` for I/O.
+    """
+    with needed("the offset map", "replay"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+    maps = {key: OffsetMap() for key in wanted}
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS, columns=["topic", "partition", "offset", "target_offset"]):
+                for topic, partition, source, target in zip(*(column.to_pylist() for column in batch.columns),
+                                                            strict=True):  # fmt: skip
+                    if (topic, partition) in maps:
+                        maps[topic, partition].add(Run(source, target, 1))
+    except OSError as error:
+        raise StorageError.wrap(error, path) from None
+    except (pa.ArrowException, TypeError) as error:
+        raise UsageError(f"{path} is not the map of a replay: {error}") from None
+    return maps
 
 
 def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.offsets import CommittedOffset, read_offsets
@@ -19,11 +19,12 @@ from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import PathLike, exists
 from kafkalog.log.outside import require_outside
 from kafkalog.log.partition import Partition
+from kafkalog.log.writer import check_topic
 from kafkalog.recovery.verify import verify
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay.groups import Moved, moved_offsets
 from kafkalog.server.replay.journal import Journal
-from kafkalog.server.replay.offset_map import OffsetMap, runs_of, write_parquet
+from kafkalog.server.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
 from kafkalog.server.replay.retention import Settings, settings_for
 from kafkalog.server.replay.target import AbortedError, Target
 
@@ -34,6 +35,7 @@ _CHUNK_RECORDS = 100_000
 _CHUNK_BYTES = 16 << 20
 _ATTEMPTS = 5
 _RECORD_OVERHEAD = 70
+_CHECKED_SECONDS = 0.2
 _LARGEST_BATCH = 1_000_000
 _BATCH_ROOM = 1024
 JOURNAL_SUFFIX = ".journal"
@@ -132,11 +134,12 @@ class ReplayResult:
     """offsets that the target's group had committed already, and that were left as they are"""
     findings: tuple[Finding, ...]
     map_path: str
+    map_is_new: bool
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written to the target."""
-        return bool(self.records or self.made or self.moved)
+        """Whether anything was written, to the target or to the map."""
+        return bool(self.records or self.made or self.moved or self.map_is_new)
 
 
 def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int = 1) -> ReplayPlan:
@@ -147,6 +150,7 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     given = tuple(str(os.fspath(path)) for path in paths)
     catalog = Catalog(given, replica=options.replica)
     topics = {name: each for name, each in catalog.topics.items() if not name.startswith("__")}
+    _refuse_internal(options.select, catalog.topics.keys() - topics.keys())
     options.select.check((name, number) for name, each in topics.items() for number in each.partitions)
     now = int(time.time() * 1000) if options.now is None else options.now
     planned = []
@@ -163,6 +167,8 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     for name in options.renamed:
         if name not in topics:
             raise unknown("topic", name, topics)
+    for each in planned:
+        check_topic(each.target)
     _refuse_one_name([topic.target for topic in planned])
     paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
     checked = verify(*paths_of_logs, deep=False, jobs=jobs)
@@ -184,6 +190,11 @@ def _ends_reading(finding: Finding) -> bool:
     return os.path.splitext(name)[1] not in _BESIDE_A_LOG and name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
+def _refuse_internal(select: Chosen, internal: Set[str]) -> None:
+    for name in sorted(internal & (select.topics | select.excluded)):
+        raise UsageError(f"{name} is a topic of the brokers themselves, and never replayed")
+
+
 def _refuse_one_name(targets: Sequence[str]) -> None:
     twice = sorted({name for name in targets if targets.count(name) > 1})
     if twice:
@@ -203,10 +214,12 @@ def replay(
     options: ReplayOptions,
     *,
     on_bytes: Callable[[int], None] = lambda _: None,
+    check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
     """Do what was planned, from where a killed run of the same identity had come to.
 
-    `map_path` is a new Parquet file, see `write_parquet`; beside it lies a journal until the replay is over.  Raises
+    `map_path` is a new Parquet file, see `write_parquet`; beside it lies a journal until the replay is over.  `check`
+    is called often, where what it raises ends the replay in order.  Raises
     `RecoveryRefused` where the target has such topics with somebody else's records, `ClusterError`, and what
     `plan_replay` raises.
     """
@@ -215,21 +228,22 @@ def replay(
     sizes = [int(topic.settings.written.get("max.message.bytes", _LARGEST_BATCH)) for topic in plan.topics]
     with Target(
         bootstrap, plan.identity, options.client, compression=options.compression,
-        batch_bytes=min([_LARGEST_BATCH, *sizes]) - _BATCH_ROOM,
+        batch_bytes=min([_LARGEST_BATCH, *sizes]) - _BATCH_ROOM, check=check,
     ) as target:  # fmt: skip
-        return _Replay(plan, target, map_path, options, on_bytes).run()
+        return _Replay(plan, target, map_path, options, on_bytes, check).run()
 
 
 class _Replay:
     def __init__(
-        self, plan: ReplayPlan, target: Target, map_path: str, options: ReplayOptions, on_bytes: Callable[[int], None]
-    ) -> None:
+        self, plan: ReplayPlan, target: Target, map_path: str, options: ReplayOptions, on_bytes: Callable[[int], None],
+        check: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._plan = plan
         self._target = target
         self._map_path = map_path
         self._options = options
         self._on_bytes = on_bytes
-        self._pace = _Pace(options.bytes_per_second)
+        self._pace = _Pace(options.bytes_per_second, check)
         self._records = self._bytes = 0
         self._without_time: dict[tuple[str, int], int] = {}
         self._findings: list[Finding] = []
@@ -264,7 +278,7 @@ class _Replay:
             journal.remove()
         return ReplayResult(
             self._records, self._bytes, tuple(made), maps, self._without_time, tuple(moved), tuple(left),
-            tuple(self._findings), self._map_path,
+            tuple(self._findings), self._map_path, map_is_new=True,
         )  # fmt: skip
 
     def _nothing_left(self, progress: Mapping[tuple[str, int], int]) -> ReplayResult:
@@ -274,7 +288,29 @@ class _Replay:
                 reached = progress.get((topic.target, number))
                 if reached is None or _has_more(partition, reached):
                     raise UsageError(f"{self._map_path} already exists; only a new file can be written")
-        return ReplayResult(0, 0, (), {}, {}, (), (), (), self._map_path)
+        moved = self._groups_left_out()
+        return ReplayResult(0, 0, (), {}, {}, tuple(moved), (), (), self._map_path, map_is_new=False)
+
+    def _groups_left_out(self) -> list[Moved]:
+        """Set what an earlier run was told to leave out, by the map that it wrote."""
+        renamed = {topic.name: topic.target for topic in self._plan.topics}
+        replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
+        by_group: dict[str, list[CommittedOffset]] = {}
+        for each in self._plan.commits:
+            if (each.key.topic, each.key.partition) in replayed:
+                by_group.setdefault(each.key.group, []).append(each)
+        missing: list[CommittedOffset] = []
+        for group, commits in by_group.items():
+            places = {(renamed[each.key.topic], each.key.partition): each for each in commits}
+            there = self._target.group_offsets(group, list(places))
+            missing += [each for place, each in places.items() if place not in there]
+        if not missing:
+            return []
+        maps = read_parquet(self._map_path, {(each.key.topic, each.key.partition) for each in missing})
+        moved = moved_offsets(missing, maps, renamed)
+        for group in dict.fromkeys(each.group for each in moved):
+            self._target.set_group_offsets(group, [each for each in moved if each.group == group])
+        return moved
 
     def _refuse_foreign(self, existing: Mapping[str, int], progress: Mapping[tuple[str, int], int]) -> None:
         for topic in self._plan.topics:
@@ -370,15 +406,18 @@ def _has_more(partition: Partition, reached: int) -> bool:
 class _Pace:
     """Holds back whoever would write more than so many bytes in a second."""
 
-    def __init__(self, bytes_per_second: int | None) -> None:
+    def __init__(self, bytes_per_second: int | None, check: Callable[[], None]) -> None:
         self._rate = bytes_per_second
+        self._check = check
         self._begun = time.monotonic()
         self._bytes = 0
 
     def after(self, size: int) -> None:
+        self._check()
         if self._rate is None:
             return
         self._bytes += size
-        wait = self._begun + self._bytes / self._rate - time.monotonic()
-        if wait > 0:
-            time.sleep(wait)
+        until = self._begun + self._bytes / self._rate
+        while (wait := until - time.monotonic()) > 0:
+            time.sleep(min(wait, _CHECKED_SECONDS))
+            self._check()

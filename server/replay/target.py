@@ -6,11 +6,11 @@ import errno
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.arguments import needed
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 
 if TYPE_CHECKING:
     from kafkalog.codec.model import Record
@@ -23,6 +23,7 @@ _FLUSH_SECONDS = 120.0
 _TRANSACTION_MS = 60_000
 _LARGEST_MESSAGE = 1_000_000_000
 _COMMITTED_AT_ONCE = 500
+_CHECKED_SECONDS = 0.2
 _POLLED_EACH = 256
 """Records between two looks at what was delivered."""
 Key = tuple[str, int]
@@ -52,17 +53,22 @@ class AbortedError(Exception):
 class Target:
     """A cluster at `bootstrap`; `settings` are librdkafka's own.  `identity` names the transactions and their progress.
 
+    `check` is called while records are on their way; what it raises ends that.
+
     A context manager.  Raises `ClusterError`, and `UsageError` for settings that librdkafka does not take.
     """
 
     def __init__(
-        self, bootstrap: str, identity: str, settings: Mapping[str, str], *, compression: str, batch_bytes: int
-    ) -> None:
+        self, bootstrap: str, identity: str, settings: Mapping[str, str], *, compression: str, batch_bytes: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         with needed("replay", "replay"):
             import confluent_kafka
             import confluent_kafka.admin
 
         self.bootstrap = bootstrap
+        self._check = check
+        self._identity = identity
         self._kafka: Any = confluent_kafka
         self._admin_module: Any = confluent_kafka.admin
         self._group = f"kafkalog-replay-{identity}"
@@ -96,8 +102,16 @@ class Target:
         except self._kafka.KafkaException as error:
             raise self._error(doing, error) from None
 
-    def _error(self, doing: str, error: Any) -> ClusterError:
+    def _error(self, doing: str, error: Any) -> ClusterError | RecoveryRefused:
         told = error.args[0]
+        if told.code() == self._kafka.KafkaError._FENCED:  # noqa: SLF001 - public in librdkafka
+            return RecoveryRefused(
+                f"{self.bootstrap}: another process has gone on with the replay {self._identity}, and this one has "
+                "ended; what it had committed is kept. Leave the other one to it, or give --id for another replay.",
+                reason="fenced",
+            )
+        with suppress(self._kafka.KafkaException):
+            self._admin.poll(0)  # to be told why
         more = f" ({self._last_error})" if self._last_error and told.code() < 0 else ""
         return _cluster_error(self.bootstrap, f"{doing}: {told.str()}{more}")
 
@@ -187,7 +201,7 @@ class Target:
                 self._produce(topic, partition, record, delivered)
                 if number % _POLLED_EACH == 0:
                     self._producer.poll(0)
-            left = self._producer.flush(_FLUSH_SECONDS)
+            left = self._flushed()
             # a producer of transactions reports one partition's records in their order
             if left or failed or len(offsets) != len(records) or sorted(set(offsets)) != offsets:
                 what = failed[0].str() if failed else "not all records were taken in time"
@@ -198,6 +212,16 @@ class Target:
                 )
         return Written(self, topic, partition, offsets)
 
+    def _flushed(self) -> int:
+        """Wait until all records were taken; how many were not in time.
+
+        In short pieces: an interrupt that comes while librdkafka waits would end in its `SystemError`.
+        """
+        until = time.monotonic() + _FLUSH_SECONDS
+        while (left := int(self._producer.flush(_CHECKED_SECONDS))) and time.monotonic() < until:
+            self._check()
+        return left
+
     def _produce(self, topic: str, partition: int, record: Record, delivered: Callable[[Any, Any], None]) -> None:
         headers = [(header.key, header.value) for header in record.headers]
         while True:
@@ -205,6 +229,7 @@ class Target:
                 self._producer.produce(topic, record.value, record.key, partition, on_delivery=delivered,
                                        timestamp=max(record.timestamp, 0), headers=headers)  # fmt: skip
             except BufferError:
+                self._check()
                 self._producer.poll(0.1)
             else:
                 return
@@ -253,7 +278,11 @@ class Target:
 
     def set_group_offsets(self, group: str, moved: Sequence[Moved]) -> None:
         """Commit offsets for a group, which must have no members."""
-        offsets = [self._kafka.TopicPartition(each.topic, each.partition, each.offset, each.metadata) for each in moved]
+        # no note rather than an empty one, which would become a zero byte
+        offsets = [
+            self._kafka.TopicPartition(each.topic, each.partition, each.offset, *filter(None, [each.metadata]))
+            for each in moved
+        ]
         asked = self._kafka.ConsumerGroupTopicPartitions(group, offsets)
         with self._told(f"cannot set the offsets of group {group}"):
             answer = self._admin.alter_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)

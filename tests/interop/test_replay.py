@@ -19,7 +19,9 @@ from broker_dirs import brokers, expected_records
 from fixture_data import broker_case
 from kafka_oracle import KafkaOracle
 from kafkalog import Log, LogConfig
+from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.model import Record, TimestampType
+from kafkalog.server.replay.target import Target
 from mock_cluster import committed as committed_offset
 from mock_cluster import consumed
 from real_broker import RealBroker
@@ -193,3 +195,17 @@ def test_a_topic_with_records_of_others_is_refused(
     assert "has records that this replay did not write" in finished.stderr
     assert len(read(broker, "taken", 0)) == 1
     assert not (tmp_path / "map.parquet").exists()
+
+
+@pytest.mark.interop
+def test_the_earlier_one_of_two_is_told_that_it_has_ended(broker: RealBroker) -> None:
+    broker.create("fenced", 1)
+    first, second = (Target(broker.bootstrap, "same", {}, compression="none", batch_bytes=1 << 20) for _ in range(2))
+    record = Record(0, int(time.time() * 1000), TimestampType.CREATE_TIME, b"k", b"v")
+    with first, second:
+        first.begin()
+        second.begin()
+        with pytest.raises(RecoveryRefused, match="another process has gone on with the replay same"):
+            first.write("fenced", 0, [record]).commit(1)
+        second.write("fenced", 0, [record]).commit(1)
+    assert len(read(broker, "fenced", 0)) == 1

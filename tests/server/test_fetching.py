@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -219,7 +220,9 @@ def test_damage_is_left_out_if_that_is_wanted(tmp_path: Path) -> None:
             assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))) == list(range(20))
             assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
     assert sorted(offset for _, _, offset in found) == [*range(20), *range(21, 50)]
-    assert told == [f"{log}: the bytes at {scan(log.read_bytes()).valid_bytes} are damaged and left out"]
+    begin = scan(log.read_bytes()).valid_bytes
+    size = scan(log.read_bytes()).batches[-1].size
+    assert told == [f"{log}: bytes {begin} to {begin + size} are a damaged batch of the offsets 20 to 20, and left out"]
 
 
 def test_bytes_that_are_no_batch(tmp_path: Path) -> None:
@@ -235,6 +238,51 @@ def test_bytes_that_are_no_batch(tmp_path: Path) -> None:
     with serving(tmp_path / "data", on_damage=told.append) as server, RawClient(server.address) as client:
         assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("length", [0, 1 << 29])
+def test_damage_at_the_end_is_not_served_and_told(tmp_path: Path, length: int) -> None:
+    log = damaged(tmp_path / "data", 49)
+    begin, size = scan(log.read_bytes()).valid_bytes, len(log.read_bytes())
+    if length:  # as much as nobody has written
+        data = bytearray(log.read_bytes())
+        data[begin + 8 : begin + 12] = length.to_bytes(4, "big")
+        log.write_bytes(data)
+    os.utime(log, (T0 / 1000, T0 / 1000))
+    told: list[str] = []
+    with serving(tmp_path / "data", complain=told.append) as server, RawClient(server.address) as client:
+        for _ in range(2):
+            answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
+            assert (answer["high_watermark"], offsets(answer)) == (49, list(range(49)))
+    what = f"{log}: bytes {begin} to {size}, with which the log ends, are damaged and not served"
+    assert told == [f"{what}; clients are told that it ends at offset 49"]
+
+
+def test_a_log_goes_on_behind_a_length_that_reaches_beyond_it(tmp_path: Path) -> None:
+    log = damaged(tmp_path / "data", 47)
+    data, begin = bytearray(log.read_bytes()), scan(log.read_bytes()).valid_bytes
+    data[begin + 8 : begin + 12] = (1 << 29).to_bytes(4, "big")
+    log.write_bytes(data)
+    os.utime(log, (T0 / 1000, T0 / 1000))
+    for index in log.parent.glob("*index"):
+        index.unlink()
+    with serving(tmp_path / "data", on_damage=lambda _: None) as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 47})))
+        assert (answer["high_watermark"], offsets(answer)) == (50, [48, 49])
+
+
+@pytest.mark.parametrize("batch", [0, 20])
+def test_times_are_found_behind_damage(tmp_path: Path, batch: int) -> None:
+    log = damaged(tmp_path / "data", batch)
+    for index in log.parent.glob("*index"):
+        index.unlink()
+    with serving(tmp_path / "data") as server, RawClient(server.address) as client:
+        for when, offset in ((T0 + 30_000, 30), (T0 + 1000 * batch, batch + 1), (-3, 49), (T0 + 90_000, -1)):
+            partition = {"partition_index": 0, "timestamp": when}
+            answer = client.ask("ListOffsets", 7, topics=[{"name": "orders", "partitions": [partition]}])
+            assert answer["topics"][0]["partitions"][0]["offset"] == offset
+    with serving(tmp_path / "data", as_of=T0 + 30_500) as server, RawClient(server.address) as client:
+        assert one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))["high_watermark"] == 31
 
 
 def test_a_batch_that_says_it_is_longer_than_the_log() -> None:

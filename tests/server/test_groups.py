@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ from broker_dirs import brokers
 from kafkalog.cluster.offsets import read_offsets
 from kafkalog.codec.errors import UsageError
 from kafkalog.log import open_all
+from kafkalog.server.answers import Later
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.error_codes import Code
+from kafkalog.server.groups import group
 from kafkalog.server.groups.commits import CommitsFile
-from raw_client import RawClient
+from kafkalog.server.groups.coordinator import Coordinator
+from kafkalog.server.wire import Request
+from raw_client import RawClient, kind_of
 from serving import serving
 
 GROUPS = brokers("4.3.0/groups")[0]
@@ -142,6 +147,51 @@ def test_a_member_that_is_silent_is_dropped() -> None:
         assert client.ask("Heartbeat", 4, **beat)["error_code"] == Code.NONE
         threading.Event().wait(0.6)
         assert client.ask("Heartbeat", 4, **beat)["error_code"] == Code.UNKNOWN_MEMBER_ID
+
+
+def asked(name: str, version: int, **body: Any) -> Request:
+    return Request(kind_of(name), version, 1, "raw", body)
+
+
+def new_id(coordinator: Coordinator) -> str:
+    answer = coordinator.join(asked("JoinGroup", 5, **joining("g")), "here")
+    assert isinstance(answer, dict)
+    return str(answer["member_id"])
+
+
+def test_who_completes_a_join_is_answered_even_if_another_thread_looks_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "_INITIAL_DELAY_S", 0)
+    coordinator = Coordinator(lambda: coordinator.tick())  # as another thread does that is woken at once
+    one = new_id(coordinator)
+    alone = coordinator.join(asked("JoinGroup", 5, **joining("g", one)), "here")
+    assert isinstance(alone, dict)
+    sync = {"group_id": "g", "generation_id": alone["generation_id"], "member_id": one, "group_instance_id": None,
+            "assignments": [{"member_id": one, "assignment": b"all"}]}  # fmt: skip
+    assert isinstance(coordinator.sync(asked("SyncGroup", 3, **sync)), dict)
+    waiting = coordinator.join(asked("JoinGroup", 5, **joining("g", new_id(coordinator))), "here")
+    assert isinstance(waiting, Later)
+    again = coordinator.join(asked("JoinGroup", 5, **joining("g", one)), "here")
+    assert isinstance(again, dict)
+    told = waiting.poll(False)
+    assert told is not None
+    assert again["generation_id"] == told["generation_id"] == alone["generation_id"] + 1
+
+
+def test_who_was_looked_at_too_early_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    announced: list[str] = []
+    coordinator = Coordinator(lambda: announced.append("look"))
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    ids = [new_id(coordinator), new_id(coordinator)]
+    one, two = (coordinator.join(asked("JoinGroup", 5, **joining("g", each)), "here") for each in ids)
+    assert isinstance(one, Later)
+    assert isinstance(two, Later)
+    assert two.poll(False) is None
+    announced.clear()
+    now += 1  # the time for others to come is over, and one of the two is looked at
+    assert one.poll(False) is not None
+    assert announced
+    assert two.poll(False) is not None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +17,12 @@ import pytest
 from broker_dirs import brokers, expected_records
 from command import kafkalog as command
 from fixture_data import broker_case
+from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all
 from kafkalog.server.replay import ReplayOptions, plan_replay, replay
+from kafkalog.server.replay.groups import moved_offsets
+from kafkalog.server.replay.offset_map import OffsetMap, Run
 from kafkalog.server.replay.target import Target, Written
 from mock_cluster import committed, consumed, mock_cluster
 
@@ -154,3 +161,114 @@ def test_settings_of_the_client_are_told_apart(tmp_path: Path) -> None:
         done = command("replay", "--bootstrap-server", "x:1", "--yes", "--client-config", file, broker)
         assert done.code == 64, done.err
         assert told in done.err
+
+
+def test_groups_that_were_left_out_follow(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/groups")
+    with mock_cluster(topics_of("4.1.1/groups")) as bootstrap:
+        given = ("--bootstrap-server", bootstrap, "--yes", "--json", "--map", tmp_path / "map.parquet", broker)
+        without = command("replay", *given, "--without-groups")
+        assert (without.code, [each for each in without.objects if each["kind"] == "offset"]) == (2, []), without.err
+        done = command("replay", *given)
+        moved = [each for each in done.objects if each["kind"] == "offset"]
+        recorded = [line for line in broker_case("4.1.1", "groups").expected("committed") if line["topic"][:2] != "__"]
+        assert done.code == 2, done.err
+        assert {(each["group"], each["topic"], each["partition"], each["offset"]) for each in moved} == {
+            (line["group"], line["topic"], line["partition"], line["offset"]) for line in recorded
+        }
+        for each in moved:
+            there = committed(bootstrap, each["group"], each["target_topic"], each["partition"])
+            assert there == each["target_offset"]
+        again = command("replay", *given)
+        assert (again.code, again.out.count('"offset"')) == (0, 0), again.err
+
+
+def test_a_map_that_was_all_that_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (broker,) = brokers("4.1.1/txn")
+    path = tmp_path / "map.parquet"
+
+    def killed(*_: object) -> None:
+        raise _KilledError
+
+    with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
+        given = ("--bootstrap-server", bootstrap, "--yes", "--map", path, broker)
+        with monkeypatch.context() as patch:
+            patch.setattr("kafkalog.server.replay.run.write_parquet", killed)
+            assert command("replay", *given).code == 70
+        done = command("replay", *given)
+        assert (done.code, path.exists()) == (2, True), done.err
+        assert f"where each record is: {path}" in done.out
+
+
+def test_a_refusal_leaves_no_journal(tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/txn")
+    with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
+        plan = plan_replay([broker], ReplayOptions())
+        replay(plan, bootstrap, str(tmp_path / "map.parquet"), ReplayOptions())
+        with pytest.raises(UsageError, match="name the map that this replay was begun with"):
+            replay(plan, bootstrap, str(tmp_path / "other.parquet"), ReplayOptions())
+    assert [each.name for each in tmp_path.iterdir()] == ["map.parquet"]
+
+
+@pytest.mark.parametrize("rate", [None, 2_000])
+def test_an_interrupt_ends_it_in_order(rate: int | None, tmp_path: Path) -> None:
+    """In another process, as soon as the first records are committed."""
+    (broker,) = brokers("4.1.1/txn")
+    path = tmp_path / "map.parquet"
+    program = (
+        "import sys; from kafkalog.server.replay import run; run._CHUNK_RECORDS = 3; "
+        "from kafkalog.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
+        words = ["replay", "--bootstrap-server", bootstrap, "--yes", "--map", str(path), str(broker)]
+        words += [] if rate is None else ["--rate", str(rate)]
+        with subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:  # fmt: skip
+            journal = Path(f"{path}.journal")
+            until = time.monotonic() + 60
+            while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        said = "interrupted; what is committed stays in the target, and the same command goes on from there"
+        assert (process.returncode, err.decode().strip()) == (130, f"kafkalog: {said}")
+        assert not path.exists()
+
+
+RENAMED = f"{topics_of('4.1.1/txn')[0]}=a b"
+
+
+@pytest.mark.parametrize("given", [("--rename", RENAMED), ("--prefix", "!"), ("--prefix", "p" * 249)])
+def test_names_that_no_topic_can_have_are_refused_before_anything_is_made(given: tuple[str, str]) -> None:
+    done = command("replay", "--bootstrap-server", "x:1", "--yes", *given, *brokers("4.1.1/txn"))
+    assert done.code == 64
+    assert "is not the name of a topic" in done.err
+
+
+@pytest.mark.parametrize("option", ["--topic", "--exclude"])
+def test_topics_of_the_brokers_are_named_as_such(option: str) -> None:
+    given = ("--bootstrap-server", "x:1", "--yes", option, "__consumer_offsets")
+    done = command("replay", *given, *brokers("4.1.1/groups"))
+    assert (done.code, "is a topic of the brokers themselves, and never replayed" in done.err) == (64, True)
+
+
+def test_what_a_pair_looks_like_is_said() -> None:
+    for option, form in (("--rename", "OLD=NEW"), ("--config", "NAME=VALUE")):
+        done = command("replay", "--bootstrap-server", "x:1", option, "nothing", *brokers("4.1.1/txn"))
+        assert (done.code, f"{option} takes {form}, not 'nothing'" in done.err) == (64, True)
+
+
+def test_a_note_that_ends_in_a_zero_byte_is_taken() -> None:
+    """confluent-kafka writes them so."""
+    commits = [
+        CommittedOffset(OffsetKey("g", "t", 0), 3, note, -1, 0, -1, None, 0, 0, 0)
+        for note in ("", "note", "note\0", "a\0b\0")
+    ]
+    found = moved_offsets(commits, {("t", 0): OffsetMap([Run(0, 0, 5)])}, {})
+    assert [each.metadata for each in found] == ["", "note", "note", "a"]
+    with mock_cluster(["t"]) as bootstrap:
+        target = Target(bootstrap, "notes", {}, compression="none", batch_bytes=1 << 20)
+        for each in found:
+            target.set_group_offsets("g", [each])
+            assert target.group_offsets("g", [("t", 0)]) == {("t", 0): 3}

@@ -92,6 +92,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) 
 
 def test_the_journal_of_another_replay_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "map.journal")
-    Journal(path, "one to c").close()
+    with Journal(path, "one to c") as journal:
+        journal.add("t", 0, 0, 5, [Run(0, 0, 5)])
     with pytest.raises(UsageError, match="another replay"):
         Journal(path, "two to c")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -11,7 +12,7 @@ import click
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.shell import shell_word
 
-__all__ = ["Interrupted", "interruptible"]
+__all__ = ["Interrupted", "held_back", "interruptible"]
 
 Documents = Mapping[str, str | None]
 """run id -> the name of its document, which says how far it is; None without one"""
@@ -83,3 +84,32 @@ def _runs(path: str, quarantine: str | None) -> Documents:
         }
     except (KafkaLogError, OSError):
         return {}
+
+
+@contextmanager
+def held_back(said: str) -> Iterator[Callable[[], None]]:
+    """Give a function that raises if Ctrl-C was pressed since, where an interrupt may not come at any moment.
+
+    Pressed for the second time it interrupts at once.
+    """
+    pressed = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def take(_number: int, _frame: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, before)
+
+    def check() -> None:
+        if pressed:
+            raise Interrupted(said)
+
+    signal.signal(signal.SIGINT, take)
+    try:
+        yield check
+    except (KeyboardInterrupt, SystemError):  # the latter is what librdkafka makes of an interrupt
+        if not pressed:
+            raise
+        raise Interrupted(said) from None
+    finally:
+        signal.signal(signal.SIGINT, before)

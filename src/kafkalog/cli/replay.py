@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkalog.cli.confirm import confirm
+from kafkalog.cli.interrupt import held_back
 from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, job_count
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SETTINGS_BYTES = 1 << 20
+_INTERRUPTED = "interrupted; what is committed stays in the target, and the same command goes on from there"
 
 
 @click.command(name="replay")
@@ -118,10 +120,9 @@ def command(
     plan.refuse(options)
     if not yes:
         confirm(f"Write this to {escape_controls(bootstrap_server)}?")
-    with ByteProgress("replaying", plan.size) as progress:
-        result = replay(
-            plan, bootstrap_server, map_path or f"replay-{plan.identity}.parquet", options, on_bytes=progress.advance
-        )
+    map_path = map_path or f"replay-{plan.identity}.parquet"
+    with held_back(_INTERRUPTED) as check, ByteProgress("replaying", plan.size) as progress:
+        result = replay(plan, bootstrap_server, map_path, options, on_bytes=progress.advance, check=check)
     report_findings(result.findings)
     _print_result(result, as_json=as_json)
     if result.changed:
@@ -133,7 +134,8 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
     pairs = [each.partition("=") for each in given]
     for name, equals, value in pairs:
         if not (name and equals and (value or option == "--config")):
-            raise UsageError(f"{option} takes OLD=NEW or NAME=VALUE, not {name + equals + value!r}")
+            form = "NAME=VALUE" if option == "--config" else "OLD=NEW"
+            raise UsageError(f"{option} takes {form}, not {name + equals + value!r}")
     return {name: value for name, _, value in pairs}
 
 
