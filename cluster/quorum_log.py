@@ -11,6 +11,7 @@ import os
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from kafkalog.cluster.framed_records import decode_metadata
 from kafkalog.cluster.metadata_log import gap
@@ -37,13 +38,14 @@ from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.text import MetaProperties, decode_meta_properties, decode_uuid, encode_uuid
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
-from kafkalog.log.files import PathLike, exists, read_small
+from kafkalog.log.files import PathLike, exists, read_small, scan_directory
 from kafkalog.log.partition import Partition, open_partition
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 _NO_DAMAGE = {*_TAILS, FindingCode.IDENTITY_MISMATCH}
+_FEW = 3
 _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
 
@@ -240,7 +242,19 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
         if os.path.isdir(inside):
             return real, inside
         raise UsageError(f"{inside} is not a directory: it holds no metadata log")
-    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}")
+    inner = _log_dirs_in(real)
+    hint = f"; of what is in it, {', '.join(inner)} {'hold' if len(inner) > 1 else 'holds'} one" if inner else ""
+    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}{hint}")
+
+
+def _log_dirs_in(path: str) -> list[str]:
+    """The first directories in another one that hold a metadata log."""
+    found = (
+        entry.name
+        for entry in sorted(scan_directory(path), key=lambda each: each.name)
+        if os.path.isdir(os.path.join(entry.path, CLUSTER_METADATA_DIRECTORY))
+    )
+    return list(islice(found, _FEW))
 
 
 def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
@@ -303,7 +317,8 @@ def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> Qu
     except FileNotFoundError:
         return None
     except FormatError as error:
-        findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, error.message, path))
+        detail = f"{error.message}: no node starts with it, and elections that only it knows of are not known"
+        findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
         return None
 
 

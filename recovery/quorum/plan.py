@@ -17,6 +17,7 @@ from kafkalog.codec.kraft import KRaftRecord, VoterNode
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
+    QUORUM_STATE,
     DirectoryState,
     parse_partition_directory,
 )
@@ -47,6 +48,7 @@ from kafkalog.recovery.quorum.refusals import (
     refuse_epochs,
     refuse_kinds,
     refuse_majority,
+    refuse_no_files,
     refuse_old_metadata,
     refuse_others,
 )
@@ -201,6 +203,7 @@ def make_plan(
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
     refuse_contradictions(quorum)
+    refuse_no_files([best, *targets])
     refuse_damage(best, wanted)
     refuse_epochs(quorum)
     image = _image_of(best)
@@ -412,6 +415,11 @@ class _Making:
                 f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
                 "control entries that were created, changed or removed last"
             )
+        told += [
+            f"{each.file}: {each.detail}"
+            for each in self.quorum.findings
+            if each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
+        ]
         if self.quorum.later_epoch is not None:
             told.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
         told += [

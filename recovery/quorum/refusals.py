@@ -8,6 +8,7 @@ from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.quorum import KnownVoter, Quorum
 from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
 from kafkalog.codec.wording import counted
@@ -23,6 +24,7 @@ __all__ = [
     "refuse_epochs",
     "refuse_kinds",
     "refuse_majority",
+    "refuse_no_files",
     "refuse_others",
 ]
 
@@ -239,6 +241,16 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
             "records up with --accept-loss",
             reason="loss",
         )
+
+
+def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
+    """A link or a directory under the name of a segment: what was there is missing."""
+    for finding in (each for log in logs for each in log.findings):
+        if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:
+            raise RecoveryRefused(
+                f"{finding.file}: {finding.detail}; put the file back in its place, or leave this directory out",
+                reason="unusable",
+            )
 
 
 def refuse_epochs(quorum: Quorum) -> None:
