@@ -249,7 +249,8 @@ def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, 
     The leader of an epoch writes each batch once.  Where the epoch begins, two quorums may have had it, each its own.
     """
     epoch = _epoch_of_both(one, other, offset)
-    before = {log.batches.epoch[number - 1] for log in (one, other) if (number := bisect_left(log.batches.base, offset))}
+    batches = [(log.batches, bisect_left(log.batches.base, offset)) for log in (one, other)]
+    before = {each.epoch[number - 1] for each, number in batches if number}
     return None if epoch is None or epoch not in before else (offset, epoch)
 
 

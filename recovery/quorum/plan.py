@@ -41,6 +41,7 @@ from kafkalog.recovery.quorum.metadata_tree import (
 from kafkalog.recovery.quorum.properties import listener_lines, log_dirs_line
 from kafkalog.recovery.quorum.refusals import (
     gone,
+    is_settled,
     needless,
     one_quorum,
     refuse_contradictions,
@@ -220,7 +221,10 @@ def make_plan(
     voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
     why_not = needless(quorum, targets, voters, wanted)
     if why_not is not None:
-        return _nothing(stack, wanted, quorum, targets, members, why_not)
+        lines = [static_line(members)] if best.is_static else [bootstrap_line(best.voters)]
+        made = _nothing(stack, wanted, quorum, targets, members, why_not)
+        made.configuration = [("every controller and broker", lines)]
+        return made
     refuse_others(others, wanted)
     made = _Making(stack, wanted, quorum, targets, members, voters, others, listener_of(wanted, known), image).plan()
     made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
@@ -351,10 +355,7 @@ class _Making:
             return ()
         wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
         standing = {(each.voter_id, each.directory_id, each.endpoints) for each in self.best.voters}
-        at_end = self.best.voters_offset is not None and self.best.voters_offset + 1 == self.best.end
-        state = self.best.state
-        settled = state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, self.best.epoch)
-        if wanted == standing and at_end and settled:
+        if wanted == standing and is_settled(self.best):
             return ()
         return new_records(self.voters, becomes_dynamic=self.best.is_static)
 

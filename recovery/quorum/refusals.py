@@ -12,11 +12,12 @@ from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.quorum.metadata_tree import broken_snapshots
+from kafkalog.recovery.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
 __all__ = [
     "gone",
+    "is_settled",
     "needless",
     "one_quorum",
     "refuse_contradictions",
@@ -38,7 +39,10 @@ def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
     """The only cluster there is."""
     if len(quorums) > 1:
         told = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
-        raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({told})", reason="clusters")
+        raise RecoveryRefused(
+            f"the directories are of {len(quorums)} clusters ({told}): name those of one cluster only",
+            reason="clusters",
+        )
     return quorums[0]
 
 
@@ -110,17 +114,17 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
 def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> None:
     """Nodes that an option names, and that will not be in the quorum."""
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
+    if wanted.voters is not None and set(wanted.voters) != members:
+        raise RecoveryRefused(
+            f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
+            f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
+            reason="endpoint",
+        )
     strangers = sorted(set(wanted.endpoints) - members)
     if strangers:
         raise RecoveryRefused(
             f"--endpoint names node {strangers[0]}, of which no directory is given: give its log directory, or leave "
             "the endpoint out",
-            reason="endpoint",
-        )
-    if wanted.voters is not None and set(wanted.voters) != members:
-        raise RecoveryRefused(
-            f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
-            f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
             reason="endpoint",
         )
     for node in sorted(set(wanted.properties) - members):
@@ -156,13 +160,20 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
     )
 
 
+def is_settled(log: QuorumLog) -> bool:
+    """A voter set was made here and has not been started since: what it takes is still to be said."""
+    at_end = log.voters_offset is not None and log.voters_offset + 1 == log.end
+    state = log.state
+    return at_end and state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, log.epoch)
+
+
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRequest
 ) -> str | None:
     """Why nothing has to be done, in a sentence; None if something has."""
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
-    if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority:
+    if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
         return None
     if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
         return None
