@@ -36,9 +36,10 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.text import MetaProperties, decode_meta_properties, decode_uuid, encode_uuid
+from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_uuid
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.files import PathLike, exists, read_small, scan_directory
+from kafkalog.log.identities import refused_id
 from kafkalog.log.partition import Partition, open_partition
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
@@ -287,9 +288,10 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
     path = os.path.join(root, META_PROPERTIES)
     try:
         found = decode_meta_properties(read_small(path, limits.checkpoint_bytes))
-        if found.directory_id is not None:
-            _refuse_odd_id(found.directory_id)
-        return found
+        refused = None if found.directory_id is None else refused_id(found, root, has_topic_ids=False)
+        if refused is None:
+            return found
+        detail = refused.detail
     except FileNotFoundError:
         detail = "there is none: no controller starts without it"
     except StorageError:
@@ -298,16 +300,6 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
         detail = str(error)
     findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, path))
     return None
-
-
-def _refuse_odd_id(directory_id: str) -> None:
-    try:
-        decode_uuid(directory_id)
-    except FormatError:
-        raise FormatError(
-            f"directory.id is {directory_id[:40]!r}, and not an id as Kafka writes it, of 22 letters and digits: no "
-            "node starts with it"
-        ) from None
 
 
 def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> QuorumState | None:

@@ -239,6 +239,21 @@ def test_the_node_id_of_another(tmp_path: Path) -> None:
     assert "neither a controller nor a broker" in said(tmp_path, "--standalone", at[1], *GONE, code=3)
 
 
+def test_a_brokers_directory_with_the_node_id_of_a_controller(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, BROKER)
+    meta(at[BROKER], "node.id", "3")
+    into = ("--node", 9, "--endpoint", "h:1", "--into", tmp_path / "new")
+    for words in (("--standalone", at[BROKER]), ("--from-broker", at[BROKER], *into)):
+        assert f"put node.id={BROKER} back" in said(tmp_path, *words, *GONE, code=3)
+
+
+def test_a_directory_id_that_kafka_keeps_for_itself(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    meta(at[1], "directory.id", "AAAAAAAAAAAAAAAAAAAAAA")
+    assert "which is reserved" in kafkalog("quorum", "show", at[1]).err
+    said(tmp_path, "--standalone", at[1], *GONE, code=3)
+
+
 def test_two_directories_with_one_directory_id(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1, 2)
     meta(at[2], "directory.id", ids(at[1])["directory.id"])
