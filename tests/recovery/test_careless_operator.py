@@ -81,7 +81,8 @@ def forge(directory: Path) -> int:
         (("{1}", "{2}", "--into", "new"), "--into is for the controller that --from-broker makes"),
         (("--standalone", "{1}", "--config", "nonsense"), "needs NAME=VALUE"),
         (("--standalone", "{1}", "--config", "nonsense=1"), "'nonsense' is not a setting"),
-        (("--standalone", "{1}", "--config", "log.retention.ms=soon"), "is not a whole number"),
+        (("--standalone", "{1}", "--config", "log.retention.ms=soon"), "is not a whole number of 64 bits"),
+        (("--standalone", "{1}", "--config", "log.retention.hours=4294967296"), "is not a whole number of 32 bits"),
         (("--standalone", "{1}", "--config", "log.cleanup.policy=burn"), "is not delete, compact or both"),
         (
             ("--standalone", "{1}", "--config", "log.retention.ms=1", "--config", "log.retention.ms=2"),
