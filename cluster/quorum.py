@@ -244,11 +244,22 @@ def _batch_at(log: QuorumLog, offset: int) -> tuple[int, int, int, int] | None:
 
 
 def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, int] | None:
-    """Offset and epoch where both hold a batch of one epoch and not the same: an epoch's leader wrote each once."""
+    """Offset and epoch where both hold a batch of one epoch and not the same, in the middle of a leadership.
+
+    The leader of an epoch writes each batch once.  Where the epoch begins, two quorums may have had it, each its own.
+    """
+    epoch = _epoch_of_both(one, other, offset)
+    batches = [(log.batches, bisect_left(log.batches.base, offset)) for log in (one, other)]
+    before = {each.epoch[number - 1] for each, number in batches if number}
+    return None if epoch is None or epoch not in before else (offset, epoch)
+
+
+def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
+    """The epoch in which two logs hold different batches at an offset; None if it is not the same."""
     here, there = _batch_at(one, offset), _batch_at(other, offset)
     if here is None or there is None or here == there or here[2] != there[2]:
         return None
-    return offset, here[2]
+    return here[2]
 
 
 @checked
@@ -383,7 +394,8 @@ def _of_divergence(best: QuorumLog, other: Survivor) -> Finding | None:
     apart = any(not set(a.granting) & set(b.granting) for a in here for b in there)
     went_on = there and log.committed_at_least > at
     own_voters = any(each.voters_offset is not None and each.voters_offset >= at for each in (best, log))
-    if went_on or apart or (lacks_it and (there or own_voters)):
+    twice = _epoch_of_both(best, log, at) is not None
+    if went_on or apart or twice or (lacks_it and (there or own_voters)):
         detail = f"{where}; two quorums have led this cluster apart from each other, and {more} would go"
         return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, at, detail, file)
     detail = f"{where}; {more} in it, which may never have been committed, would go"

@@ -11,6 +11,7 @@ import os
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from kafkalog.cluster.framed_records import decode_metadata
 from kafkalog.cluster.metadata_log import gap
@@ -35,15 +36,17 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.text import MetaProperties, decode_meta_properties, decode_uuid, encode_uuid
+from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_uuid
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
-from kafkalog.log.files import PathLike, exists, read_small
+from kafkalog.log.files import PathLike, exists, read_small, scan_directory
+from kafkalog.log.identities import refused_id
 from kafkalog.log.partition import Partition, open_partition
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 _NO_DAMAGE = {*_TAILS, FindingCode.IDENTITY_MISMATCH}
+_FEW = 3
 _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
 
@@ -240,7 +243,19 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
         if os.path.isdir(inside):
             return real, inside
         raise UsageError(f"{inside} is not a directory: it holds no metadata log")
-    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}")
+    inner = _log_dirs_in(real)
+    hint = f"; of what is in it, {', '.join(inner)} {'hold' if len(inner) > 1 else 'holds'} one" if inner else ""
+    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}{hint}")
+
+
+def _log_dirs_in(path: str) -> list[str]:
+    """The first directories in another one that hold a metadata log."""
+    found = (
+        entry.name
+        for entry in sorted(scan_directory(path), key=lambda each: each.name)
+        if os.path.isdir(os.path.join(entry.path, CLUSTER_METADATA_DIRECTORY))
+    )
+    return list(islice(found, _FEW))
 
 
 def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
@@ -273,9 +288,10 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
     path = os.path.join(root, META_PROPERTIES)
     try:
         found = decode_meta_properties(read_small(path, limits.checkpoint_bytes))
-        if found.directory_id is not None:
-            _refuse_odd_id(found.directory_id)
-        return found
+        refused = None if found.directory_id is None else refused_id(found, root, has_topic_ids=False)
+        if refused is None:
+            return found
+        detail = refused.detail
     except FileNotFoundError:
         detail = "there is none: no controller starts without it"
     except StorageError:
@@ -286,16 +302,6 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
     return None
 
 
-def _refuse_odd_id(directory_id: str) -> None:
-    try:
-        decode_uuid(directory_id)
-    except FormatError:
-        raise FormatError(
-            f"directory.id is {directory_id[:40]!r}, and not an id as Kafka writes it, of 22 letters and digits: no "
-            "node starts with it"
-        ) from None
-
-
 def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> QuorumState | None:
     path = os.path.join(directory, QUORUM_STATE)
     try:
@@ -303,7 +309,8 @@ def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> Qu
     except FileNotFoundError:
         return None
     except FormatError as error:
-        findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, error.message, path))
+        detail = f"{error.message}: no node starts with it, and elections that only it knows of are not known"
+        findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
         return None
 
 

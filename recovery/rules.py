@@ -12,6 +12,7 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
+from kafkalog.recovery.topic_ids import check_topic_id
 
 __all__ = ["Rules", "mode_named"]
 
@@ -48,8 +49,9 @@ class Rules:
     _settings: dict[str, LogSettings] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def settled(self, roots: Iterable[str]) -> Rules:
-        """With the time and the topics filled in; raises `UsageError` for settings that Kafka would refuse."""
+        """With the time and the topics filled in; raises `UsageError` for settings or an id that Kafka would refuse."""
         LogSettings.from_names(self.config)
+        check_topic_id(self.topic_id)
         now = time.time_ns() // 1_000_000 if self.at is None else self.at
         return replace(self, at=now, topics=read_topic_facts(roots) if self.topics is None else self.topics)
 

@@ -25,6 +25,7 @@ from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
+    CLUSTER_METADATA_TOPIC_ID,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     DirectoryState,
@@ -754,7 +755,9 @@ class SafeRecovery:
         return result
 
     def _id_of(self, topic: str) -> str | None:
-        """The id of a topic by its other partitions, or as the caller knows it."""
+        """The id of a topic by its other partitions, or as the caller knows it; that of the metadata never changes."""
+        if topic == CLUSTER_METADATA_TOPIC:
+            return CLUSTER_METADATA_TOPIC_ID
         return self._donors().get(topic) or self._topic_id(topic)
 
     def _recover(self, tree: Tree, directory: str) -> Recovered:

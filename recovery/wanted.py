@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,11 +9,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.recovery.topic_ids import check_topic_id
 
 __all__ = ["Wanted"]
 
-_UUID_BYTES = 16
-_UUID_LETTERS = 22
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -36,7 +33,7 @@ class Wanted:
     def checked(self) -> Self:
         """The same; `UsageError` for a name that no topic can have, and for what is not a topic id."""
         _check_topic_name(self.as_topic)
-        _check_topic_id(self.topic_id)
+        check_topic_id(self.topic_id)
         return self
 
     @property
@@ -55,20 +52,6 @@ class Wanted:
                 f"{self.topic}-{partition} was deleted more than once: {', '.join(names)}; choose one with --source",
                 reason="several",
             )
-
-
-def _check_topic_id(text: str | None) -> None:
-    """Let through what Kafka writes for a topic id: 22 letters of URL-safe base64."""
-    if text is None:
-        return
-    try:
-        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != _UUID_BYTES or raw == bytes(_UUID_BYTES) or len(text) != _UUID_LETTERS:
-        raise UsageError(
-            f"{text!r} is not a topic id: it has 22 letters and digits, as `kafka-topics --describe` shows it"
-        )
 
 
 def _check_topic_name(text: str | None) -> None:

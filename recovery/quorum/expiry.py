@@ -50,6 +50,7 @@ _NOT_BY_AGE = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC}
 """topics that no setting of this kind empties"""
 _BY_TOPIC = ("cleanup.policy", _TOMBSTONES, _BY_TIME, _BY_SIZE)
 _OF_BROKER = ("offsets.retention.minutes", "transactional.id.expiration.ms")
+_INTS = ("transactional.id.expiration.ms",)
 _POLICY = "log.cleanup.policy"
 _KNOWN = tuple(sorted([*_OF_BROKER, *(name for each in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[each])]))
 """names in a broker's properties by which data goes"""
@@ -132,7 +133,8 @@ def refuse_settings(given: Mapping[str, str]) -> None:
             is_one = all(each.strip() in (_DELETE, _COMPACT) for each in value.split(","))
             wanted = "delete, compact or both"
         else:
-            is_one, wanted = parse_java_long(value.strip(), 64) is not None, "a whole number"
+            bits = 32 if name in _INTS or name.endswith((".minutes", ".hours")) else 64
+            is_one, wanted = parse_java_long(value.strip(), bits) is not None, f"a whole number of {bits} bits"
         if not is_one:
             raise UsageError(f"--config {name}={value[:60]} is not {wanted}")
 

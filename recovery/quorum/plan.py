@@ -17,6 +17,7 @@ from kafkalog.codec.kraft import KRaftRecord, VoterNode
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
+    QUORUM_STATE,
     DirectoryState,
     parse_partition_directory,
 )
@@ -40,6 +41,7 @@ from kafkalog.recovery.quorum.metadata_tree import (
 from kafkalog.recovery.quorum.properties import listener_lines, log_dirs_line
 from kafkalog.recovery.quorum.refusals import (
     gone,
+    is_settled,
     needless,
     one_quorum,
     refuse_contradictions,
@@ -47,6 +49,7 @@ from kafkalog.recovery.quorum.refusals import (
     refuse_epochs,
     refuse_kinds,
     refuse_majority,
+    refuse_no_files,
     refuse_old_metadata,
     refuse_others,
 )
@@ -201,6 +204,7 @@ def make_plan(
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
     refuse_contradictions(quorum)
+    refuse_no_files([best, *targets])
     refuse_damage(best, wanted)
     refuse_epochs(quorum)
     image = _image_of(best)
@@ -217,7 +221,10 @@ def make_plan(
     voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
     why_not = needless(quorum, targets, voters, wanted)
     if why_not is not None:
-        return _nothing(stack, wanted, quorum, targets, members, why_not)
+        lines = [static_line(members)] if best.is_static else [bootstrap_line(best.voters)]
+        made = _nothing(stack, wanted, quorum, targets, members, why_not)
+        made.configuration = [("every controller and broker", lines)]
+        return made
     refuse_others(others, wanted)
     made = _Making(stack, wanted, quorum, targets, members, voters, others, listener_of(wanted, known), image).plan()
     made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
@@ -348,10 +355,7 @@ class _Making:
             return ()
         wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
         standing = {(each.voter_id, each.directory_id, each.endpoints) for each in self.best.voters}
-        at_end = self.best.voters_offset is not None and self.best.voters_offset + 1 == self.best.end
-        state = self.best.state
-        settled = state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, self.best.epoch)
-        if wanted == standing and at_end and settled:
+        if wanted == standing and is_settled(self.best):
             return ()
         return new_records(self.voters, becomes_dynamic=self.best.is_static)
 
@@ -412,6 +416,11 @@ class _Making:
                 f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
                 "control entries that were created, changed or removed last"
             )
+        told += [
+            f"{each.file}: {each.detail}"
+            for each in self.quorum.findings
+            if each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
+        ]
         if self.quorum.later_epoch is not None:
             told.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
         told += [

@@ -8,14 +8,16 @@ from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.quorum import KnownVoter, Quorum
 from kafkalog.cluster.quorum_log import QuorumLog
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.quorum.metadata_tree import broken_snapshots
+from kafkalog.recovery.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
 __all__ = [
     "gone",
+    "is_settled",
     "needless",
     "one_quorum",
     "refuse_contradictions",
@@ -23,6 +25,7 @@ __all__ = [
     "refuse_epochs",
     "refuse_kinds",
     "refuse_majority",
+    "refuse_no_files",
     "refuse_others",
 ]
 
@@ -36,7 +39,10 @@ def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
     """The only cluster there is."""
     if len(quorums) > 1:
         told = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
-        raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({told})", reason="clusters")
+        raise RecoveryRefused(
+            f"the directories are of {len(quorums)} clusters ({told}): name those of one cluster only",
+            reason="clusters",
+        )
     return quorums[0]
 
 
@@ -72,6 +78,13 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
             f"{log.known_as}: put node.id={log.known_as} back if the directory.id is right",
             reason="identity",
         )
+    broker = _as_broker(log, image)
+    if broker is not None and broker != log.node:
+        raise RecoveryRefused(
+            f"{meta} says node.id={log.node}, and the log knows this directory, by its directory.id, as one of broker "
+            f"{broker}: put node.id={broker} back if the directory.id is right",
+            reason="identity",
+        )
     if _is_controller(log, image):
         return
     if log.node in image.brokers:
@@ -85,6 +98,12 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
         "right node.id back",
         reason="identity",
     )
+
+
+def _as_broker(log: QuorumLog, image: MetadataImage) -> int | None:
+    """The broker that has registered this directory."""
+    known = (node for node, each in image.brokers.items() if log.directory_id in each.directories)
+    return next(known, None)
 
 
 def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
@@ -108,17 +127,17 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
 def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> None:
     """Nodes that an option names, and that will not be in the quorum."""
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
+    if wanted.voters is not None and set(wanted.voters) != members:
+        raise RecoveryRefused(
+            f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
+            f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
+            reason="endpoint",
+        )
     strangers = sorted(set(wanted.endpoints) - members)
     if strangers:
         raise RecoveryRefused(
             f"--endpoint names node {strangers[0]}, of which no directory is given: give its log directory, or leave "
             "the endpoint out",
-            reason="endpoint",
-        )
-    if wanted.voters is not None and set(wanted.voters) != members:
-        raise RecoveryRefused(
-            f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
-            f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
             reason="endpoint",
         )
     for node in sorted(set(wanted.properties) - members):
@@ -132,6 +151,13 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
     if source.cluster_id is None:
         raise RecoveryRefused(
             f"{source.root} has no {META_PROPERTIES} that says which cluster it is of: put that back first",
+            reason="identity",
+        )
+    broker = _as_broker(source, image)
+    if broker is not None and broker != source.node:
+        raise RecoveryRefused(
+            f"{source.root}/{META_PROPERTIES} says node.id={source.node}, and the log knows this directory, by its "
+            f"directory.id, as one of broker {broker}: put node.id={broker} back if the directory.id is right",
             reason="identity",
         )
     if _is_controller(source, image):
@@ -154,13 +180,20 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
     )
 
 
+def is_settled(log: QuorumLog) -> bool:
+    """A voter set was made here and has not been started since: what it takes is still to be said."""
+    at_end = log.voters_offset is not None and log.voters_offset + 1 == log.end
+    state = log.state
+    return at_end and state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, log.epoch)
+
+
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRequest
 ) -> str | None:
     """Why nothing has to be done, in a sentence; None if something has."""
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
-    if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority:
+    if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
         return None
     if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
         return None
@@ -239,6 +272,16 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
             "records up with --accept-loss",
             reason="loss",
         )
+
+
+def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
+    """A link or a directory under the name of a segment: what was there is missing."""
+    for finding in (each for log in logs for each in log.findings):
+        if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:
+            raise RecoveryRefused(
+                f"{finding.file}: {finding.detail}; put the file back in its place, or leave this directory out",
+                reason="unusable",
+            )
 
 
 def refuse_epochs(quorum: Quorum) -> None:

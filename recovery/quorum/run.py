@@ -137,6 +137,8 @@ def recover_quorum(
         changed = None if expected is None or was_cut_short else expected.first_change(made)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
+        if wanted.into is not None:
+            new_directory(wanted.into, beside=made.donor.root)
         if on_plan is not None:
             on_plan(made)
         if wanted.way is QuorumWay.FROM_BROKER:

@@ -213,6 +213,19 @@ def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Pa
     assert "two quorums have led" in str(finding)
 
 
+def test_two_quorums_that_took_the_same_epoch_are_told_apart_too(tmp_path: Path) -> None:
+    """The survivor was made a quorum of its own, and the dead came back and elected: in no order of epochs."""
+    at = copied("dynamic", tmp_path, 1, 2)
+    before = read_quorum_log(at[1])
+    append(last_log(at[1]), KRaftVoters(0, before.voters[:1]), before.end, 2)
+    tail(last_log(at[2]), 2, 2, (2, 3), before.end)
+    (found,) = read_quorum([at[1], at[2]])
+    assert all(each.contradicts is None for each in found.survivors)
+    (finding,) = found.findings
+    assert finding.severity is Severity.ERROR
+    assert "two quorums have led" in str(finding)
+
+
 def test_the_last_voter_set_in_the_log_counts(tmp_path: Path) -> None:
     at = copied("snapshots", tmp_path, 1)
     before = read_quorum_log(at[1])

@@ -81,7 +81,8 @@ def forge(directory: Path) -> int:
         (("{1}", "{2}", "--into", "new"), "--into is for the controller that --from-broker makes"),
         (("--standalone", "{1}", "--config", "nonsense"), "needs NAME=VALUE"),
         (("--standalone", "{1}", "--config", "nonsense=1"), "'nonsense' is not a setting"),
-        (("--standalone", "{1}", "--config", "log.retention.ms=soon"), "is not a whole number"),
+        (("--standalone", "{1}", "--config", "log.retention.ms=soon"), "is not a whole number of 64 bits"),
+        (("--standalone", "{1}", "--config", "log.retention.hours=4294967296"), "is not a whole number of 32 bits"),
         (("--standalone", "{1}", "--config", "log.cleanup.policy=burn"), "is not delete, compact or both"),
         (
             ("--standalone", "{1}", "--config", "log.retention.ms=1", "--config", "log.retention.ms=2"),
@@ -239,6 +240,21 @@ def test_the_node_id_of_another(tmp_path: Path) -> None:
     assert "neither a controller nor a broker" in said(tmp_path, "--standalone", at[1], *GONE, code=3)
 
 
+def test_a_brokers_directory_with_the_node_id_of_a_controller(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, BROKER)
+    meta(at[BROKER], "node.id", "3")
+    into = ("--node", 9, "--endpoint", "h:1", "--into", tmp_path / "new")
+    for words in (("--standalone", at[BROKER]), ("--from-broker", at[BROKER], *into)):
+        assert f"put node.id={BROKER} back" in said(tmp_path, *words, *GONE, code=3)
+
+
+def test_a_directory_id_that_kafka_keeps_for_itself(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)
+    meta(at[1], "directory.id", "AAAAAAAAAAAAAAAAAAAAAA")
+    assert "which is reserved" in kafkalog("quorum", "show", at[1]).err
+    said(tmp_path, "--standalone", at[1], *GONE, code=3)
+
+
 def test_two_directories_with_one_directory_id(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1, 2)
     meta(at[2], "directory.id", ids(at[1])["directory.id"])
@@ -390,7 +406,9 @@ def test_a_quorum_of_one_needs_nothing(tmp_path: Path) -> None:
         (line,) = recover(*words, "--yes", "--json").objects
         assert line["needless"] in finished.out
         assert line["changed"] is False
-        assert (line["warnings"], line["configuration"], line["stay_dead"]) == ([], [], [])
+        assert (line["warnings"], line["stay_dead"]) == ([], [])
+        (told,) = line["configuration"]
+        assert told["lines"][0].startswith("controller.quorum.bootstrap.servers=127.0.0.1:")
     assert first_difference(dict(stamps(at[1])), dict(before)) == ""
     assert recover("--standalone", at[1], "--endpoint", "1=moved:1", "--yes").code == 2
 

@@ -194,6 +194,7 @@ def print_quorum_plan(made: QuorumPlan) -> None:
 def _plan_lines(made: QuorumPlan) -> Iterator[str]:
     if made.needless is not None:
         yield made.needless
+        yield from _configuration_lines(made)
         return
     names = ", ".join(f"{each.node} ({each.place})" for each in made.members)
     yield f"the quorum will be {names}, with the log of {made.donor.root}"
@@ -210,6 +211,10 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
         yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
     yield from (f"warning: {each}" for each in made.warnings)
     yield from _expiry_lines(made)
+    yield from _configuration_lines(made)
+
+
+def _configuration_lines(made: QuorumPlan) -> Iterator[str]:
     for who, lines in made.configuration:
         yield f"in the properties of {who}:"
         yield from (f"  {line}" for line in lines)
