@@ -275,7 +275,7 @@ def _do_not_belong_together(shelf: Shelf) -> None:
         if log_dir.meta_properties is not None and log_dir.meta_properties.cluster_id is not None:
             clusters.setdefault(log_dir.meta_properties.cluster_id, log_dir.path)
     if len(clusters) > 1:
-        said = ", ".join(f"{path} is of cluster {cluster}" for cluster, path in clusters.items())
+        said = ", ".join(f"{path} is of cluster {cluster or repr(cluster)}" for cluster, path in clusters.items())
         shelf.several_clusters = f"volumes of several clusters: {said}"
         shelf.findings.append(_not_replicas(shelf.several_clusters, next(iter(clusters.values()))))
     for key, copies in shelf.copies.items():

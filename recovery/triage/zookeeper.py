@@ -13,7 +13,7 @@ from kafkalog.cluster.zookeeper.departures import Known, partition_states, uncle
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
 from kafkalog.cluster.zookeeper.removal import removal_order
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery.triage.logs import BrokerDisks, unread
 from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
@@ -21,6 +21,7 @@ from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Repli
 __all__ = ["ZooKeeperMemory", "zookeeper_memory"]
 
 
+_Server = tuple[ZooKeeperDirectory, Replay]
 _BEFORE_2_4 = (
     ", or before Kafka 2.4, with ZooKeeper up and before the brokers start, by `kafka-configs.sh --zookeeper HOST:PORT "
     "--alter --entity-type topics --entity-name TOPIC --add-config unclean.leader.election.enable=true` (and "
@@ -96,7 +97,7 @@ def zookeeper_memory(
 
     `RecoveryRefused` where they are not of one Kafka cluster.
     """
-    servers = _read(paths, findings)
+    servers = _of_one_cluster(_read(paths, findings), cluster_id, findings)
     servers.sort(key=lambda server: server[1].zxid)
     directory, replay = servers[-1]
     source = " and ".join(directory.paths)
@@ -114,10 +115,31 @@ def zookeeper_memory(
     return ZooKeeperMemory(f"{source} up to transaction 0x{replay.zxid:x}", states, unclean, registered, known)
 
 
-def _read(paths: Sequence[str], findings: list[Finding]) -> list[tuple[ZooKeeperDirectory, Replay]]:
+def _of_one_cluster(servers: list[_Server], cluster_id: str | None, findings: list[Finding]) -> list[_Server]:
+    """Without those of other clusters; all of them if there is no other."""
+    named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
+    if cluster_id is None:
+        several = sorted({str(each) for _, ids in named for each in ids})
+        if len(servers) > 1 and len(several) > 1:
+            raise RecoveryRefused(
+                f"ZooKeeper's directories are of several clusters ({', '.join(several)}), and no directory of a broker "
+                "says which it is: give those of one"
+            )
+        return servers
+    foreign = [server for server, ids in named if ids and not ids & {cluster_id, None}]
+    if len(foreign) == len(servers):
+        return servers
+    for directory, _ in foreign:
+        detail = f"it is of another cluster than the brokers' directories ({cluster_id}): left aside"
+        place = " and ".join(directory.paths)
+        findings.append(Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, place))
+    return [server for server in servers if server not in foreign]
+
+
+def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
     """What the servers have; one that cannot be read is left out if there is another."""
     found = []
-    failed: list[StorageError] = []
+    failed: list[StorageError | UsageError] = []
     for each in _servers(paths, failed):
         try:
             found.append((each, tree_at(each)))
@@ -125,17 +147,22 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[tuple[ZooKeeper
             failed.append(error)
     if not found:
         raise failed[0]
-    findings += [unread(paths[0], error) for error in failed]
+    findings += [
+        unread(paths[0], error)
+        if isinstance(error, StorageError)
+        else Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, str(error), None)
+        for error in failed
+    ]
     return found
 
 
-def _servers(paths: Sequence[str], failed: list[StorageError]) -> list[ZooKeeperDirectory]:
+def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
     """One for each path, but a dataDir and a dataLogDir are one."""
     found = []
     for path in paths:
         try:
             found.append(open_zookeeper(path))
-        except StorageError as error:
+        except (StorageError, UsageError) as error:
             failed.append(error)
     logs = [each for each in found if not each.snapshots]
     snapshots = [each for each in found if not each.logs]
@@ -161,7 +188,7 @@ def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
         bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
         why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
         raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
-    ids = {place: _cluster_id(tree, place) for place in places}
+    ids = _clusters(tree)
     fitting = [place for place in places if cluster_id is None or ids[place] in (cluster_id, None)]
     if len(fitting) == 1:
         return fitting[0]
@@ -171,6 +198,11 @@ def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
     raise RecoveryRefused(
         f"{source} holds {len(fitting)} Kafka clusters ({told}), and no directory of a broker says whose they are"
     )
+
+
+def _clusters(tree: Tree) -> dict[str, str | None]:
+    """Where in the tree clusters are, and their ids."""
+    return {place: _cluster_id(tree, place) for place in chroots(tree.nodes)}
 
 
 def _cluster_id(tree: Tree, chroot: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_needed import kafka_needed
-from power_cuts import Counts, run_cuts
+from power_cuts import Counts, run_cuts, run_lost_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,3 +35,14 @@ def test_elections_after_a_power_cut_are_those_foreseen(
     compared("partitions whose leader after a power cut was foreseen", found.elections)
     compared("log ends after following, as foreseen", found.ends)
     assert found.shortened
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("version", "elr"), [("4.4.0", 1), ("4.3.0", 0), ("2.8.2", None)])
+def test_where_a_disk_is_gone_the_election_that_is_advised_gives_a_leader(
+    version: str, elr: int | None, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    found = Counts()
+    with kafka_needed():
+        run_lost_disk(version, elr, tmp_path, found)
+    compared(f"unclean elections as advised by triage, of Kafka {version}", found.elections)

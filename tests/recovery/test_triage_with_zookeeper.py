@@ -15,7 +15,7 @@ from command import kafkalog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log.directory import open_log_dir
 from kafkalog.recovery.triage.logs import BrokerDisks
@@ -162,3 +162,17 @@ def test_who_is_left_is_no_ground_for_an_advice(known: bool, cluster: Path) -> N
     assert leaders_of(2, 1) == [2]
     assert leaders_of(1, 2) == ([-1] if known else [-1, 2])
     assert memory.eligible(("t", 0)) == {2, 3}
+
+
+def test_of_servers_of_two_clusters_those_of_the_brokers_count(cluster: Path, tmp_path: Path) -> None:
+    whole = leaders(of(cluster))
+    other = unpacked("3.9.1-zk/zkhist") / "zookeeper"
+    empty = tmp_path / "empty"
+    (empty / "version-2").mkdir(parents=True)
+    found = of(cluster, other, cluster / "zookeeper", empty)
+    assert leaders(found) == whole
+    assert {each.code for each in found.findings} == {FindingCode.NOT_REPLICAS, FindingCode.UNREADABLE}
+    with pytest.raises(RecoveryRefused, match="of several clusters"):
+        triage(other, cluster / "zookeeper")
+    with pytest.raises(UsageError, match="no ZooKeeper log and no snapshot"):
+        of(cluster, empty)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Counts", "run_cuts"]
+__all__ = ["Counts", "run_cuts", "run_lost_disk"]
 
 BROKERS = (1, 2, 3)
 PARTITIONS = 3
@@ -193,6 +193,33 @@ class Cuts:
             brokers = [self.early[0], *(each for each in brokers if each != self.early[0])]
         return tuple(brokers)
 
+    def lose_the_last(self) -> None:
+        """Two brokers die, the last one takes more, all end, and its disk does not come back.
+
+        Triage asks for that disk; what it says of the way without it is gone.
+        """
+        first, second, last = self.rng.sample(BROKERS, 3)
+        self.produce(last, 20, "all")
+        for dies in (first, second):
+            self.cluster[dies].kill()
+            self.await_that(lambda dies=dies: dies not in self.cluster.sessions())  # type: ignore[misc]
+        self.produce(last, 5, "1")
+        self.cluster[last].kill()
+        self.cluster.control.kill()
+        foreseen = triage(*(path for path in self.cluster.log_dirs if path != self.log_dir(last)))
+        lost = [each for each in foreseen.partitions if each.topic == "one"]
+        assert {each.advice.what for each in lost} == {"bring"}
+        assert {each.advice.bring for each in lost} == {(last,)}
+        self.start(foreseen.best_order)
+        for each in lost:
+            key = each.topic, each.partition
+            assert each.leaders == (-1,)
+            assert self.cluster.elected()[key][0] == -1
+            self.cluster[foreseen.best_order[0]].client("elect", topic=each.topic, partition=each.partition)
+            self.await_that(lambda key=key: self.cluster.elected()[key][0] != -1)  # type: ignore[misc]
+            assert self.cluster.elected()[key][0] in each.best
+            self.counts.elections += 1
+
     def cut(self) -> None:
         self.history()
         self.shorten()
@@ -205,6 +232,12 @@ class Cuts:
         self.await_that(lambda: all(set(isr) == set(BROKERS) for _, isr in self.cluster.elected().values()))
 
 
+def run_lost_disk(version: str, elr: int | None, directory: Path, counts: Counts) -> None:
+    """A disk that alone may lead is gone: an unclean election gives every partition a leader, as advised."""
+    with _cluster(version, elr, directory) as cluster:
+        _cuts(cluster, random.Random(f"lost {version} {elr}"), counts).lose_the_last()
+
+
 def run_cuts(version: str, elr: int | None, seed: str, count: int, directory: Path, counts: Counts) -> None:
     """So many cuts of a new cluster, added to `counts`; an election or an end that was not foreseen is an error.
 
@@ -212,13 +245,18 @@ def run_cuts(version: str, elr: int | None, seed: str, count: int, directory: Pa
     """
     rng = random.Random(f"{seed} {version} {elr}")
     with _cluster(version, elr, directory) as cluster:
-        cluster.start()
-        for topic, config in TOPICS.items():
-            cluster[1].client("create", topic=topic, partitions=PARTITIONS, replicas=3, config=config)
-        cuts = Cuts(cluster, rng, counts)
-        cuts.await_that(lambda: cluster.elected().keys() == set(KEYS))
+        cuts = _cuts(cluster, rng, counts)
         for _ in range(count):
             cuts.cut()
+
+
+def _cuts(cluster: Cluster, rng: random.Random, counts: Counts) -> Cuts:
+    cluster.start()
+    for topic, config in TOPICS.items():
+        cluster[1].client("create", topic=topic, partitions=PARTITIONS, replicas=3, config=config)
+    cuts = Cuts(cluster, rng, counts)
+    cuts.await_that(lambda: cluster.elected().keys() == set(KEYS))
+    return cuts
 
 
 def _cluster(version: str, elr: int | None, directory: Path) -> Cluster:

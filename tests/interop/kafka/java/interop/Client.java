@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
@@ -26,6 +27,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
@@ -39,6 +41,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *   create          topic, partitions, replicas, config
  *   create_all      topics {name: partitions}
  *   alter           topic, config
+ *   elect           topic, partition; an unclean election
  *   delete          topic
  *   produce         topic, records [{partition, ts, k, v, h}], flush_every, producer: {client properties}; returns the offsets
  *   transaction     transactional_id, records with topic, end commit|abort|open; a producer left open stays open in this process
@@ -68,6 +71,7 @@ final class Client implements Operation {
             case "create_all": return createAll(request);
             case "alter": return alter(request);
             case "delete": return delete(request);
+            case "elect": return elect(request);
             case "committed": return committed(request);
             case "delete_records": return deleteRecords(request);
             case "ready": return ready(request);
@@ -133,6 +137,15 @@ final class Client implements Operation {
         request.object("config").fields.forEach((name, value) -> ops.add(new AlterConfigOp(new ConfigEntry(name, value.toString()), AlterConfigOp.OpType.SET)));
         try (Admin admin = admin(request)) {
             admin.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.TOPIC, request.text("topic")), ops)).all().get();
+        }
+        return Json.object();
+    }
+
+    /** An unclean election, which is the last way to a leader. */
+    private static Object elect(Request request) throws Exception {
+        TopicPartition partition = new TopicPartition(request.text("topic"), (int) request.number("partition", 0));
+        try (Admin admin = admin(request)) {
+            admin.electLeaders(ElectionType.UNCLEAN, Set.of(partition)).all().get();
         }
         return Json.object();
     }
