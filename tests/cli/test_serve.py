@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, unpacked
+from broker_dirs import brokers, own_copy, unpacked
 from command import kafkalog
+from kafkalog.log.chosen import Chosen
 from kafkalog.server.catalog import Catalog
 from raw_client import RawClient, fetching
 from the_server import STOP_SECONDS, listening, the_command
@@ -174,3 +176,16 @@ def test_for_people() -> None:
         assert "nothing is written" in process.stdout.readline()
         process.terminate()
         process.communicate(timeout=STOP_SECONDS)
+
+
+def test_partitions_whose_logs_are_elsewhere_are_counted(tmp_path: Path) -> None:
+    part = own_copy(TXN, tmp_path / "part")
+    shutil.rmtree(part / "orders-20-1")
+    with the_command("--listen", "127.0.0.1:0", part) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert " (not here: 1 further partition of this cluster); nothing" in process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=STOP_SECONDS)
+    assert Catalog([part], chosen=Chosen.of(partitions=[0])).absent_count == 0
+    assert Catalog([TXN]).absent_count == 0

@@ -160,11 +160,16 @@ def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> 
     bootstrap = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     count = sum(len(topic.partitions) for topic in catalog.topics.values())
     if as_json:
-        print_json({"kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count})
+        print_json({
+            "kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count,
+            "absent": catalog.absent_count,
+        })  # fmt: skip
         return
     with LineWriter() as writer:
         writer.write(f"listening: {bootstrap}")
         there = f"{counted(len(catalog.topics), 'topic')}, {counted(count, 'partition')}"
+        if catalog.absent_count:
+            there += f" (not here: {counted(catalog.absent_count, 'further partition')} of this cluster)"
         writer.write(f"{there}; nothing is written; Ctrl-C ends this")
 
 
