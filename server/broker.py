@@ -6,6 +6,7 @@ promise meanwhile.  One more thread lists the directories again and lets time pa
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
 import time
@@ -39,7 +40,7 @@ from kafkalog.server.served_log import ServedLog
 from kafkalog.server.wire import Fields, Request, RequestError
 from kafkalog.server.workers import Workers
 
-__all__ = ["Server", "ServerOptions"]
+__all__ = ["Complaints", "Server", "ServerOptions"]
 
 _WORKERS = 2
 _PATIENCE_S = 0.5
@@ -50,6 +51,8 @@ _LISTING_SHARE = 10
 _SLOW_MS = 120_000
 """A client hears of an error after so long; its own patience ends before."""
 _COMPLAINTS_PER_SECOND = 5
+_PORT = re.compile(r"^(\S+:)\d+(?=: )")
+"""Of a client, which has another one each time it connects."""
 _FIRST_BYTES = 1 << 19
 """In a request before SASL is done (`sasl.server.max.receive.size`)."""
 
@@ -69,26 +72,36 @@ class ServerOptions:
     commits_file: CommitsFile | None = None
 
 
-class _Complaints:
-    """Passes on what went wrong, but not faster than somebody can read."""
+class Complaints:
+    """Passes on what went wrong, but not faster than somebody can read, and the same of a client once a minute."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._lock = threading.Lock()
         self._second = 0
         self._told = self._left_out = 0
+        self._minute = 0
+        self._this_minute: set[str] = set()
 
     def __call__(self, text: str) -> None:
+        """Something went wrong; of a client it begins with where that is."""
         with self._lock:
             now = int(time.monotonic())
             if now != self._second:
                 if self._left_out:
                     self._tell(f"and {self._left_out} more of the kind")
                 self._second, self._told, self._left_out = now, 0, 0
+            if now // 60 != self._minute:
+                self._minute = now // 60
+                self._this_minute.clear()
+            what = _PORT.sub(r"\1", text)
+            if what in self._this_minute:
+                return
             self._told += 1
             if self._told > _COMPLAINTS_PER_SECOND:
                 self._left_out += 1
                 return
+            self._this_minute.add(what)
             self._tell(text)
 
 
@@ -106,7 +119,7 @@ class Server:
         options = options or ServerOptions()
         self._catalog = catalog
         self._refresh_seconds = options.refresh_seconds
-        self._complain = _Complaints(complain)
+        self._complain = Complaints(complain)
         commits = Commits(lambda: catalog.partitions, as_of=catalog.as_of, file=options.commits_file)
         self._commits = commits
         limits = replace(options.limits, first_bytes=_FIRST_BYTES) if options.users else options.limits
@@ -123,7 +136,7 @@ class Server:
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
         self._fetch = FetchHandler(catalog, self._find_committed)
         self._offsets = ListOffsetsHandler(catalog)
-        self._sasl = SaslHandler(options.users, options.limits.request_bytes)
+        self._sasl = SaslHandler(options.users, options.limits.request_bytes, self._complain)
         self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
                                             GroupHandler(catalog, self._coordinator, self._consumer_groups,
                                                          commits))  # fmt: skip

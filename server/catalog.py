@@ -186,6 +186,14 @@ class Catalog:
             self._complaint = complaint
             self._complain(complaint)
 
+    @property
+    def absent_count(self) -> int:
+        """Partitions that were chosen, that the cluster's metadata has, and whose logs are not here."""
+        return sum(
+            (name, number) not in self._logs and self._chosen.takes(name, number)
+            for name, (_, count) in self._image_topics.items() for number in range(count)
+        )  # fmt: skip
+
     def log(self, topic: str, partition: int) -> ServedLog | None:
         """The log of a partition, if it is here."""
         found = self.topics.get(topic)

@@ -30,6 +30,10 @@ Want = int
 """What a connection waits for: to read, to write, or neither."""
 
 
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "UNSUPPORTED_PROTOCOL", "HTTPS_PROXY_REQUEST")
+"""OpenSSL's reasons where the first bytes are something else."""
+
+
 class ConnectionClosedError(Exception):
     """The connection is over; the message says why, and is empty where the client ended it."""
 
@@ -90,7 +94,7 @@ class Connection:
         except ssl.SSLWantWriteError:
             return WRITE
         except (OSError, ValueError) as error:
-            raise ConnectionClosedError(f"TLS: {error}") from None
+            raise ConnectionClosedError(_why_no_tls(error)) from None
         self._handshaking = False
         return None
 
@@ -200,3 +204,12 @@ def _without(part: Part, sent: int) -> Part | None:
     if isinstance(part, FileRange):
         return FileRange(part.log, part.position + sent, size - sent)
     return part[sent:]
+
+
+def _why_no_tls(error: OSError | ValueError) -> str:
+    reason = getattr(error, "reason", None)
+    if reason in _NOT_TLS:
+        return "the client does not speak TLS, which is asked for here"
+    if reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ConnectionError):
+        return "the client left before TLS had begun"
+    return f"TLS: {reason.lower().replace('_', ' ') if isinstance(reason, str) else error}"

@@ -6,8 +6,10 @@ something has changed or its time is over.
 
 from __future__ import annotations
 
+import errno
 import heapq
 import itertools
+import os
 import selectors
 import socket
 import ssl
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.server.answers import Answer, Change, Later, NoAnswer
 from kafkalog.server.connection import NOTHING, READ, WRITE, Connection, ConnectionClosedError, Want
 from kafkalog.server.wire import Fields, Request, RequestError, encode_response, parse_request
@@ -34,6 +37,13 @@ _REQUESTS_IN_A_ROW = 64
 """Of one client, before others have their turn."""
 _UNREMARKABLE_BYTES = 1 << 16
 """A connection that holds no more is not looked at."""
+
+
+_WHY_NOT = {
+    errno.EADDRINUSE: "another program does, so the port is in use; port 0 is any that is free",
+    errno.EADDRNOTAVAIL: "this machine does not have the address",
+    errno.EACCES: "this port is for the administrator alone",
+}
 
 
 class Handler(Protocol):
@@ -308,8 +318,23 @@ class _Processor(threading.Thread):
         self._gone(connection)
 
 
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        host.encode("idna")  # the socket would be left open
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except UnicodeError:
+        number, reason = errno.EADDRNOTAVAIL, "that is not the name of a machine"
+    except OSError as error:
+        number = error.errno or errno.EIO
+        reason = _WHY_NOT.get(number) or os.strerror(number)
+        if number < 0:  # what look-ups of names give is below the system's own numbers
+            number, reason = errno.EADDRNOTAVAIL, "no address is known for this name"
+    raise StorageError(number, f"cannot listen there: {reason}", f"{host}:{port}")
+
+
 class Network:
-    """The acceptor and its processors; `address` is where it listens once it is made.  Raises `OSError`."""
+    """The acceptor and its processors; `address` is where it listens once it is made.  Raises `StorageError`."""
 
     def __init__(
         self,
@@ -320,9 +345,7 @@ class Network:
         complain: Callable[[str], None],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        host, port = address
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        self._listener = _listening(*address)
         self._listener.setblocking(False)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._limits = limits

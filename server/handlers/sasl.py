@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kafkalog.server.connection import Connection
-from kafkalog.server.error_codes import Code
+from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.wire import Fields, Request, RequestError
 
 __all__ = ["SaslHandler"]
@@ -21,8 +21,11 @@ class SaslHandler:
     `largest` bytes may be in a request of who has said who it is.
     """
 
-    def __init__(self, users: Mapping[str, str], largest: int) -> None:
+    def __init__(
+        self, users: Mapping[str, str], largest: int, complain: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._users = dict(users)
+        self._complain = complain
         self._largest = largest
 
     def admit(self, request: Request, connection: Connection) -> None:
@@ -37,6 +40,8 @@ class SaslHandler:
         if not self._users or connection.authenticated:
             return {"error_code": Code.ILLEGAL_SASL_STATE, "mechanisms": mechanisms}
         if request.body["mechanism"] != _PLAIN:
+            mechanism = brief(request.body["mechanism"])
+            self._complain(f"{connection.peer}: SASL with {mechanism} was turned away: PLAIN alone is offered")
             return {"error_code": Code.UNSUPPORTED_SASL_MECHANISM, "mechanisms": mechanisms}
         if request.version == 0:
             raise RequestError("SASL without SaslAuthenticate requests, as clients of before 1.0 do it")
@@ -54,6 +59,7 @@ class SaslHandler:
             connection.largest = self._largest
             return {**nothing, "error_code": Code.NONE}
         connection.closing = True
+        self._complain(f"{connection.peer}: turned away: nobody has this name and password")
         message = "Authentication failed: Invalid username or password"
         return {**nothing, "error_code": Code.SASL_AUTHENTICATION_FAILED, "error_message": message}
 

@@ -40,6 +40,8 @@ class Settings:
     left_out: Mapping[str, str]
     expired: int
     is_compacted: bool
+    assumed: frozenset[str] = frozenset()
+    """settings that it had no value of its own for, so that Kafka's default stands for its broker's"""
 
     @property
     def would_lose(self) -> bool:
@@ -61,7 +63,8 @@ def settings_for(
     changed |= further or {}
     put_back = {name: old.get(name, _WAS.get(name, "")) for name, value in changed.items()
                 if old.get(name, _WAS.get(name)) != value}  # fmt: skip
-    return Settings({**kept, **changed}, put_back, left_out, _expired(old, partitions, now), is_compacted)
+    assumed = frozenset(_WAS.keys() - old.keys())
+    return Settings({**kept, **changed}, put_back, left_out, _expired(old, partitions, now), is_compacted, assumed)
 
 
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:

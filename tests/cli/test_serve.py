@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, unpacked
+from broker_dirs import brokers, own_copy, unpacked
 from command import kafkalog
+from kafkalog.log.chosen import Chosen
 from kafkalog.server.catalog import Catalog
 from raw_client import RawClient, fetching
 from the_server import STOP_SECONDS, listening, the_command
@@ -77,10 +79,28 @@ def test_the_directory_above_its_volumes() -> None:
 
 def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        finished = kafkalog("serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", TXN)
+        port = taken.getsockname()[1]
+        finished = kafkalog("serve", "--listen", f"127.0.0.1:{port}", TXN)
     assert finished.code == 4
     assert len(finished.err.splitlines()) == 1
-    assert "in use" in finished.err
+    where = f"127.0.0.1:{port}"
+    why = "another program does, so the port is in use; port 0 is any that is free"
+    assert finished.err == f"kafkalog: {where}: cannot listen there: {why}\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("192.0.2.1", "this machine does not have the address"),
+        ("no.such.host.invalid", "no address is known for this name"),
+        ("ä" * 64, "that is not the name of a machine"),
+    ],
+)
+def test_an_address_that_is_somebody_elses(host: str, told: str) -> None:
+    finished = kafkalog("serve", "--listen", f"{host}:9092", TXN)
+    assert (finished.code, len(finished.err.splitlines())) == (4, 1)
+    assert finished.err.startswith(f"kafkalog: {host}:9092: cannot listen there: ")
+    assert told in finished.err
 
 
 @pytest.mark.parametrize(
@@ -106,6 +126,11 @@ def test_files_that_hold_something_else(tmp_path: Path) -> None:
     empty.write_text("")
     assert kafkalog("serve", "--users", empty, TXN).code == 64
     assert kafkalog("serve", "--users", tmp_path / "missing", TXN).code == 4
+    prose = tmp_path / "prose"
+    for line, text in ((2, "anna=s3cret\nberta s3cret\n"), (1, "[2026] INFO a=b\n"), (1, "anna=\n"), (1, "a: b\n")):
+        prose.write_text(text)
+        finished = kafkalog("serve", "--users", prose, TXN)
+        assert (finished.code, finished.err) == (64, f"kafkalog: {prose}: line {line} is not name=password\n")
     inside = kafkalog("serve", "--offsets-file", TXN / "offsets", TXN)
     assert (inside.code, "inside the log directory" in inside.err) == (64, True)
     nowhere = kafkalog("serve", "--offsets-file", tmp_path / "missing" / "offsets", TXN)
@@ -140,7 +165,8 @@ def test_damage_is_told_on_standard_error(tmp_path: Path) -> None:
         out, errors = process.communicate(timeout=STOP_SECONDS)
     assert (process.returncode, out) == (0, "")
     assert errors.splitlines()
-    assert all(line.endswith("are damaged and left out") for line in errors.splitlines())
+    assert all(line.endswith((", and left out", "clients are told that it ends at offset " + line.rpartition(" ")[2]))
+               for line in errors.splitlines())  # fmt: skip
 
 
 def test_for_people() -> None:
@@ -150,3 +176,16 @@ def test_for_people() -> None:
         assert "nothing is written" in process.stdout.readline()
         process.terminate()
         process.communicate(timeout=STOP_SECONDS)
+
+
+def test_partitions_whose_logs_are_elsewhere_are_counted(tmp_path: Path) -> None:
+    part = own_copy(TXN, tmp_path / "part")
+    shutil.rmtree(part / "orders-20-1")
+    with the_command("--listen", "127.0.0.1:0", part) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert " (not here: 1 further partition of this cluster); nothing" in process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=STOP_SECONDS)
+    assert Catalog([part], chosen=Chosen.of(partitions=[0])).absent_count == 0
+    assert Catalog([TXN]).absent_count == 0

@@ -45,4 +45,4 @@ def test_a_command_says_where_it_listens_and_ends_when_it_is_told(line: str, ans
 
 def test_there_are_commands() -> None:
     assert len(LINES) == 2
-    assert problems("serve", {"kind": "listening", "bootstrap": "h:1", "topics": 1, "partitions": 1}) == []
+    assert problems("serve", {"kind": "listening", "bootstrap": "h:1", "topics": 1, "partitions": 1, "absent": 0}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import ssl
 import time
@@ -14,7 +15,8 @@ import pytest
 
 from broker_dirs import brokers, expected_offsets, expected_records
 from fixture_data import broker_case
-from kafkalog.server.broker import Server, ServerOptions
+from kafkalog.server.broker import Complaints, Server, ServerOptions
+from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from raw_client import RawClient
 from self_signed import self_signed
@@ -112,3 +114,45 @@ def test_with_tls(certificate: tuple[Path, Path]) -> None:
                                     "sasl.mechanism": "PLAIN", "sasl.username": "anna",
                                     "sasl.password": "s3cret"})  # fmt: skip
     assert found == EXPECTED
+
+
+def test_who_is_turned_away_is_told_to_the_operator(certificate: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    told: list[str] = []
+    with Server(Catalog([TXN]), ("127.0.0.1", 0), ServerOptions(tls=context), complain=told.append) as server:
+        for _ in range(3):
+            with RawClient(server.address) as plain:
+                plain.send(bytes(100))
+                assert plain.receive() is None
+    told = [re.sub(r":\d+:", ":", each) for each in told]
+    assert told == ["127.0.0.1: the client does not speak TLS, which is asked for here"]
+    told.clear()
+    with Server(Catalog([TXN]), ("127.0.0.1", 0), ServerOptions(users=USERS), complain=told.append) as server:
+        for _ in range(3):
+            with RawClient(server.address) as client:
+                client.ask("SaslHandshake", 1, mechanism="SCRAM-SHA-256")
+                client.ask("SaslHandshake", 1, mechanism="PLAIN")
+                client.ask("SaslAuthenticate", 2, auth_bytes=b"\0anna\0wrong")
+    assert [re.sub(r":\d+:", ":", each) for each in told] == [
+        "127.0.0.1: SASL with SCRAM-SHA-256 was turned away: PLAIN alone is offered",
+        "127.0.0.1: turned away: nobody has this name and password",
+    ]
+
+
+def test_complaints_no_faster_than_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    complain, now = Complaints(told.append), 6000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for number in range(20):
+        complain(f"127.0.0.1:{number}: the same")
+    assert told == ["127.0.0.1:0: the same"]
+    for number in range(20):
+        complain(f"10.0.0.{number}:1: the same")
+    assert told[1:] == [f"10.0.0.{number}:1: the same" for number in range(4)]
+    now += 1
+    complain("[::1]:7: another")
+    assert told[5:] == ["and 16 more of the kind", "[::1]:7: another"]
+    now += 60
+    complain("127.0.0.1:99: the same")
+    assert told[7:] == ["127.0.0.1:99: the same"]

@@ -126,3 +126,20 @@ def test_files_that_no_consumer_reads_are_no_damage(tmp_path: Path) -> None:
 def test_a_new_name_for_a_topic_that_is_not_there() -> None:
     with pytest.raises(UnknownName, match="there is no topic 'nobodys'"):
         plan_replay([TXN], ReplayOptions(renamed={"nobodys": "other"}))
+
+
+def test_what_is_the_same_of_several_topics_is_said_once() -> None:
+    done = command("replay", "--bootstrap-server", "x:1", "--at", NOW, TXN)
+    names = sorted(topic.name for topic in plan_replay([TXN], ReplayOptions()).topics)
+    assert len(names) > 1
+    lines = done.out.splitlines()
+    (said,) = [line for line in lines if "to put back later" in line]
+    assert said.startswith("all topics: made so that nothing expires; to put back later: retention.ms=604800000 (")
+    assert "there" not in lines[1]
+    assert all(line.split().count(name) == 1 for line, name in zip(lines[2:], names, strict=False))
+
+
+def test_a_default_is_told_from_an_own_value() -> None:
+    own = settings_for({"retention.ms": "1000"}, (), NOW)
+    assert (own.put_back, "retention.ms" in own.assumed) == ({"retention.ms": "1000"}, False)
+    assert "retention.ms" in settings_for({}, (), NOW).assumed

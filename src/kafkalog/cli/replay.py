@@ -18,7 +18,7 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.tables import print_table
+from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.files import read_small
 
@@ -154,20 +154,25 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
             print_json(_topic_object(topic))
         return
     rows = [
-        [topic.name, topic.target, len(topic.partitions), topic.partition_count,
+        [topic.name, topic.target if topic.target != topic.name else None, len(topic.partitions), topic.partition_count,
          sum(each.size for each in topic.partitions.values()), topic.settings.expired or None,
          "yes" if topic.settings.is_compacted else None]
         for topic in plan.topics
     ]  # fmt: skip
     print_table(
         f"to be written to {bootstrap}",
-        ["topic", "there", "partitions", "of", "bytes", "would expire", "compacted"],
+        ["topic", Column("there", if_any=True), "partitions", "of", Column("bytes", Kind.BYTES),
+         Column("would expire", if_any=True), Column("compacted", if_any=True)],
         rows,
     )
     with LineWriter() as writer:
+        topics: dict[str, list[str]] = {}
         for topic in plan.topics:
-            for line in _remarks(topic):
-                writer.write(escape_controls(line))
+            for remark in _remarks(topic):
+                topics.setdefault(remark, []).append(topic.name)
+        for remark, names in topics.items():
+            about = "all topics" if len(names) == len(plan.topics) > 1 else ", ".join(names)
+            writer.write(escape_controls(f"{about}: {remark}"))
 
 
 def _remarks(topic: PlannedTopic) -> list[str]:
@@ -175,16 +180,20 @@ def _remarks(topic: PlannedTopic) -> list[str]:
     lines = []
     if topic.missing:
         numbers = ", ".join(map(str, topic.missing))
-        lines.append(f"{topic.name}: no log here for partition(s) {numbers}; they are made and stay empty")
+        lines.append(f"no log here for partition(s) {numbers}; they are made and stay empty")
     if settings.expired:
-        lines.append(f"{topic.name}: its old retention would delete {settings.expired} offset(s) at once")
+        whose = "Kafka's default" if "retention.ms" in settings.assumed else "the old"
+        lines.append(f"{whose} retention would delete {settings.expired} offset(s) at once")
     if settings.is_compacted:
-        lines.append(f"{topic.name}: its old settings would compact it at once")
+        lines.append("the old settings would compact it at once")
     if settings.put_back:
-        old = ", ".join(f"{name}={value}" for name, value in settings.put_back.items())
-        lines.append(f"{topic.name}: is made so that nothing goes; set back when that is wanted: {old}")
+        old = ", ".join(
+            f"{name}={value}{' (the default: no value of its own is known)' * (name in settings.assumed)}"
+            for name, value in settings.put_back.items()
+        )
+        lines.append(f"made so that nothing expires; to put back later: {old}")
     if settings.left_out:
-        lines.append(f"{topic.name}: not taken over: {', '.join(settings.left_out)}")
+        lines.append(f"not taken over: {', '.join(settings.left_out)}")
     return lines
 
 

@@ -20,6 +20,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.wording import counted
 
 if TYPE_CHECKING:
     import ssl
@@ -36,6 +37,7 @@ __all__ = ["command"]
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d{1,5})\Z")
 _LARGEST_PORT = 65_535
 _LARGEST_PEM = 16 << 20
+_USER = re.compile(rb"\s*(?:\\.|[^\s=:\\])+\s*=\s*\S")
 
 
 class _Address(_AddressType):
@@ -158,11 +160,17 @@ def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> 
     bootstrap = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     count = sum(len(topic.partitions) for topic in catalog.topics.values())
     if as_json:
-        print_json({"kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count})
+        print_json({
+            "kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count,
+            "absent": catalog.absent_count,
+        })  # fmt: skip
         return
     with LineWriter() as writer:
         writer.write(f"listening: {bootstrap}")
-        writer.write(f"{len(catalog.topics)} topics, {count} partitions; nothing is written; Ctrl-C ends this")
+        there = f"{counted(len(catalog.topics), 'topic')}, {counted(count, 'partition')}"
+        if catalog.absent_count:
+            there += f" (not here: {counted(catalog.absent_count, 'further partition')} of this cluster)"
+        writer.write(f"{there}; nothing is written; Ctrl-C ends this")
 
 
 def _complain(text: str) -> None:
@@ -212,9 +220,13 @@ def _users(path: str) -> dict[str, str]:
     from kafkalog.log.files import read_small
 
     try:
-        users = decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
+        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
+        users = decode_properties(data)
     except FormatError as error:
         raise UsageError(f"{path} is not a properties file: {error.message}") from None
     if not users:
         raise UsageError(f"{path} names nobody: a line is name=password")
+    for number, line in enumerate(data.splitlines(), 1):  # any text at all is a file of properties
+        if line.strip() and not line.lstrip().startswith((b"#", b"!")) and not _USER.match(line):
+            raise UsageError(f"{path}: line {number} is not name=password")
     return dict(users)
