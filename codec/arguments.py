@@ -209,7 +209,7 @@ class _Parameter:
     def taken(self, value: Any) -> Any:
         """The argument as the function gets it; `UsageError` if it is another thing."""
         if self._test is not None and not self._test(value):
-            if value == "" and self._type == _PATH:
+            if isinstance(value, str) and not value and self._type == _PATH:
                 raise UsageError(f"{self._name}: a path cannot be empty")
             raise UsageError(f"{self._name} is {shown(value)}, not {self._type}")
         if self._element is not None and not isinstance(value, list | tuple | set | frozenset):
