@@ -291,7 +291,8 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
         refused = None if found.directory_id is None else refused_id(found, root, has_topic_ids=False)
         if refused is None:
             return found
-        detail = refused.detail
+        findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, refused.detail, path))
+        return replace(found, directory_id=None)  # whose it is and of which cluster can still be true
     except FileNotFoundError:
         detail = "there is none: no controller starts without it"
     except StorageError:

@@ -83,7 +83,7 @@ def test_a_copy_beside_its_original_is_refused(disks: Path, id_of_its_own: bool)
     if id_of_its_own:
         lines = (copy / "meta.properties").read_text().splitlines()
         kept = [line for line in lines if not line.startswith("directory.id")]
-        (copy / "meta.properties").write_text("\n".join([*kept, "directory.id=AAAAAAAAAAAAAAAAAAAAAw", ""]))
+        (copy / "meta.properties").write_text("\n".join([*kept, "directory.id=3nJ1s8hOQ0uV2m5cYw7bAw", ""]))
     with pytest.raises(RecoveryRefused, match=r"broker-1 and .*copy cannot be volumes of one node.* node 1, and both "):
         of(disks, *NAMES, "copy")
 
@@ -188,12 +188,22 @@ def test_a_file_that_cannot_be_opened_leaves_its_broker_down(
     assert partition(found, "tale").leaders == (1, 3)
 
 
+def test_an_id_that_kafka_keeps_for_itself_makes_no_other_cluster(disks: Path) -> None:
+    properties = disks / "broker-2" / "meta.properties"
+    lines = properties.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id")]
+    properties.write_text("\n".join([*kept, "directory.id=AAAAAAAAAAAAAAAAAAAAAw", ""]))
+    found = of(disks)
+    assert partition(found, "tale").logs[1].end == 120
+    assert any("directory.id is 'AAAAAAAAAAAAAAAAAAAAAw'" in each.detail for each in found.findings)
+
+
 def test_a_volume_that_is_not_here_is_not_taken_for_an_empty_one(disks: Path) -> None:
     """Broker 2 registered with one directory; another one has another id."""
     properties = disks / "broker-2" / "meta.properties"
     lines = properties.read_text().splitlines()
     kept = [line for line in lines if not line.startswith("directory.id")]
-    properties.write_text("\n".join([*kept, "directory.id=AAAAAAAAAAAAAAAAAAAAAw", ""]))
+    properties.write_text("\n".join([*kept, "directory.id=3nJ1s8hOQ0uV2m5cYw7bAw", ""]))
     shutil.rmtree(disks / "broker-2" / "equal-0")
     found = of(disks)
     assert 2 not in partition(found, "equal").logs
