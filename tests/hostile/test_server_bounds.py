@@ -266,9 +266,10 @@ def test_a_client_with_tls_that_never_pauses_leaves_others_their_turn(tmp_path: 
                     assert client.ask("Metadata", 12, topics=None)["topics"]
         finally:
             stop.set()
-            secured.close()
+            secured.shutdown(socket.SHUT_RDWR)  # closing alone wakes nobody who waits for bytes
             for each in threads:
                 each.join()
+            secured.close()
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])

@@ -12,7 +12,7 @@ from command import kafkalog as command
 from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
 from kafkalog.recovery.verify import verify
-from kafkalog.server.replay import ReplayOptions, plan_replay
+from kafkalog.server.replay import ReplayOptions, plan_replay, target
 from kafkalog.server.replay.retention import settings_for
 
 NOW = 1_900_000_000_000
@@ -100,7 +100,8 @@ def test_without_an_answer_nothing_is_done() -> None:
     assert "--yes" in finished.err
 
 
-def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "_TIMEOUT", 2.0)
     finished = command(
         "replay", "--bootstrap-server", "127.0.0.1:1", TXN, "--yes", "--map", tmp_path / "m.parquet",
     )  # fmt: skip
