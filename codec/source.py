@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, cast
 
@@ -86,27 +87,34 @@ def next_data(source: Source, position: int, end: int) -> int:
 
 def zeros_end(source: Source, position: int, end: int) -> int:
     """Where zeros from `position` on end: at another byte, at `end`, or where the source is shorter than that."""
-    while (position := next_data(source, position, end)) < end:
-        piece = bytes(source.read(position, min(_PIECE, end - position)))
-        if not piece:
-            break
-        if piece != bytes(len(piece)):
-            return position + len(piece) - len(piece.lstrip(b"\0"))
-        position += len(piece)
-    return position
+    for start, piece in _data(source, position, end):
+        if not piece or piece != bytes(len(piece)):
+            return start + len(piece) - len(piece.lstrip(b"\0"))
+    return max(position, end)
 
 
 def used_end(source: Source, end: int) -> int:
     """The position after the last byte before `end` that is not zero; reads what is not a hole."""
-    position = used = 0
-    while (position := next_data(source, position, end)) < end:
-        piece = bytes(source.read(position, min(_PIECE, end - position)))
-        if not piece:
-            break
+    used = 0
+    for position, piece in _data(source, 0, end):
         if piece != bytes(len(piece)):
             used = position + len(piece.rstrip(b"\0"))
-        position += len(piece)
     return used
+
+
+def _data(source: Source, position: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """What is in no hole, in pieces, an empty one where the source is shorter; those behind a hole are small at first.
+
+    Most data is the page in which the entries of an index end, and a system keeps in memory what is read of a hole.
+    """
+    size = _FIRST_PIECE
+    while (found := next_data(source, position, end)) < end:
+        size = _FIRST_PIECE if found > position else size
+        piece = bytes(source.read(found, min(size, end - found)))
+        yield found, piece
+        if not piece:
+            return
+        position, size = found + len(piece), min(_GROWTH * size, _PIECE)
 
 
 class BufferSource:

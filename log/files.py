@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
@@ -70,6 +70,11 @@ class NotRegularFileError(StorageError):
     """What is under a name is a link, a directory, a FIFO or a device."""
 
 
+_READ_AHEAD = 128 * 1024
+_BYTES_OF_A_BLOCK = 512
+"""as `st_blocks` counts them, whatever the file system has"""
+
+
 def what_it_is(mode: int) -> str:
     """One phrase for a file type that is not a regular file."""
     for matches, phrase in _KINDS:
@@ -94,7 +99,21 @@ def open_regular(path: str) -> tuple[int, os.stat_result]:
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise NotRegularFileError(errno.EINVAL, what_it_is(status.st_mode), path)
+    if _is_mostly_holes(status):
+        _without_reading_ahead(descriptor)
     return descriptor, status
+
+
+def _is_mostly_holes(status: os.stat_result) -> bool:
+    """As indexes are that a broker has reserved and not trimmed, and preallocated logs."""
+    return status.st_size > _READ_AHEAD and 2 * _BYTES_OF_A_BLOCK * status.st_blocks < status.st_size
+
+
+def _without_reading_ahead(descriptor: int) -> None:
+    """Otherwise each first read makes the system fill 128 KiB of memory with zeros and keep them."""
+    if hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # it is advice
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
 
 
 class FileSource:

@@ -52,6 +52,22 @@ def test_zeros_end_where_the_bytes_say(runs: list[tuple[bool, int]], start: int,
     assert used_end(source, source.size) == used_end(plain, source.size) == len(source.data.rstrip(b"\0"))
 
 
+def test_little_of_a_hole_is_read_behind_the_page_in_which_entries_end() -> None:
+    """A system zeroes and keeps as much memory as is read of a hole."""
+    source = Holey([(False, 4096), (True, 10 << 20)], value=0)
+    lengths: list[int] = []
+
+    class Counting(Holey):
+        def read(self, position: int, length: int) -> bytes:
+            lengths.append(length)
+            return source.read(position, length)
+
+    counting = Counting([(False, 4096), (True, 10 << 20)], value=0)
+    assert zeros_end(counting, 1200, counting.size) == counting.size
+    assert used_end(counting, counting.size) == 0
+    assert sum(lengths) <= 2 * 16 * 1024
+
+
 @given(RUNS)
 def test_slots_are_those_of_the_bytes(runs: list[tuple[bool, int]]) -> None:
     source = Holey(runs)
