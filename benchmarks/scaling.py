@@ -63,9 +63,10 @@ def _verify(path: Path, threads: int) -> int:
 
 def _recover(path: Path, threads: int) -> int:
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-        _copy(path, Path(scratch) / path.name)
+        root = Path(scratch) / "data"
+        _copy(path, root / path.name)
         start = time.perf_counter()
-        kafkalog.recover(scratch, jobs=threads)
+        kafkalog.recover(root, jobs=threads)
         _recover_seconds.append(time.perf_counter() - start)
     return 1
 
@@ -436,7 +437,7 @@ class Points:
             root = broker_directory(count, crashed=crashed)
             for work in OF_A_BROKER:
                 group = f"a broker's partitions: {work}"
-                yield Point(group, label, work, root, _size_of(root), rounds=1, goal=OF_MANY)
+                yield Point(group, label, work, root, _size_of(root), rounds=2, goal=OF_MANY)
         root = broker_directory(count)
         goal = FIRST_TRIGGER_SECONDS, 0
         size = _size_of(root)
