@@ -65,14 +65,13 @@ class Survivor:
     """records of the best one that are not in it, by kind; None if not known"""
     has_more: Counter[str] = field(default_factory=Counter)
     """records in it that the best one does not have: they go when it follows"""
+    contradicts: tuple[int, int] | None = None
+    """offset and epoch at which it holds another batch than the best one: no quorum writes two in one epoch"""
 
     @property
     def only_no_ops(self) -> bool | None:
         """What the best one has more is nothing but no-op records and elections; None if not known."""
         return None if self.lacks is None else set(self.lacks) <= NO_OPS
-
-    contradicts: tuple[int, int] | None = None
-    """offset and epoch at which it holds another batch than the best one: no quorum writes two in one epoch"""
 
     @property
     def is_diverged(self) -> bool:
@@ -296,16 +295,15 @@ def _by_cluster(logs: Sequence[QuorumLog], limits: Limits) -> list[Quorum]:
 
 def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quorum:
     """Copies of one cluster, compared."""
-    ranked = _agreed_first(best_first(logs))
-    best = ranked[0]
-    survivors = [Survivor(best, best.end, Counter())]
-    for log in ranked[1:]:
-        found = Survivor(log, common_end(best, log))
+    survivors = _beside_the_first(best_first(logs))
+    if any(each.contradicts is not None for each in survivors):
+        survivors = _beside_the_first(_agreed_first(survivors))
+    best = survivors[0].log
+    for found in survivors[1:]:
         if found.common_end is not None:
             found.lacks = best.records_between(found.common_end, best.end, limits)
-            found.has_more = log.records_between(found.common_end, log.end, limits)
-            found.contradicts = _contradiction(best, log, found.common_end)
-        survivors.append(found)
+            found.has_more = found.log.records_between(found.common_end, found.log.end, limits)
+    ranked = [each.log for each in survivors]
     quorum = Quorum(best.cluster_id, tuple(survivors), _voters(ranked))
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
     quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
@@ -313,22 +311,26 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     return quorum
 
 
-def _agreed_first(ranked: list[QuorumLog]) -> list[QuorumLog]:
+def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[Survivor]:
+    """Each with what it has in common with the first."""
+    best = ranked[0]
+    survivors = [Survivor(best, best.end, Counter())]
+    for log in ranked[1:]:
+        end = common_end(best, log)
+        survivors.append(Survivor(log, end, contradicts=None if end is None else _contradiction(best, log, end)))
+    return survivors
+
+
+def _agreed_first(survivors: Sequence[Survivor]) -> list[QuorumLog]:
     """Where copies contradict each other within an epoch, those come first of which there are more alike.
 
     Copies are made one from another, so that what several hold was there before what only one holds.
     """
-    best = ranked[0]
-    apart = [
-        found
-        for log in ranked[1:]
-        if (end := common_end(best, log)) is not None and (found := _contradiction(best, log, end)) is not None
-    ]
-    if not apart:
-        return ranked
-    at = {log.root: _batch_at(log, min(apart)[0]) for log in ranked}
+    offset, _epoch = min(each.contradicts for each in survivors if each.contradicts is not None)
+    at = {each.log.root: _batch_at(each.log, offset) for each in survivors}
     alike = Counter(at.values())
     alike[None] = 0
+    ranked = [each.log for each in survivors]
     return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[at[log.root]]))
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "TEMPORARY",
     "TRANSACTION_STATE_TOPIC",
     "UNFINISHED_SNAPSHOT",
+    "ZOOKEEPER_DIRECTORY",
     "DirectoryState",
     "FileKind",
     "KRaftSnapshotName",
@@ -71,6 +72,8 @@ QUARANTINE_POINTER = ".kafkalog-quarantine"
 """where a log directory says that what recoveries removed from it is kept in another place than beside it"""
 QUORUM_STATE = "quorum-state"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+ZOOKEEPER_DIRECTORY = "version-2"
+"""what ZooKeeper keeps its logs and snapshots in, below its dataDir and dataLogDir"""
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

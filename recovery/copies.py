@@ -17,6 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     META_PROPERTIES,
+    ZOOKEEPER_DIRECTORY,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
@@ -28,9 +29,6 @@ from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, s
 from kafkalog.log.partition import Partition, open_partition
 
 __all__ = ["Copy", "Shelf", "gather", "reason"]
-
-
-_ZOOKEEPERS = "version-2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +208,11 @@ def _directories(path: str) -> list[str]:
 
 def _is_zookeeper(path: str) -> bool:
     """A dataDir, or its only folder."""
-    if os.path.basename(absolute(path)) == _ZOOKEEPERS:
+    if os.path.basename(absolute(path)) == ZOOKEEPER_DIRECTORY:
         return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))
-    return is_directory(os.path.join(path, _ZOOKEEPERS)) and not os.path.lexists(os.path.join(path, META_PROPERTIES))
+    return is_directory(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
+        os.path.join(path, META_PROPERTIES)
+    )
 
 
 def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.text import decode_uuid
 
 __all__ = ["check_topic_id"]
 
-_UUID_BYTES = 16
 _UUID_LETTERS = 22
 _LONGEST_SHOWN = 60
 
@@ -19,10 +16,10 @@ def check_topic_id(text: str | None) -> None:
     if text is None:
         return
     try:
-        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != _UUID_BYTES or raw == bytes(_UUID_BYTES) or len(text) != _UUID_LETTERS:
+        is_one = any(decode_uuid(text)) and len(text) == _UUID_LETTERS
+    except FormatError:
+        is_one = False
+    if not is_one:
         raise UsageError(
             f"{text[:_LONGEST_SHOWN]!r} is not a topic id: it has 22 letters and digits, as `kafka-topics --describe` "
             "shows it"

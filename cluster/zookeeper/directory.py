@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
 from kafkalog.log.files import PathLike, scan_directory
 
 __all__ = ["ZooKeeperDirectory", "open_zookeeper"]
 
 _LOG = re.compile(r"log\.([0-9a-f]{1,16})\Z")
 _SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?\Z")
-_VERSION = "version-2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
     for path in names:
         if not os.path.isdir(path):
             raise UsageError(f"{path} is not a directory" if os.path.lexists(path) else f"{path} does not exist")
-        inner = os.path.join(path, _VERSION)
+        inner = os.path.join(path, ZOOKEEPER_DIRECTORY)
         for entry in scan_directory(inner if os.path.isdir(inner) else path):
             if not entry.is_file(follow_symlinks=False):
                 continue

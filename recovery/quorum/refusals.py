@@ -78,13 +78,7 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
             f"{log.known_as}: put node.id={log.known_as} back if the directory.id is right",
             reason="identity",
         )
-    broker = _as_broker(log, image)
-    if broker is not None and broker != log.node:
-        raise RecoveryRefused(
-            f"{meta} says node.id={log.node}, and the log knows this directory, by its directory.id, as one of broker "
-            f"{broker}: put node.id={broker} back if the directory.id is right",
-            reason="identity",
-        )
+    _refuse_as_of_another_broker(log, image)
     if _is_controller(log, image):
         return
     if log.node in image.brokers:
@@ -100,10 +94,15 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
     )
 
 
-def _as_broker(log: QuorumLog, image: MetadataImage) -> int | None:
-    """The broker that has registered this directory."""
-    known = (node for node, each in image.brokers.items() if log.directory_id in each.directories)
-    return next(known, None)
+def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
+    """Another broker than `meta.properties` says has registered this directory."""
+    broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
+    if broker is not None and broker != log.node:
+        raise RecoveryRefused(
+            f"{log.root}/{META_PROPERTIES} says node.id={log.node}, and the log knows this directory, by its "
+            f"directory.id, as one of broker {broker}: put node.id={broker} back if the directory.id is right",
+            reason="identity",
+        )
 
 
 def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
@@ -153,13 +152,7 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
             f"{source.root} has no {META_PROPERTIES} that says which cluster it is of: put that back first",
             reason="identity",
         )
-    broker = _as_broker(source, image)
-    if broker is not None and broker != source.node:
-        raise RecoveryRefused(
-            f"{source.root}/{META_PROPERTIES} says node.id={source.node}, and the log knows this directory, by its "
-            f"directory.id, as one of broker {broker}: put node.id={broker} back if the directory.id is right",
-            reason="identity",
-        )
+    _refuse_as_of_another_broker(source, image)
     if _is_controller(source, image):
         raise RecoveryRefused(
             f"{source.root} is of controller {source.node}, whose own log is worth more than a copy: use --standalone "

@@ -77,7 +77,6 @@ class Advice:
                 return (f"{self._brought()}; else " if self.bring else "") + "merge the copies before the first start"
         return "no start helps: nobody can lead"
 
-
     def _brought(self) -> str:
         nodes = ", ".join(map(str, self.bring))
         return f"bring the disks of {nodes}, or make {'it' if len(self.bring) == 1 else 'them'} start"

@@ -182,17 +182,15 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 
 def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
     """Where in the tree the cluster is; of several clusters the one that the brokers' directories name."""
-    tree = replay.tree
-    places = chroots(tree.nodes)
-    if not places:
+    ids = _clusters(replay.tree)
+    if not ids:
         bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
         why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
         raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
-    ids = _clusters(tree)
-    fitting = [place for place in places if cluster_id is None or ids[place] in (cluster_id, None)]
+    fitting = [place for place, found in ids.items() if cluster_id is None or found in (cluster_id, None)]
     if len(fitting) == 1:
         return fitting[0]
-    told = ", ".join(f"{ids[place] or 'one without an id'} at {place or '/'}" for place in places)
+    told = ", ".join(f"{found or 'one without an id'} at {place or '/'}" for place, found in ids.items())
     if not fitting:
         raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({cluster_id})")
     raise RecoveryRefused(

@@ -26,7 +26,7 @@ from kafkalog.server.replay.groups import Moved, moved_offsets
 from kafkalog.server.replay.journal import Journal
 from kafkalog.server.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
 from kafkalog.server.replay.retention import Settings, settings_for
-from kafkalog.server.replay.target import AbortedError, Target
+from kafkalog.server.replay.target import CHECKED_SECONDS, AbortedError, Target
 
 __all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "ReplayResult", "plan_replay", "replay"]
 
@@ -35,7 +35,6 @@ _CHUNK_RECORDS = 100_000
 _CHUNK_BYTES = 16 << 20
 _ATTEMPTS = 5
 _RECORD_OVERHEAD = 70
-_CHECKED_SECONDS = 0.2
 _LARGEST_BATCH = 1_000_000
 _BATCH_ROOM = 1024
 JOURNAL_SUFFIX = ".journal"
@@ -419,5 +418,5 @@ class _Pace:
         self._bytes += size
         until = self._begun + self._bytes / self._rate
         while (wait := until - time.monotonic()) > 0:
-            time.sleep(min(wait, _CHECKED_SECONDS))
+            time.sleep(min(wait, CHECKED_SECONDS))
             self._check()

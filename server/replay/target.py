@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from kafkalog.codec.model import Record
     from kafkalog.server.replay.groups import Moved
 
-__all__ = ["AbortedError", "ClusterError", "Target"]
+__all__ = ["CHECKED_SECONDS", "AbortedError", "ClusterError", "Target"]
 
 _TIMEOUT = 30.0
 _FLUSH_SECONDS = 120.0
 _TRANSACTION_MS = 60_000
 _LARGEST_MESSAGE = 1_000_000_000
 _COMMITTED_AT_ONCE = 500
-_CHECKED_SECONDS = 0.2
+CHECKED_SECONDS = 0.2
+"""How long nobody looks whether a replay is to end, at most."""
 _POLLED_EACH = 256
 """Records between two looks at what was delivered."""
 Key = tuple[str, int]
@@ -218,7 +219,7 @@ class Target:
         In short pieces: an interrupt that comes while librdkafka waits would end in its `SystemError`.
         """
         until = time.monotonic() + _FLUSH_SECONDS
-        while (left := int(self._producer.flush(_CHECKED_SECONDS))) and time.monotonic() < until:
+        while (left := int(self._producer.flush(CHECKED_SECONDS))) and time.monotonic() < until:
             self._check()
         return left
 

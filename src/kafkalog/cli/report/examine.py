@@ -15,6 +15,7 @@ from kafkalog.cli.report.walked import walk_over
 from kafkalog.cli.ways_text import command_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
 from kafkalog.codec.shell import shell_line
 from kafkalog.log.chosen import ALL
 from kafkalog.log.inventory import Inventory, open_all
@@ -77,7 +78,9 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> Facts:
 
 def _is_zookeeper(path: str) -> bool:
     """ZooKeeper's data directory, which tells `compare` the ISRs and is not a log directory."""
-    return os.path.isdir(os.path.join(path, "version-2")) and not os.path.lexists(os.path.join(path, "meta.properties"))
+    return os.path.isdir(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
+        os.path.join(path, META_PROPERTIES)
+    )
 
 
 def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
