@@ -7,13 +7,11 @@ and sends back what it decided.  What goes wrong there is done again here, where
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -184,7 +182,7 @@ class Workers:
 
     def is_worthwhile(self, groups: Sequence[Group]) -> bool:
         """Several processes would be faster than one."""
-        if self.jobs < 2 or len(groups) < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        if self.jobs < 2 or len(groups) < 2 or not hasattr(os, "fork"):
             return False
         return self._bytes + _BYTES_OF_A_PARTITION * len(groups) >= _WORTHWHILE_BYTES
 
@@ -213,6 +211,9 @@ class Workers:
             yield task
 
     def _in_processes(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
+        import multiprocessing  # it takes a while to load, and small work does without
+        from concurrent.futures import ProcessPoolExecutor
+
         global _work
         _work = work
         listener, self._on_progress = self._on_progress, None  # the forks tell nobody

@@ -1,14 +1,11 @@
 """The five compressions as Kafka writes and reads them, all under `Limits`.
 
 `decompress` raises `FormatError` (code `decompression_failed`) for a stream that Kafka's readers refuse, and
-`LimitExceeded` before more memory is spent than allowed.
+`LimitExceeded` before more memory is spent than allowed.  A library is loaded with the first stream that needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from kafkalog.codec.compression import gzip, lz4, snappy, zstd
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Codec
@@ -17,22 +14,29 @@ __all__ = ["compress", "decompress"]
 
 Bytes = bytes | memoryview
 
-_DECOMPRESSORS: dict[int, Callable[[Bytes, Limits], Bytes]] = {
-    Codec.NONE: lambda data, limits: bytes(data),
-    Codec.GZIP: gzip.decompress,
-    Codec.SNAPPY: snappy.decompress,
-    Codec.LZ4: lz4.decompress,
-    Codec.ZSTD: zstd.decompress,
-}
-
 
 def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Bytes:
     """The records of a batch (or the message set of a wrapper) from its compressed bytes."""
-    if codec not in _DECOMPRESSORS or (codec == Codec.ZSTD and magic < 2):
-        raise FormatError(f"compression {codec} is not defined for magic {magic}", code="codec_unknown")
-    if codec == Codec.LZ4 and magic == 0:
-        return lz4.decompress(data, limits, check_header=False)
-    return _DECOMPRESSORS[codec](data, limits)
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            from kafkalog.codec.compression import gzip
+
+            return gzip.decompress(data, limits)
+        case Codec.SNAPPY:
+            from kafkalog.codec.compression import snappy
+
+            return snappy.decompress(data, limits)
+        case Codec.LZ4:
+            from kafkalog.codec.compression import lz4
+
+            return lz4.decompress(data, limits, check_header=magic != 0)
+        case Codec.ZSTD if magic >= 2:
+            from kafkalog.codec.compression import zstd
+
+            return zstd.decompress(data, limits)
+    raise _undefined(codec, magic)
 
 
 def compress(codec: Codec | int, data: Bytes, *, level: int | None = None, magic: int = 2) -> bytes:
@@ -41,11 +45,23 @@ def compress(codec: Codec | int, data: Bytes, *, level: int | None = None, magic
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
+            from kafkalog.codec.compression import gzip
+
             return gzip.compress(data, level)
         case Codec.SNAPPY:
+            from kafkalog.codec.compression import snappy
+
             return snappy.compress(data)
         case Codec.LZ4:
+            from kafkalog.codec.compression import lz4
+
             return lz4.compress(data, level, broken_header_checksum=magic == 0)
         case Codec.ZSTD if magic >= 2:
+            from kafkalog.codec.compression import zstd
+
             return zstd.compress(data, level)
-    raise FormatError(f"compression {codec} is not defined for magic {magic}", code="codec_unknown")
+    raise _undefined(codec, magic)
+
+
+def _undefined(codec: int, magic: int) -> FormatError:
+    return FormatError(f"compression {codec} is not defined for magic {magic}", code="codec_unknown")
