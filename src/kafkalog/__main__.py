@@ -21,7 +21,9 @@ def main() -> None:
 
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # else an interpreter that ends searches all that was imported for garbage: 40 ms of each command
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,20 @@ def test_what_small_work_does_not_load(unwanted: str, words: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+AT_THE_END = """
+import atexit, gc, sys
+from kafkalog.__main__ import main
+atexit.register(lambda: print("frozen:", gc.get_freeze_count() > 0))
+sys.argv = ["kafkalog", "--version"]
+main()
+"""
+
+
+def test_an_interpreter_that_ends_does_not_search_what_was_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[-1] == "frozen: True"
+
+
 LOADED = """
 import sys
 before = set(sys.modules)
