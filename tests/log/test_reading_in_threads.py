@@ -19,7 +19,7 @@ from broker_dirs import STOPPED, brokers, expected_records
 from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers import run_scanner
 from kafkalog.codec.limits import Limits
@@ -212,6 +212,30 @@ def test_a_file_that_is_cut_while_it_is_read_does_not_end_in_zeros(tmp_path: Pat
 def read_all(under_way: InOrder[int, int], found: list[int]) -> None:
     for _, items in under_way:
         found += items
+
+
+@pytest.mark.parametrize("possible", [0, 1, 2])
+def test_as_many_threads_read_as_the_system_lets_begin(
+    possible: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 500, 5)]})
+    start, begun = threading.Thread.start, list[threading.Thread]()
+
+    def scarce(thread: threading.Thread) -> None:
+        if len(begun) == possible:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        begun.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    reader = partition.to_arrow(["offset"], threads=8)
+    if possible:
+        assert reader.read_all()["offset"].to_pylist() == list(range(500))
+    else:
+        with pytest.raises(StorageError, match="no thread begin"):
+            reader.read_all()
+    assert len(begun) == possible
+    assert not any(thread.is_alive() for thread in begun)
 
 
 def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
