@@ -118,15 +118,16 @@ def consumer_view(
 class Selection:
     """Asked about the batches of a log in their order, one by one (`low_of`), in runs (`parts`) or both in turn.
 
-    `next_offset` is the one after what was asked about.  A batch that ends below repeats what was there: it is passed
-    over, or with `opens_repeated` opened for what is wrong inside, as the consumer does (`CompletedFetch`).
+    `next_offset` is the one after what was asked about.  A batch that ends below repeats what was there: it is opened
+    for what is wrong inside, and for records beyond the end that its header claims, as the consumer does
+    (`CompletedFetch`), unless it ends below `opens_from`, by default the start of the view.
     """
 
-    def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_repeated: bool = False) -> None:
+    def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
         self.next_offset = view.start_offset
         self.end_offset = view.end_offset
         self._control = include_control
-        self._repeated = opens_repeated
+        self._opens_from = view.start_offset if opens_from is None else opens_from
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
@@ -148,7 +149,7 @@ class Selection:
     def low_of(self, batch: RecordBatch) -> int | None:
         """The first offset that is wanted of the next batch; None if nothing of it is."""
         header = batch.header
-        if header.last_offset < self.next_offset and not self._repeated:
+        if header.last_offset < self._opens_from:
             return None
         if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
             self.next_offset = self.end_offset

@@ -153,6 +153,10 @@ class FileSource:
         """Bytes there were when the file was opened."""
         return self._size
 
+    def size_now(self) -> int:
+        """Bytes there are now: fewer if the file was cut after it was opened."""
+        return self._size if self._remote is not None else os.fstat(self._descriptor).st_size
+
     @property
     def descriptor(self) -> int:
         """Of the open file; -1 for what is in an object store, and when it is closed."""
@@ -211,8 +215,8 @@ class FileSource:
         try:
             return min(os.lseek(self._descriptor, position, _SEEK_DATA), end)
         except OSError as error:
-            # nothing but a hole is left; any other answer comes from a file system that does not know of holes
-            return end if error.errno == errno.ENXIO and position < self._size else position
+            # nothing but a hole is left of what there is now; file systems without holes answer something else
+            return max(position, min(end, self.size_now())) if error.errno == errno.ENXIO else position
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
         """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""

@@ -59,18 +59,19 @@ def spans_from(segment: Segment, offset: int) -> Iterator[Span]:
         yield from walk_headers(source, segment.base_offset, position, min(source.size, segment.size))
 
 
-def joined_spans(source: FileSource, offset: int, end: int, step: int) -> Iterator[Span]:
-    """Neighbors together until each span has `step` bytes; `offset` is where the first batch should begin."""
-    position = 0
+def joined_spans(source: FileSource, offset: int, end: int, step: int, *, position: int = 0) -> Iterator[Span]:
+    """Neighbors together until each span has `step` bytes; `offset` is where the batch at `position` should begin."""
     read = _pread() if kernel_is_worth_it(end) else 0
     if read and source.descriptor >= 0:
-        for span, expected in _by_kernel(read, source.descriptor, source.size, offset, end, step):
+        for span, expected in _by_kernel(read, source.descriptor, source.size, offset, position, end, step):
             yield span
             position, offset = span.end, expected
     yield from _joined(walk_headers(source, offset, position, end), step)
 
 
-def _by_kernel(read: int, descriptor: int, size: int, offset: int, end: int, step: int) -> Iterator[tuple[Span, int]]:
+def _by_kernel(
+    read: int, descriptor: int, size: int, offset: int, position: int, end: int, step: int
+) -> Iterator[tuple[Span, int]]:
     """Each span and the offset that should come behind it, as far as a kernel goes."""
     import numpy as np
 
@@ -80,7 +81,7 @@ def _by_kernel(read: int, descriptor: int, size: int, offset: int, end: int, ste
     memory = Block(_BLOCK_BYTES)
     walk = np.zeros(len(Walk), np.int64)
     walk[Walk.END], walk[Walk.FILE_END], walk[Walk.STEP], walk[Walk.EXPECTED] = end, size, step, offset
-    position = 0
+    walk[Walk.POSITION] = position
     while position < end and _walk_on(read, descriptor, memory.address, memory.size, walk):
         behind, expected = int(walk[Walk.POSITION]), int(walk[Walk.EXPECTED])
         yield Span(position, behind, int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET])), expected

@@ -6,6 +6,7 @@ they add to what is waiting already, and before they begin with something large.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.log.process import OwnProcess
 
 __all__ = ["InOrder", "Work"]
@@ -21,6 +23,9 @@ K = TypeVar("K")
 T = TypeVar("T")
 Work = Callable[[Callable[[], None]], Iterable[T]]
 """Gives its items; called with what waits until it has its turn."""
+
+
+_NO_THREAD = "the system lets no thread begin: its limits on memory or on processes (ulimit -v, ulimit -u) are reached"
 
 
 class _OverError(Exception):
@@ -48,10 +53,11 @@ class InOrder(Generic[K, T]):
     """Iterates over the keys of `works`, each with its items, to be read to their end before the next.
 
     A context manager: leaving it ends all.  A work is taken from `works` and begun when all before it have been, by one
-    of `threads` threads; no more than that many are under way.  It is given a function that waits until the work has
-    its turn.  Items wait for whoever reads as long as they take no more than `room` by `size_of` together, and one item
-    of the work that has its turn always may.  What a work raises is raised where its items are read, and what `works`
-    raises where the next key is.  A forked child has none of the threads: reading there is `UsageError`.
+    of `threads` threads, or of as many as the system lets begin; without any, entering raises `StorageError`.  No more
+    are under way than that.  A work is given a function that waits until it has its turn.  Items wait for whoever reads
+    as long as they take no more than `room` by `size_of` together, and one item of the work that has its turn always
+    may.  What a work raises is raised where its items are read, and what `works` raises where the next key is.  A
+    forked child has none of the threads: reading there is `UsageError`.
     """
 
     def __init__(
@@ -82,8 +88,14 @@ class InOrder(Generic[K, T]):
         ]
 
     def __enter__(self) -> InOrder[K, T]:
-        for thread in self._threads:
-            thread.start()
+        for number, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError:
+                del self._threads[number:]
+                break
+        if not self._threads:
+            raise StorageError(errno.EAGAIN, _NO_THREAD)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -153,7 +153,7 @@ class RecordReader:
             yield from self._everything()
             return
         self.findings.extend(self._view.findings)
-        selection = Selection(self._view, include_control=self._control, opens_repeated=True)
+        selection = Selection(self._view, include_control=self._control)
         self._is_damaged = met = False
         for found in self._batches if take is None else self._batches.by_run(after=after):
             met = True

@@ -48,6 +48,8 @@ class Slice:
     """records from here on are not wanted"""
     is_last: bool = False
     """nothing of the log comes after it: where it ends unfinished, the log ends"""
+    opens_from: int | None = None
+    """where the whole read begins, if this part of it begins later; see `Selection`"""
 
     @property
     def size(self) -> int:
@@ -89,7 +91,7 @@ class SliceReader:
     ) -> None:
         self._slice = wanted
         view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
-        self._selection = Selection(view)
+        self._selection = Selection(view, opens_from=wanted.opens_from)
         self._open = FileSource if files is None else files.open
         self._assembler = assembler
         self._tolerant = tolerant
@@ -130,7 +132,8 @@ class SliceReader:
                 position = scanner.valid_bytes
                 if scanner.stop is None or scanner.stop is StopReason.END:
                     break
-                if scanner.stop is StopReason.TORN_TAIL and source.size < wanted.end:
+                is_tail = scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+                if is_tail and source.size_now() < wanted.end:
                     break
                 end = min(wanted.end, source.size)
                 ended = end_of_walk(scanner, resync, self._expected(), through_damage=self._tolerant, end=end)
@@ -139,8 +142,9 @@ class SliceReader:
                 position = end if ended.resumed is None else ended.resumed
                 for finding in ended.findings:
                     yield self._damage(finding, ended.position, position)
-            if source.size < wanted.end and not self._selection.is_over:
-                detail = f"the file has {source.size} bytes, and had {wanted.end} when it was listed"
+            size = source.size_now()
+            if max(position, size) < wanted.end and not self._selection.is_over:
+                detail = f"the file has {size} bytes, and had at least {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 yield replace(self._damage(finding, position, wanted.end), is_missing=True)
 

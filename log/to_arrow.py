@@ -118,36 +118,51 @@ def _slices(
             with files.open(segment.path) as source:
                 start = segment.position_of(low, source, limits=limits)
         last = number == len(wanted) - 1
-        yield segment, Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last)
+        yield (
+            segment,
+            Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last, opens_from=low),
+        )
 
 
 def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, files: HeldFiles) -> Iterator[Slice]:
-    """In pieces that threads can share, each cut off when it is its turn."""
+    """In pieces that threads can share, each cut off when it is its turn.
+
+    Headers say only where to cut and what should come there; what is wrong with them is for whoever reads to find.
+    """
+    next_offset = -1
     for segment, whole in slices:
-        if segment.base_offset >= whole.end_offset:
-            continue
-        for span in _spans(segment, every, files):
-            if span.end > whole.start and span.first_offset < whole.end_offset:
-                yield replace(
-                    whole,
-                    start=max(span.start, whole.start),
-                    end=span.end,
-                    start_offset=max(span.first_offset, whole.start_offset),
-                    is_last=whole.is_last and span.end == whole.end,
-                )
+        for span in _spans(segment, whole, every, files):
+            start_offset = max(next_offset, whole.start_offset)
+            if start_offset >= whole.end_offset:
+                return
+            is_last = whole.is_last and span.end == whole.end
+            yield replace(whole, start=span.start, end=span.end, start_offset=start_offset, is_last=is_last)
+            next_offset = max(next_offset, span.next_offset)
 
 
-def _spans(segment: Segment, every: int, files: HeldFiles) -> Iterator[Span]:
+def _spans(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
+    """All bytes of the slice, those included that the file has no longer: whoever reads says so."""
+    last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset)
+    for span in _spans_of_file(segment, whole, every, files):
+        if last.size:
+            yield last
+        last = span
+    if last.start < whole.end:
+        yield replace(last, end=whole.end)
+
+
+def _spans_of_file(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
     with files.open(segment.path) as source:
-        size = min(source.size, segment.size)
-        head = source.read(0, BATCH.size)
+        size = min(source.size, whole.end) - whole.start
+        head = source.read(whole.start, BATCH.size)
         if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
             # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading
-            yield Span(0, segment.size, segment.base_offset, segment.base_offset)
-        elif size:
+            yield Span(whole.start, whole.end, segment.base_offset, segment.base_offset)
+        elif size > 0:
             if len(head) == BATCH.size and PLAIN.batch_header(head, 0).codec != Codec.NONE:
                 every //= _UNPACKED
-            yield from joined_spans(source, segment.base_offset, size, size // -(-size // every))
+            step = size // -(-size // every)
+            yield from joined_spans(source, segment.base_offset, whole.start + size, step, position=whole.start)
 
 
 class _Reading:
@@ -167,8 +182,9 @@ class _Reading:
         self._idle: list[ArrowAssembler] = []
 
     def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
-        part = replace(part, start_offset=max(part.start_offset, next_offset))
         view = self._view
+        if next_offset >= 0:
+            part = replace(part, start_offset=max(view.start_offset, next_offset))
         return SliceReader(
             part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
         )
@@ -206,7 +222,7 @@ class _Reading:
             self._files.passed(part.path)
 
     def in_threads(self, slices: Iterable[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
-        """The same rows; a slice that repeats offsets of those before it is read again without them.
+        """The same rows; a slice that began with another offset than the one it should is read again.
 
         `every` is how large a slice is that holds no large batch, about.
         """
@@ -214,12 +230,13 @@ class _Reading:
         next_offset, path = -1, None
         with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
             for part, pieces in under_way:
-                if max(next_offset, part.start_offset) >= part.end_offset:
+                start_offset = max(next_offset, self._view.start_offset)
+                if start_offset >= part.end_offset:
                     return
                 if path is not None and path != part.path:
                     self._files.passed(path)
                 path = part.path
-                if next_offset > part.start_offset:
+                if start_offset != part.start_offset:
                     for _ in pieces:
                         pass
                     pieces = self._part(part, next_offset)

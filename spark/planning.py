@@ -81,7 +81,7 @@ Cut = tuple[Piece, tuple[Span, ...]]
 def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
     next_offset = facts.start_offset
     for segment in facts.segments:
-        wanted = [span for span in segment.spans if _is_wanted(span, facts)]
+        wanted = _wanted(segment.spans, next_offset, facts)
         reached = next_offset
         for group in _grouped(wanted, target):
             part = Slice(
@@ -92,6 +92,7 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
                 next_offset,
                 facts.end_offset,
                 is_last=segment.is_last and group[-1] == segment.spans[-1],
+                opens_from=facts.start_offset,
             )
             yield Piece(facts.topic, facts.partition, part, _aborted(facts.aborted, group, next_offset)), tuple(group)
             reached = max(reached, *(span.next_offset for span in group))
@@ -99,9 +100,19 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
         next_offset = reached
 
 
-def _is_wanted(span: Span, facts: PartitionFacts) -> bool:
-    """Whether a span may hold wanted offsets; one whose offsets are unknown may."""
-    return span.first_offset < facts.end_offset and not span.first_offset < span.next_offset <= facts.start_offset
+def _wanted(spans: Sequence[Span], reached: int, facts: PartitionFacts) -> list[Span]:
+    """Those from the first that may hold wanted offsets until the end is reached.
+
+    One between them is never left out for what its headers claim: where that is wrong, whoever reads says so.
+    """
+    found: list[Span] = []
+    for span in spans:
+        if reached >= facts.end_offset:
+            break
+        if found or not span.first_offset < span.next_offset <= facts.start_offset:
+            found.append(span)
+            reached = max(reached, span.next_offset)
+    return found
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:

@@ -5,6 +5,7 @@ What imports this has imported nothing yet; a command loads the kernels that it 
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,8 +13,11 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
+from kafkalog.codec.errors import StorageError
+
 __all__ = ["Kernel", "kernels_are_loaded"]
 
+_NOT_LOADED = "numba cannot be loaded: give this process more memory (ulimit -v), or install numba again"
 _lock = Lock()
 _loaded = False
 
@@ -51,8 +55,11 @@ class Kernel:
             return self._function
 
     def _compiled(self) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(import_module(f"kafkalog.codec.kernels.{self._module}"), self._name)
-        import_module("kafkalog.codec.kernels.keeping").keep_compiled()
+        try:
+            found: Callable[..., Any] = getattr(import_module(f"kafkalog.codec.kernels.{self._module}"), self._name)
+            import_module("kafkalog.codec.kernels.keeping").keep_compiled()
+        except OSError as error:  # of libraries, mostly for want of memory: what they say is long, and about themselves
+            raise StorageError(error.errno or errno.ENOMEM, _NOT_LOADED) from error
         return found
 
     def _from_machine_code(self) -> Callable[..., Any] | None:

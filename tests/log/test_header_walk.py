@@ -72,6 +72,19 @@ def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
     path.write_bytes(b"".join(some))
     with FileSource(path) as source:
         size = source.size
-        found = list(header_walk._by_kernel(header_walk._pread(), source.descriptor, size, 0, size, 1))
+        found = list(header_walk._by_kernel(header_walk._pread(), source.descriptor, size, 0, 0, size, 1))
     ends = [len(some[0]) * number for number in range(1, 51)]
     assert found == [(Span(end - len(some[0]), end, number, number + 1), number + 1) for number, end in enumerate(ends)]
+
+
+@pytest.mark.parametrize("is_worth_it", [False, True])
+def test_a_walk_from_a_later_batch_is_the_end_of_the_whole_walk(
+    is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batch(number, [bytes(300)]) for number in range(50)))
+    with FileSource(path) as source:
+        whole = list(joined_spans(source, 0, source.size, 1))
+        assert len(whole) == 50
+        assert list(joined_spans(source, 20, source.size, 1, position=whole[20].start)) == whole[20:]

@@ -19,6 +19,7 @@ import pytest
 from batches import simple
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode.columns import build_batches
+from kafkalog.codec.errors import FormatError
 from kafkalog.log import holders, lending, lending_cost, open_partition
 from kafkalog.log.files import FileSource
 from kafkalog.log.fs import AppendFile
@@ -150,7 +151,7 @@ def test_nothing_is_held_while_a_reader_waits(folder: Path, monkeypatch: pytest.
     assert calls
 
 
-def test_a_file_that_is_cut_between_two_windows_is_read_as_far_as_it_goes(
+def test_a_file_that_is_cut_between_two_windows_is_read_as_far_as_it_goes_and_missed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
@@ -163,7 +164,9 @@ def test_a_file_that_is_cut_between_two_windows_is_read_as_far_as_it_goes(
     reader = open_partition(directory).to_arrow(["offset"], batch_rows=20)
     first = reader.read_next_batch()["offset"].to_pylist()
     os.truncate(log, 100 * len(one))
-    rest = [offset for batch in reader for offset in batch["offset"].to_pylist()]
+    rest: list[int] = []
+    with pytest.raises(FormatError, match=f"the file has {100 * len(one)} bytes"):
+        rest.extend(offset for batch in reader for offset in batch["offset"].to_pylist())
     assert first + rest == list(range(len(first + rest)))
     assert 0 < len(first + rest) <= 500
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -18,8 +19,10 @@ from broker_dirs import STOPPED, brokers, expected_records
 from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.headers import run_scanner
+from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.log import open_all, open_partition, to_arrow
 from kafkalog.log.in_order import InOrder
@@ -111,9 +114,128 @@ def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path
     assert threading.active_count() == before
 
 
+def odd(base: int, deltas: list[int], last: int) -> bytes:
+    """A batch whose records have other offsets than its header claims; the checksum is right."""
+    records: list[Fields] = [(0, 0, delta, b"k%d" % (base + delta), bytes(40), []) for delta in deltas]
+    return batch(payload(records), len(deltas), base_offset=base, last_offset_delta=last)
+
+
+@pytest.mark.parametrize("enough", [0, 2**62])
+@pytest.mark.parametrize("columns", [["offset", "key"], ["key"]])
+def test_records_beyond_what_their_batch_claims_are_rows_however_they_are_read(
+    enough: int, columns: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    before = [some(base) for base in range(0, 100, 5)]
+    behind = [some(base) for base in range(125, 200, 5)]
+    for number, batches in enumerate([
+        [odd(100, [0, 1, 2], -1)],  # all of them beyond its end
+        [odd(100, [0, 1, 2, 9], 2)],
+        [odd(110, [-10, -5, 0, 3], 14)],  # some before its beginning
+        [odd(110, [-10, -120], 4), odd(118, [-2, 1], 6)],
+        [odd(103, [0, -2], -100), odd(104, [3, -80], -100)],
+    ]):  # fmt: skip
+        partition = log_of(tmp_path / str(number) / "t-0", {0: before + batches + behind})
+        expected = [record.key for record in partition.records()]
+        assert len(expected) == len(set(expected)) >= 177
+        for threads in (1, 2, 3):
+            found = partition.to_arrow(columns, threads=threads).read_all()
+            assert found["key"].to_pylist() == expected
+        later = [record.key for record in partition.records(start_offset=50)]
+        assert partition.to_arrow(["key"], start_offset=50, threads=2).read_all()["key"].to_pylist() == later
+
+
+def test_damage_is_met_whatever_offset_its_header_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(to_arrow, "_PART_BYTES", 10)  # each batch by itself, so that parts begin with the broken one
+    for number, claimed in enumerate([0, 7, 195, 400, 2**31 + 5, 2**62, 2**63 - 20, -(2**40)]):
+        batches = [some(base) for base in range(0, 200, 5)]
+        broken = bytearray(some(100))
+        broken[0:8] = claimed.to_bytes(8, "big", signed=True)
+        broken[-1] ^= 1
+        batches[20] = bytes(broken)
+        partition = log_of(tmp_path / str(number) / "t-0", {0: batches, 200: [some(200)]})
+        for options in ({}, {"end_offset": 150}, {"start_offset": 50, "end_offset": 150}):
+            one, three = read(partition, 1, **options), read(partition, 3, **options)
+            assert one == three
+            assert [each.code for each in one[1]] == [FindingCode.CRC_MISMATCH]
+            assert one[0]["offset"].to_pylist() == list(range(options.get("start_offset", 0), 100))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 60, 700, 2500])
+def test_what_a_file_has_lost_since_it_was_listed_is_missed_in_threads_too(kept: int, tmp_path: Path) -> None:
+    for number, victim in enumerate((0, 100, 200)):
+        parts = {base: [some(base + at) for at in range(0, 100, 5)] for base in (0, 100, 200)}
+        partition = log_of(tmp_path / str(number) / "t-0", parts)
+        path = Path(partition.path) / f"{victim:020}.log"
+        path.write_bytes(path.read_bytes()[:kept])
+        one, three = read(partition, 1), read(partition, 3)
+        assert one == three
+        assert [(each.code, each.file) for each in one[1]] == [(FindingCode.TORN_TAIL, str(path))]
+        assert f"the file has {kept} bytes" in one[1][0].detail
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("enough", [0, 2**62])
+@pytest.mark.parametrize("kept", [0, 1, 1000])
+def test_what_a_file_loses_while_it_is_read_is_missed(
+    kept: int, enough: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is the last one nothing follows, and what is left looks like the end of a log."""
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    monkeypatch.setattr(to_arrow, "_WAITING_BYTES", 1)
+    for name in ("_LENT_WINDOW", "_SMALLEST_WINDOW"):
+        monkeypatch.setattr(run_scanner, name, 4096)
+    limits = Limits(read_window_bytes=2000)
+    partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
+    (segment,) = partition.segments
+    findings: list[Finding] = []
+    reader = partition.to_arrow(["offset"], threads=threads, batch_rows=5, findings=findings, limits=limits)
+    offsets = reader.read_next_batch()["offset"].to_pylist()
+    os.truncate(segment.path, kept)
+    offsets += [offset for batch in reader for offset in batch["offset"].to_pylist()]
+    assert offsets == list(range(len(offsets)))
+    assert len(offsets) < 5000
+    assert [(each.code, each.severity) for each in findings] == [(FindingCode.TORN_TAIL, Severity.ERROR)]
+    assert f"the file has {kept} bytes" in findings[0].detail
+
+
+def test_a_file_that_is_cut_while_it_is_read_does_not_end_in_zeros(tmp_path: Path) -> None:
+    partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
+    reader = partition.records(limits=Limits(read_window_bytes=2000))
+    records = iter(reader)
+    next(records)
+    os.truncate(partition.segments[0].path, 1000)
+    assert 0 < sum(1 for _ in records) < 4999
+    assert [each.code for each in reader.findings] == [FindingCode.TORN_TAIL]
+
+
 def read_all(under_way: InOrder[int, int], found: list[int]) -> None:
     for _, items in under_way:
         found += items
+
+
+@pytest.mark.parametrize("possible", [0, 1, 2])
+def test_as_many_threads_read_as_the_system_lets_begin(
+    possible: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 500, 5)]})
+    start, begun = threading.Thread.start, list[threading.Thread]()
+
+    def scarce(thread: threading.Thread) -> None:
+        if len(begun) == possible:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        begun.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    reader = partition.to_arrow(["offset"], threads=8)
+    if possible:
+        assert reader.read_all()["offset"].to_pylist() == list(range(500))
+    else:
+        with pytest.raises(StorageError, match="no thread begin"):
+            reader.read_all()
+    assert len(begun) == possible
+    assert not any(thread.is_alive() for thread in begun)
 
 
 def test_works_are_given_in_order_and_raise_where_they_stand() -> None:

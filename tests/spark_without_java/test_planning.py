@@ -79,7 +79,7 @@ def test_equal_partitions_of_less_than_whole_targets_are_equal_tasks() -> None:
 
 
 @settings(deadline=None)
-@given(SIZES, st.integers(0, 100), st.integers(0, 100))
+@given(SIZES, st.integers(0, 100), st.integers(1, 100))
 def test_what_lies_outside_of_the_offsets_is_not_read(sizes: list[list[int]], start: int, more: int) -> None:
     end = start + more
     pieces = all_pieces(plan([facts(sizes, start=start, end=end)], 1))
@@ -118,6 +118,14 @@ def test_small_partitions_share_tasks_up_to_a_most_of_records_too() -> None:
     tasks = plan(partitions, 100_000_000, max_records=50_000)
     assert [len(task) for task in tasks] == [5_000, 5_000]
     assert len(plan(partitions, 1_000_000, max_records=50_000)) == 8, "a task's bytes count too"
+
+
+@pytest.mark.parametrize("claimed", [Span(100, 200, 500, 510), Span(100, 200, -90, -80), Span(100, 200, 2**62, 2**62)])
+def test_a_span_is_not_left_out_for_what_its_header_claims(claimed: Span) -> None:
+    """A damaged header may claim any offset: left out unread, its damage would be left out too."""
+    segment = SegmentFacts("0.log", 0, (Span(0, 100, 20, 30), claimed, Span(200, 300, 40, 50)), True)
+    (task,) = plan([PartitionFacts("t", 0, (segment,), 20, 45)], 1000)
+    assert (task[0].slice.start, task[0].slice.end) in ((0, 300), (0, 200))
 
 
 def test_a_span_of_unknown_offsets_is_read_and_offsets_of_an_overlapping_segment_are_not_read_twice() -> None:

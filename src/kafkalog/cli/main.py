@@ -162,7 +162,7 @@ def _as_json(text: str, code: int) -> int:
 
 
 def _is_expected(error: BaseException) -> bool:
-    if isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt | OSError):
+    if isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt | OSError | MemoryError):
         return True
     from kafkalog.codec.errors import KafkaLogError
 

@@ -56,7 +56,7 @@ def outcome_of(error: BaseException) -> int:
         return Outcome.IO_ERROR if error.is_unreadable else Outcome.REFUSED
     if isinstance(error, FormatError):
         return Outcome.FINDINGS
-    return Outcome.IO_ERROR if isinstance(error, OSError) else INTERNAL
+    return Outcome.IO_ERROR if isinstance(error, OSError | MemoryError) else INTERNAL
 
 
 def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
@@ -80,6 +80,9 @@ def sentence_of(error: BaseException) -> str:
 
     if isinstance(error, ReplicaError):
         return error.with_flag("--replica")
+    if isinstance(error, MemoryError):
+        why = f" ({error})" if str(error) else ""
+        return f"there is not enough memory{why}: give this process more (ulimit -v, or the limit of its container)"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error) or type(error).__name__
