@@ -482,6 +482,7 @@ def environment() -> dict[str, str]:
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):
         values.pop(name, None)
+    values.pop("PYTHONDONTWRITEBYTECODE", None)  # images set it; every process of the tests would compile all sources
     values["VIRTUAL_ENV"] = str(VENV)
     values["PATH"] = os.pathsep.join([str(VENV / "bin"), values.get("PATH", os.defpath)])
     values["PYSPARK_PYTHON"] = values["PYSPARK_DRIVER_PYTHON"] = _python()

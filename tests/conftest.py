@@ -6,6 +6,8 @@ one line that says why; `KAFKALOG_INTEROP=required` makes that a failure.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import runpy
 from collections import Counter
@@ -63,6 +65,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
+
+
+def _flushed(descriptor: int) -> None:
+    """Refuse what `os.fsync` refuses: a descriptor that is closed, or that is good for a name alone."""
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_PATH:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def flushing_takes_no_time() -> Iterator[None]:
+    """Spare the disk the flushes of this process: nothing here loses power, so no test can see whether they were done.
+
+    What a test can see stays: that a flush is asked for, of which file, in which order, and what follows when it fails;
+    such tests put themselves in front of `os.fsync`.  Processes that tests start flush.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _flushed)
+        yield
 
 
 def oracle_of(version: str) -> KafkaOracle:
