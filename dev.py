@@ -189,7 +189,8 @@ def _pytest() -> None:
     expression = "not sweep and not interop"
     if find_java(os.environ) is None:
         expression += " and not java"
-    _call([_python(), "-m", "pytest", "-n", "2", "-m", expression])
+    # each worker has half of the files, and what a file starts or unpacks is not started twice
+    _call([_python(), "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", expression])
 
 
 def _sweep() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import os
 import runpy
 from collections import Counter
@@ -59,12 +60,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``.
+
+    Those tests come first, in whatever order, so that one of several workers has them all, and starts each JVM once.
+    """
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("java") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector ten thousand tests and what they were made of, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _flushed(descriptor: int) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import json_pages
@@ -64,6 +65,12 @@ def _width(columns: int | None) -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
+@lru_cache(maxsize=20_000)
+def _problems(name: str, line: str) -> list[str]:
+    """Of a line that many runs print, but once."""
+    return json_pages.problems(name, json.loads(line))
+
+
 def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
     """Run one command line; `columns` is how wide the lines may be, None for whatever they need."""
     words = [str(argument) for argument in arguments]
@@ -71,9 +78,8 @@ def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
         code = run(words)
     finished = Finished(code, out.getvalue().decode(), err.getvalue().decode())
     if "--json" in words and "--help" not in words and finished.out:
-        found = [
-            each for line in finished.objects[:_MOST_LINES] for each in json_pages.problems(schema_of(words), line)
-        ]
+        lines = [line for line in finished.out.split("\n") if line][:_MOST_LINES]
+        found = [each for line in lines for each in _problems(schema_of(words), line)]
         assert found == [], "\n".join(found[:5])
     return finished
 
