@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import json_pages
@@ -65,12 +64,6 @@ def _width(columns: int | None) -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-@lru_cache(maxsize=20_000)
-def _problems(name: str, line: str) -> list[str]:
-    """Of a line that many runs print, but once."""
-    return json_pages.problems(name, json.loads(line))
-
-
 def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
     """Run one command line; `columns` is how wide the lines may be, None for whatever they need."""
     words = [str(argument) for argument in arguments]
@@ -79,7 +72,7 @@ def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
     finished = Finished(code, out.getvalue().decode(), err.getvalue().decode())
     if "--json" in words and "--help" not in words and finished.out:
         lines = [line for line in finished.out.split("\n") if line][:_MOST_LINES]
-        found = [each for line in lines for each in _problems(schema_of(words), line)]
+        found = [each for line in lines for each in json_pages.problems_of_line(schema_of(words), line)]
         assert found == [], "\n".join(found[:5])
     return finished
 
