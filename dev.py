@@ -189,7 +189,8 @@ def _pytest() -> None:
     expression = "not sweep and not interop"
     if find_java(os.environ) is None:
         expression += " and not java"
-    _call([_python(), "-m", "pytest", "-n", "2", "-m", expression])
+    # each worker has half of the files, and what a file starts or unpacks is not started twice
+    _call([_python(), "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", expression])
 
 
 def _sweep() -> None:
@@ -482,6 +483,7 @@ def environment() -> dict[str, str]:
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):
         values.pop(name, None)
+    values.pop("PYTHONDONTWRITEBYTECODE", None)  # images set it; every process of the tests would compile all sources
     values["VIRTUAL_ENV"] = str(VENV)
     values["PATH"] = os.pathsep.join([str(VENV / "bin"), values.get("PATH", os.defpath)])
     values["PYSPARK_PYTHON"] = values["PYSPARK_DRIVER_PYTHON"] = _python()

@@ -6,6 +6,9 @@ one line that says why; `KAFKALOG_INTEROP=required` makes that a failure.
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import gc
 import os
 import runpy
 from collections import Counter
@@ -57,12 +60,41 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``.
+
+    Those tests come first, in whatever order, so that one of several workers has them all, and starts each JVM once.
+    """
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("java") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector ten thousand tests and what they were made of, which stay until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def _flushed(descriptor: int) -> None:
+    """Refuse what `os.fsync` refuses: a descriptor that is closed, or that is good for a name alone."""
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_PATH:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def flushing_takes_no_time() -> Iterator[None]:
+    """Spare the disk the flushes of this process: nothing here loses power, so no test can see whether they were done.
+
+    What a test can see stays: that a flush is asked for, of which file, in which order, and what follows when it fails;
+    such tests put themselves in front of `os.fsync`.  Processes that tests start flush.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _flushed)
+        yield
 
 
 def oracle_of(version: str) -> KafkaOracle:

@@ -1,7 +1,8 @@
 """A run is killed, the broker starts on what is there and goes on; then an operator comes back to kafkalog.
 
-At every point at which a run can be stopped: the broker's own recovery (as recorded, for that damage) stands over the
-directory, a batch is appended, and `recover` still works, `undo` declines without a change, and no byte is gone.
+At points at which a run can be stopped, in a sweep at every one: the broker's own recovery (as recorded, for that
+damage) stands over the directory, a batch is appended, and `recover` still works, `undo` declines without a change, and
+no byte is gone.
 """
 
 from __future__ import annotations
@@ -45,19 +46,20 @@ def broker_starts(root: Path, case: RecoveryCase, tmp_path: Path) -> None:
     (root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":42}')
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id.replace("/", ":"))
 def test_a_broker_started_on_a_run_that_was_cut_short(
     case: RecoveryCase,
     place: str,
+    step: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     measured: Callable[[str, int], None],
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
-    number = stale = 0
+    number, stale = 1, 0
     while True:
-        number += 1
         root = copy_tree(original, tmp_path / "logs")
         with quarantine_at(place, tmp_path) as kept:
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
@@ -84,6 +86,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
             assert first_difference(not_ours(root), {path: before.get(path) for path in not_ours(root)}) == ""
         shutil.rmtree(tmp_path / "logs")
         shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
+        number += step
     assert stale > 3
     measured(f"runs cut short that a broker's start made stale, quarantine {place}, set aside", stale)
 

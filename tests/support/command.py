@@ -71,9 +71,8 @@ def kafkalog(*arguments: object, columns: int | None = None) -> Finished:
         code = run(words)
     finished = Finished(code, out.getvalue().decode(), err.getvalue().decode())
     if "--json" in words and "--help" not in words and finished.out:
-        found = [
-            each for line in finished.objects[:_MOST_LINES] for each in json_pages.problems(schema_of(words), line)
-        ]
+        lines = [line for line in finished.out.split("\n") if line][:_MOST_LINES]
+        found = [each for line in lines for each in json_pages.problems_of_line(schema_of(words), line)]
         assert found == [], "\n".join(found[:5])
     return finished
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,12 @@ def problems(name: str, line: Any) -> list[str]:
         nearest = min(forms.values(), key=len) if forms else [error]
         found += [f"{name}: {each.json_path}: {each.message[-300:]}" for each in nearest]
     return found
+
+
+@lru_cache(maxsize=20_000)
+def problems_of_line(name: str, line: str) -> list[str]:
+    """What is wrong with a line as it was printed; many runs print the same ones."""
+    return problems(name, json.loads(line))
 
 
 def objects(schema: Any) -> Iterator[Schema]:

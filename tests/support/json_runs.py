@@ -69,7 +69,7 @@ def replayed(scratch: Path) -> Iterator[Run]:
     """Records and offsets of groups into a cluster, which has committed for one of the groups already."""
     (directory,) = brokers("4.1.1/groups")
     topics = {each.topic for each in open_all(directory).readable() if each.topic and not each.topic.startswith("__")}
-    with mock_cluster(topics) as bootstrap:
+    with mock_cluster([*topics, *(f"other.{each}" for each in topics)]) as bootstrap:  # it creates none for a client
         given = ("--json", "--yes", "--bootstrap-server", bootstrap, directory)
         yield "replay", kafkalog("replay", "--map", scratch / "map.parquet", *given)
         once_more = ("--id", "another", "--without-groups", "--prefix", "other.", "--map", scratch / "other.parquet")

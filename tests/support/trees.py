@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
+
+from sparse import copy_folder
 
 __all__ = ["contents", "copy_tree", "first_difference", "stamps"]
 
@@ -52,7 +53,7 @@ def first_difference(got: Mapping[str, object], want: Mapping[str, object]) -> s
 
 def copy_tree(source: Path, target: Path) -> Path:
     """A copy with times, links as links."""
-    shutil.copytree(source, target, symlinks=True)
+    copy_folder(source, target)
     for path in [source, *source.rglob("*")]:
         status = path.lstat()
         os.utime(target / path.relative_to(source), ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
