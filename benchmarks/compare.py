@@ -374,19 +374,27 @@ def main() -> None:
         seconds = "processor time of the working thread (processes: of all threads)" if arguments.cpu else "wall clock"
         place = f"{machine()}; {rounds} rounds, {seconds}; a rate is the median (the best round, half the spread)"
         print(place)
-        rows = []
+        rows: list[Row] = []
         payload = MIB if arguments.quick else arguments.size * MIB
         suite = Suite(java, Path(scratch), arguments.only, quick=arguments.quick, payload=payload)
         for row in suite.rows():
             row.measure(rounds)
             rows.append(row)
             print(row.line(), flush=True)
-        collectors = f"Java's collectors: {java.collectors()}"
-        print(collectors)
+            _write(arguments, place, rows, java)  # a run that is stopped has not measured for nothing
+        print(_collectors(java))
+
+
+def _collectors(java: Jvms) -> str:
+    return f"Java's collectors: {java.collectors()}"
+
+
+def _write(arguments: argparse.Namespace, place: str, rows: list[Row], java: Jvms) -> None:
+    """What was measured so far."""
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": place, "rows": [row.as_dict() for row in rows]}, indent=1))
     if arguments.results:
-        page = ["# Results", "", place, "", *table(rows), "", collectors, ""]
+        page = ["# Results", "", place, "", *table(rows), "", _collectors(java), ""]
         arguments.results.write_text("\n".join(page), encoding="utf-8")
 
 
