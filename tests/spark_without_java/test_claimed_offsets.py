@@ -15,7 +15,7 @@ from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.options import parse_options
 
 
-def read(directory: Path, *, tolerant: bool = True, **options: str) -> tuple[list[int], list[str]]:
+def read(directory: Path, options: dict[str, str], *, tolerant: bool = True) -> tuple[list[int], list[str]]:
     """Offsets, and the codes of what is damaged, of all tasks of a query."""
     offsets: list[int] = []
     damage: list[str] = []
@@ -60,11 +60,11 @@ OPTIONS: list[dict[str, str]] = [
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_broken_batch_is_all_that_is_lost(claimed: int, at: int, options: dict[str, str], tmp_path: Path) -> None:
     directory = log_with(tmp_path, claimed, at, broken=True)
-    offsets, damage = read(directory, **options)
+    offsets, damage = read(directory, options)
     assert offsets == [offset for offset in range(200) if not at <= offset < at + 5]
     assert set(damage) == {FindingCode.CRC_MISMATCH}
     ends = {"endingOffsets": '{"t":{"0":150}}'}
-    offsets, damage = read(directory, **options, **ends)
+    offsets, damage = read(directory, options | ends)
     assert offsets == [offset for offset in range(150) if not at <= offset < at + 5]
     assert set(damage) == {FindingCode.CRC_MISMATCH}
 
@@ -72,7 +72,7 @@ def test_a_broken_batch_is_all_that_is_lost(claimed: int, at: int, options: dict
 @pytest.mark.parametrize("options", OPTIONS)
 def test_an_offset_that_damage_has_raised_does_not_hide_later_segments(options: dict[str, str], tmp_path: Path) -> None:
     """The checksum does not cover it, so the batch is valid."""
-    offsets, _ = read(log_with(tmp_path, 10**6, 50, broken=False), **options)
+    offsets, _ = read(log_with(tmp_path, 10**6, 50, broken=False), options)
     assert [offset for offset in offsets if 100 <= offset < 200] == list(range(100, 200))
 
 
@@ -81,7 +81,7 @@ def test_a_segment_that_reaches_into_the_next_one_is_still_believed(tmp_path: Pa
     directory.mkdir()
     (directory / f"{0:020}.log").write_bytes(b"".join(simple(5, base) for base in range(0, 120, 5)))
     (directory / f"{100:020}.log").write_bytes(b"".join(simple(5, base) for base in range(100, 200, 5)))
-    assert read(directory, tolerant=False) == (list(range(200)), [])
+    assert read(directory, {}, tolerant=False) == (list(range(200)), [])
 
 
 @pytest.mark.parametrize("claimed", CLAIMED)
@@ -89,4 +89,4 @@ def test_a_segment_that_reaches_into_the_next_one_is_still_believed(tmp_path: Pa
 def test_damage_where_a_query_begins_is_met(claimed: int, options: dict[str, str], tmp_path: Path) -> None:
     directory = log_with(tmp_path, claimed, 50, broken=True)
     starts = {"startingOffsets": '{"t":{"0":50}}', "endingOffsets": '{"t":{"0":54}}'}
-    assert read(directory, **options, **starts) == ([], [FindingCode.CRC_MISMATCH])
+    assert read(directory, options | starts) == ([], [FindingCode.CRC_MISMATCH])
