@@ -5,6 +5,7 @@ Checksums are compared all the same, and offsets and transactions go on as if ev
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -67,6 +68,17 @@ class BatchFilter:
         return chosen
 
 
+def _producer_id(value: object) -> int:
+    """Any integer, numpy's too."""
+    try:
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        found = NO_PRODUCER_ID
+    if not NO_PRODUCER_ID < found < 2**63:
+        raise UsageError(f"{shown(value)} is not a producer id: they are 0 to {2**63 - 1}")
+    return found
+
+
 def batch_filter(
     producer_ids: ProducerIds = None,
     codecs: Codecs = None,
@@ -78,11 +90,7 @@ def batch_filter(
         return None
     ids = None
     if producer_ids is not None:
-        given = list([producer_ids] if isinstance(producer_ids, int) else producer_ids)
-        for producer_id in given:
-            if not isinstance(producer_id, int) or not NO_PRODUCER_ID < producer_id < 2**63:
-                raise UsageError(f"{shown(producer_id)} is not a producer id: they are 0 to {2**63 - 1}")
-        ids = frozenset(given)
+        ids = frozenset(map(_producer_id, producer_ids if isinstance(producer_ids, Iterable) else [producer_ids]))
     wanted = None
     if codecs is not None:
         wanted = frozenset(as_codec(each) for each in ([codecs] if isinstance(codecs, str | int) else codecs))

@@ -17,6 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, Codec
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
@@ -37,6 +38,8 @@ _LEAST_BYTES = MIB
 """What a thread reads at a time, at least: below, beginning takes longer than reading."""
 _WAITING_BYTES = 8 * MIB
 """Of Arrow batches that wait for whoever reads them."""
+_DEFAULT_ROWS, _MOST_ROWS = 65_536, 16 * 1024 * 1024
+"""Of one Arrow batch, if nothing else is asked for, and whatever is asked for."""
 _UNPACKED = 2
 """Compressed records take so many times as much afterwards, at least: what is read of them at a time is less."""
 _LARGE_PART = 2
@@ -53,7 +56,7 @@ def partition_to_arrow(
     end_timestamp: int | None = None,
     isolation_level: str,
     batches: BatchFilter | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = _DEFAULT_ROWS,
     batch_bytes: int = 16 * MIB,
     findings: list[Finding] | None = None,
     threads: int = 1,
@@ -72,6 +75,8 @@ def partition_to_arrow(
     files = HeldFiles([segment.path for segment in wanted])
     work_bytes = sum(segment.size for segment in wanted)
 
+    likely_rows = min(batch_bytes // SMALLEST_RECORD, work_bytes, _MOST_ROWS)
+    rows = min(batch_rows, max(likely_rows, _DEFAULT_ROWS))  # room is made for all of them at once
     in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
     share = max(_SHARED_BYTES // threads, _LEAST_BYTES)
 
@@ -80,7 +85,7 @@ def partition_to_arrow(
             schema,
             topic=without_surrogates(partition.topic),
             partition=partition.partition,
-            bounds=Bounds(batch_rows, batch_bytes, first_rows=batch_rows, most_collected=share if in_threads else None),
+            bounds=Bounds(rows, batch_bytes, first_rows=rows, most_collected=share if in_threads else None),
             limits=limits,
             work_bytes=work_bytes,
         )

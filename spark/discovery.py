@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.model import NO_END
+from kafkalog.codec.model import NO_END, BatchHeader
 from kafkalog.log.consumer_view import READ_COMMITTED, ConsumerView
 from kafkalog.log.follow import Follower
 from kafkalog.log.header_walk import Span, batch_spans, spans_from
@@ -21,6 +22,7 @@ from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.spans import spans
+from kafkalog.log.walk import BatchReader
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions
@@ -226,16 +228,34 @@ def segments_between(
 ) -> tuple[SegmentFacts, ...]:
     """The segments that hold offsets from `start` up to `end`, in spans of about `target` bytes or exact ones."""
     segments = []
-    for segment in partition.segments[index_of(partition.segments, start) :]:
+    there = partition.segments[index_of(partition.segments, start) :]
+    for segment, following in zip_longest(there, there[1:]):
         if segment.base_offset >= end:
             break
         found = batch_spans(segment) if exact else spans(segment, target)
         if segment.base_offset < start:
             found = _from_offset(segment, found, start)
         if found:
-            is_last = segment is partition.segments[-1]
-            segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), is_last))
+            real = None
+            if following is not None and max(span.next_offset for span in found) > following.base_offset:
+                real = _proved_end(segment, following.base_offset)
+            segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, real))
     return tuple(segments)
+
+
+def _proved_end(segment: Segment, next_base: int) -> int:
+    """The offset after the last batch of a segment that claims offsets of the next one, as damage does too.
+
+    The checksum does not cover a base offset: beyond the next segment's, one is only believed if it continues what came
+    before.  Otherwise all segments after this would be taken for a repetition.
+    """
+    end = segment.base_offset
+    for batch in BatchReader([segment], through_damage=True):
+        header = batch.header
+        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        if header.next_offset <= next_base or first <= end:
+            end = max(end, header.next_offset)
+    return end
 
 
 def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:

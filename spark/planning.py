@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_END, AbortedTransaction
 from kafkalog.log.header_walk import Span
 from kafkalog.log.slices import Slice
@@ -30,6 +32,8 @@ class SegmentFacts:
     base_offset: int
     spans: tuple[Span, ...]
     is_last: bool
+    end_offset: int | None = None
+    """after its last batch, if that is known better than the spans claim"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ Cut = tuple[Piece, tuple[Span, ...]]
 def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
     next_offset = facts.start_offset
     for segment in facts.segments:
-        wanted = _wanted(segment.spans, next_offset, facts)
+        wanted = _wanted(segment, next_offset, facts)
         reached = next_offset
         for group in _grouped(wanted, target):
             part = Slice(
@@ -97,22 +101,33 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
             yield Piece(facts.topic, facts.partition, part, _aborted(facts.aborted, group, next_offset)), tuple(group)
             reached = max(reached, *(span.next_offset for span in group))
         # offsets that an earlier segment has are not read again from a later one that overlaps it
-        next_offset = reached
+        next_offset = reached if segment.end_offset is None else max(next_offset, segment.end_offset)
 
 
-def _wanted(spans: Sequence[Span], reached: int, facts: PartitionFacts) -> list[Span]:
-    """Those from the first that may hold wanted offsets until the end is reached.
+def _wanted(segment: SegmentFacts, reached: int, facts: PartitionFacts) -> list[Span]:
+    """The spans from the first that may hold wanted offsets to the last, and on until the end is reached.
 
     One between them is never left out for what its headers claim: where that is wrong, whoever reads says so.
     """
+    spans = segment.spans
+    last = max((at for at, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
     found: list[Span] = []
-    for span in spans:
-        if reached >= facts.end_offset:
+    for at in range(_below(segment, facts.start_offset), len(spans)):
+        if at > last and reached >= facts.end_offset:
             break
-        if found or not span.first_offset < span.next_offset <= facts.start_offset:
-            found.append(span)
-            reached = max(reached, span.next_offset)
+        found.append(spans[at])
+        reached = max(reached, spans[at].next_offset)
     return found
+
+
+def _below(segment: SegmentFacts, start: int) -> int:
+    """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not."""
+    expected = segment.base_offset
+    for number, span in enumerate(segment.spans):
+        if not expected <= span.first_offset < span.next_offset <= start:
+            return number
+        expected = span.next_offset
+    return len(segment.spans)
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
@@ -143,28 +158,42 @@ def _aborted(
 
 
 def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
-    """The piece as ranges of at most `most` offsets, with how many; a batch that two ranges share is read for both."""
+    """The piece as ranges of at most `most` offsets, with how many; a batch that two ranges share is read for both.
+
+    Only offsets that batches claim are counted, and of one batch no more than it may have records: gaps, which
+    compaction leaves, and what damage claims cost nothing.  A cut is only made where all before claim lower offsets and
+    all after it higher ones.
+    """
     piece, spans = cut
     whole = piece.slice
-    low = max(whole.start_offset, spans[0].first_offset)
-    high = min(whole.end_offset, max(span.next_offset for span in spans))
-    count = max(1, -(-(high - low) // most))
-    for number in range(count):
-        start = low + (high - low) * number // count
-        end = low + (high - low) * (number + 1) // count
-        first, last = number == 0, number == count - 1
-        held = [span for span in spans if (last or span.first_offset < end) and (first or span.next_offset > start)]
-        if not held:
-            continue
-        part = replace(
-            whole,
-            start=held[0].start,
-            end=held[-1].end,
-            start_offset=whole.start_offset if first else start,
-            end_offset=whole.end_offset if last else end,
-            is_last=whole.is_last and last,
-        )
-        yield replace(piece, slice=part), end - start
+    claimed = list(_claimed(spans, whole.start_offset, whole.end_offset))
+    lowest = [*accumulate((span.first_offset for span in reversed(spans[1:])), min, initial=NO_END)][::-1]
+    total = sum(count for _, count in claimed)
+    ranges = max(1, -(-total // most))
+    begin, start_offset, highest, done, given, number = 0, whole.start_offset, whole.start_offset, 0, 0, 1
+    for last, (first_offset, count) in enumerate(claimed):
+        while number < ranges and (target := total * number // ranges) <= done + count:
+            number += 1
+            end_offset = first_offset + target - done
+            if not highest <= end_offset <= lowest[last]:
+                continue
+            part = replace(
+                whole, start=spans[begin].start, end=spans[last].end, start_offset=start_offset, end_offset=end_offset,
+                is_last=False,
+            )  # fmt: skip
+            yield replace(piece, slice=part), target - given
+            begin, start_offset, given = last + (end_offset >= spans[last].next_offset), end_offset, target
+        done += count
+        highest = max(highest, spans[last].next_offset)
+    yield replace(piece, slice=replace(whole, start=spans[begin].start, start_offset=start_offset)), total - given
+
+
+def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The first offset between `start` and `end` that no span before this one claims, and how many such it claims."""
+    for span in spans:
+        first, behind = max(start, span.first_offset), min(end, span.next_offset)
+        yield first, min(max(behind - first, 0), DEFAULT_LIMITS.records_per_batch)
+        start = max(start, behind)
 
 
 def _packed(pieces: Sequence[tuple[Piece, int]], target: int, most: int) -> list[tuple[Piece, ...]]:

@@ -58,7 +58,7 @@ class Kernel:
         try:
             found: Callable[..., Any] = getattr(import_module(f"kafkalog.codec.kernels.{self._module}"), self._name)
             import_module("kafkalog.codec.kernels.keeping").keep_compiled()
-        except OSError as error:  # of libraries, mostly for want of memory: what they say is long, and about themselves
+        except OSError as error:  # of libraries, mostly because memory is short: what they say is long
             raise StorageError(error.errno or errno.ENOMEM, _NOT_LOADED) from error
         return found
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, TRANSACTIONAL, message
@@ -17,6 +18,7 @@ from kafkalog.codec.compression import compress
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import AnyHeader, Codec
 from kafkalog.log import Partition, open_all, open_partition
+from kafkalog.log.batch_filter import batch_filter
 from record_bytes import batch, payload
 
 CONDITIONS: list[dict[str, Any]] = [
@@ -166,3 +168,13 @@ def test_with_threads_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     expected = [number for number in range(500) if number % 3 != 1]
     for threads in (1, 2):
         assert offsets(partition, producer_ids=[0, 2], threads=threads) == expected
+
+
+def test_integers_of_numpy_are_producer_ids() -> None:
+    """A numpy array, or what was taken out of one; its only element may stand for itself, as any integer does."""
+    ids = np.array([1, 2**62])
+    assert batch_filter(ids) == batch_filter(list(ids)) == batch_filter([1, 2**62])
+    assert batch_filter(ids[1]) == batch_filter(2**62)
+    for wrong in (np.array([-1]), np.array([1.5]), [None], ["1"]):
+        with pytest.raises(UsageError, match="is not a producer id"):
+            batch_filter(wrong)  # type: ignore[arg-type]

@@ -88,6 +88,19 @@ def test_keys_that_are_in_the_views_keep_nothing_in_memory(monkeypatch: pytest.M
     assert [len(chunk.buffers()) for chunk in keys.chunks] == [2] * keys.num_chunks  # validity, and the views
 
 
+@pytest.mark.parametrize("enough", [0, 2**62])
+@pytest.mark.parametrize("layout", ["copy", "view"])
+def test_batches_as_large_as_can_be_asked_for(enough: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants one batch asks for more rows than there are; room for so many would be all memory there is."""
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    partition = segments_partition()
+    expected = partition.to_arrow(layout=layout).read_all()
+    for rows, size in ((2**40, 2**20), (2**63 - 1, 2**62), (2**63 - 1, 1)):
+        for threads in (1, 2):
+            found = partition.to_arrow(batch_rows=rows, batch_bytes=size, layout=layout, threads=threads).read_all()
+            assert found == expected
+
+
 def test_columns_and_ranges_of_offsets() -> None:
     partition = segments_partition()
     offsets = [record.offset for record in partition.records()]

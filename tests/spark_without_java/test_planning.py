@@ -112,6 +112,38 @@ def offsets_of(sizes: list[list[int]], piece: Piece) -> list[int]:
     return [offset for offset in offsets if piece.slice.start_offset <= offset < piece.slice.end_offset]
 
 
+def ranges_of(spans: tuple[Span, ...], most: int) -> list[tuple[int, int, int, int]]:
+    """Bytes and offsets of each piece of one segment."""
+    segment = SegmentFacts("0.log", 0, spans, True)
+    tasks = plan([PartitionFacts("t", 0, (segment,), 0)], 1000, max_records=most)
+    slices = [piece.slice for piece in all_pieces(tasks)]
+    return [(each.start, each.end, each.start_offset, each.end_offset) for each in slices]
+
+
+@pytest.mark.parametrize("gap", [10**6, 2**31 - 1000, 2**62])
+def test_offsets_that_are_missing_make_no_tasks(gap: int) -> None:
+    """Compaction leaves gaps of any size, and every range costs a task."""
+    spans = (Span(0, 100, 0, 10), Span(100, 200, 10, 10), Span(200, 300, gap, gap + 10))
+    assert ranges_of(spans, 4) == [
+        (0, 100, 0, 4), (0, 100, 4, 8), (0, 300, 8, gap + 2), (200, 300, gap + 2, gap + 6), (200, 300, gap + 6, NO_END)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("claimed", [10**6, 2**62])
+def test_no_cut_is_made_where_offsets_do_not_increase(claimed: int) -> None:
+    """Rows behind it would be below the first offset that the next range wants."""
+    spans = (Span(0, 100, 0, 10), Span(100, 200, claimed, claimed + 10), Span(200, 300, 20, 30))
+    assert ranges_of(spans, 4) == [(0, 100, 0, 4), (0, 100, 4, 8), (0, 300, 8, NO_END)]
+
+
+def test_a_batch_that_claims_more_offsets_than_it_may_have_records_makes_few_tasks() -> None:
+    spans = (Span(0, 100, 0, 2**31), Span(100, 200, 2**31, 2**31 + 10))
+    *some, last = ranges_of(spans, 2**18)
+    assert len(some) == 4
+    assert [end_offset for *_, end_offset in some] == [start_offset for *_, start_offset, _ in [*some[1:], last]]
+    assert (last[1], last[3]) == (200, NO_END)
+
+
 def test_small_partitions_share_tasks_up_to_a_most_of_records_too() -> None:
     """Ten thousand partitions of ten records, and at most 50,000 records for a task, are two tasks."""
     partitions = [facts([[1000]])] * 10_000
