@@ -1,4 +1,4 @@
-"""Damaged directories of the recovery fixtures, all of them in a sweep: reading ends with findings, never an accident."""
+"""Damaged directories of the recovery fixtures, all of them in a sweep: reading ends with findings, not an accident."""
 
 from __future__ import annotations
 
