@@ -60,17 +60,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         )
 
 
+def _fixtures(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``.
 
-    Those tests come first, in whatever order, so that one of several workers has them all, and starts each JVM once.
+    Those and the tests that may ask Kafka come first, in whatever order, so that one of several workers has them all,
+    and starts each JVM once.
     """
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
     yield
-    items.sort(key=lambda item: item.get_closest_marker("java") is None)
+    items.sort(key=lambda item: item.get_closest_marker("java") is None and "kafka_of" not in _fixtures(item))
 
 
 def pytest_collection_finish() -> None:

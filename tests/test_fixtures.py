@@ -33,6 +33,7 @@ from fixture_data import (
     replica_roles,
     unpack_replicas,
 )
+from trees import copy_tree, stamps
 
 CHECK = runpy.run_path(str(FIXTURES / "check.py"))
 
@@ -125,6 +126,29 @@ def test_preallocated_indexes_are_unpacked_as_holes_with_their_full_size(tmp_pat
     preallocated = [path for path in tmp_path.rglob("*.index") if path.stat().st_size == 10 << 20]
     assert preallocated
     assert all(path.stat().st_blocks * 512 < 1 << 20 for path in preallocated)
+
+
+def test_a_copy_is_the_same_and_keeps_holes_links_and_times(tmp_path: Path) -> None:
+    (original,) = broker_case("0.8.2.2", "crash").unpack(tmp_path / "unpacked").glob("broker-*")
+    (original / "two pieces").write_bytes(b"first" + bytes(1 << 20) + b"last" + bytes(1 << 18))
+    os.truncate(original / "two pieces", 3 << 20)
+    (original / "link").symlink_to("two pieces")
+    copy = copy_tree(original, tmp_path / "copy")
+    assert stamps(copy) == stamps(original)
+    assert sum(path.stat().st_size for path in copy.rglob("*")) > 10 << 20
+    assert sum(path.stat().st_blocks * 512 for path in copy.rglob("*")) < 4 << 20
+
+
+def test_flushes_of_this_process_are_left_out_and_refused_as_ever(tmp_path: Path) -> None:
+    file = os.open(tmp_path, os.O_RDONLY)
+    os.fsync(file)
+    os.close(file)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fsync(file)
+    name = os.open(tmp_path, os.O_PATH)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fsync(name)
+    os.close(name)
 
 
 def test_the_broker_dirs_named_in_the_case_are_unpacked(tmp_path: Path) -> None:

@@ -165,10 +165,11 @@ def test_a_segment_cut_at_every_byte(tmp_path: Path) -> None:
     assert rows == 2 + len(CODECS) * 6 + 2 + 1
 
 
-def test_every_byte_of_a_segment_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.sweep)])
+def test_every_byte_of_a_segment_damaged(step: int, tmp_path: Path) -> None:
     whole = some_of_everything()
     path = tmp_path / "damaged.log"
-    for position in range(len(whole)):
+    for position in range(0, len(whole), step):
         data = bytearray(whole)
         data[position] ^= 0x81
         path.write_bytes(data)

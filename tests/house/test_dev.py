@@ -250,8 +250,10 @@ def test_a_failing_step_shows_what_the_program_said(capfd: pytest.CaptureFixture
     assert "the reason" in capfd.readouterr().err
 
 
-def test_programs_are_run_with_caches_inside_the_checkout() -> None:
+def test_programs_are_run_with_caches_inside_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     values = dev.environment()
+    assert "PYTHONDONTWRITEBYTECODE" not in values
     assert values["NUMBA_CACHE_DIR"] == str(ROOT / ".cache" / "numba")
     assert values["PYSPARK_PYTHON"] == str(ROOT / ".venv" / "bin" / "python")
     assert "PYTHONPATH" not in values

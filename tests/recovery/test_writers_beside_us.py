@@ -45,15 +45,19 @@ def replaced(root: Path) -> None:
     new.rename(log)
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("other", [appended, created, replaced])
 def test_a_writer_at_any_moment(
-    other: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+    other: Callable[[Path], None],
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Callable[[str, int], None],
 ) -> None:
     original = CASE.unpack_before(tmp_path / "original")
     originals = Originals(original)
-    number = declined = 0
+    number, declined = 1, 0
     while True:
-        number += 1
         root = copy_tree(original, tmp_path / "logs")
         size = last_log(root).stat().st_size
         with just_before(number, lambda: other(root), monkeypatch) as count:  # noqa: B023
@@ -82,6 +86,7 @@ def test_a_writer_at_any_moment(
         assert size
         shutil.rmtree(root)
         shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
+        number += step
     assert declined > 3
     measured("recoveries that declined because another process wrote, with everything taken back", declined)
 
