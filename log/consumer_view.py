@@ -128,6 +128,8 @@ class Selection:
         self.end_offset = view.end_offset
         self._control = include_control
         self._opens_from = view.start_offset if opens_from is None else opens_from
+        self.repeats = False
+        """the batch that was asked about last begins below the end of one before it"""
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
@@ -149,11 +151,14 @@ class Selection:
     def low_of(self, batch: RecordBatch) -> int | None:
         """The first offset that is wanted of the next batch; None if nothing of it is."""
         header = batch.header
+        self.repeats = False
         if header.last_offset < self._opens_from:
             return None
-        if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
+        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        if isinstance(header, BatchHeader) and first >= self.end_offset:
             self.next_offset = self.end_offset
             return None
+        self.repeats = self._opens_from < self.next_offset > first
         low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
         if header.is_control and not self._control:
             return None

@@ -5,6 +5,7 @@ What a consumer is given is decided in `consumer_view`.  Damage is given out as 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import pyarrow as pa
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
+from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Continuity, ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
@@ -68,6 +69,8 @@ class Damage:
     """the offset that should come here"""
     is_missing: bool = False
     """the file is shorter than it was when it was listed"""
+    goes_on: bool = False
+    """reading goes on with what comes after, and all of it was read: offsets repeat"""
 
 
 class SliceReader:
@@ -75,6 +78,8 @@ class SliceReader:
 
     With `tolerant` it goes on after damage with the next valid batch, else damage is the last thing it gives.  Of
     batches that `batches` does not accept, only the checksums are examined.  The file is one of `files`, if given.
+    With `tells_of_repeats` the first batch that begins below the end of one before it is told of: what is repeated is
+    not read again.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -88,8 +93,10 @@ class SliceReader:
         batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         files: HeldFiles | None = None,
+        tells_of_repeats: bool = False,
     ) -> None:
         self._slice = wanted
+        self._tells_of_repeats = tells_of_repeats
         view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
         self._selection = Selection(view, opens_from=wanted.opens_from)
         self._open = FileSource if files is None else files.open
@@ -105,7 +112,7 @@ class SliceReader:
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
         for piece in self._pieces():
-            is_last = isinstance(piece, Damage) and not self._tolerant
+            is_last = isinstance(piece, Damage) and not self._tolerant and not piece.goes_on
             yield piece
             if is_last:
                 return
@@ -203,8 +210,21 @@ class SliceReader:
         """What a batch completes: nothing, most of the time; it is taken as that is read."""
         if ends_reading(batch.header, self._slice.base_offset):
             return self._stopped(batch)
+        reached = self.next_offset
         low = self._selection.low_of(batch)
-        return () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
+        pieces = () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
+        if self._selection.repeats and self._tells_of_repeats:
+            self._tells_of_repeats = False
+            return itertools.chain([self._repeated(batch, reached)], pieces)
+        return pieces
+
+    def _repeated(self, batch: RecordBatch, reached: int) -> Damage:
+        header = batch.header
+        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        detail = f"offset {first} after {reached - 1}; what is below offset {reached} from here on is not given again"
+        finding = Finding(FindingCode.OFFSET_NOT_INCREASING, Severity.ERROR, batch.position, first, detail)
+        damage = self._damage(finding, batch.position, batch.position + batch.size)
+        return replace(damage, goes_on=True)
 
     def _stopped(self, batch: RecordBatch) -> Sequence[pa.RecordBatch | Damage]:
         """What no consumer reads past, valid checksum or not."""

@@ -101,10 +101,16 @@ def partition_to_arrow(
 
 
 def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:
+    repeats = False
     for piece in pieces:
         if not isinstance(piece, Damage):
             yield piece
             del piece  # the next one may be as large: only who reads holds this one
+            continue
+        if piece.goes_on:  # the rows are a consumer's all the same, who is not told of it either
+            if findings is not None and not repeats:
+                findings.append(piece.finding)
+            repeats = True
             continue
         if findings is None:
             raise raised(piece.finding)
@@ -191,8 +197,9 @@ class _Reading:
         if next_offset >= 0:
             part = replace(part, start_offset=max(view.start_offset, next_offset))
         return SliceReader(
-            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
-        )
+            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files,
+            tells_of_repeats=True,
+        )  # fmt: skip
 
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
@@ -208,7 +215,7 @@ class _Reading:
         reader = self._reader(part, next_offset, assembler)
         damaged = False
         for piece in reader:
-            damaged = damaged or isinstance(piece, Damage)
+            damaged = damaged or (isinstance(piece, Damage) and not piece.goes_on)
             yield piece
             del piece
         assembler.await_turn = None

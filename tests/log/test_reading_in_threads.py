@@ -114,6 +114,32 @@ def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path
     assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("enough", [0, 2**62])
+@pytest.mark.parametrize("layout", ["copy", "view"])
+def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
+    enough: int, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No checksum covers a base offset: one that was raised makes a repetition of all that follows, as for a consumer."""
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    raised = bytearray(some(50))
+    raised[:8] = (10**6).to_bytes(8, "big")
+    first = [some(base) for base in range(0, 50, 5)]
+    partition = log_of(tmp_path / "t-0", {0: [*first, bytes(raised), *(some(base) for base in range(55, 90, 5))],
+                                          90: [some(90)]})  # fmt: skip
+    by_one = partition.records()
+    offsets = [each.offset for each in by_one]
+    (told,) = (each for each in by_one.findings if each.code == FindingCode.OFFSET_NOT_INCREASING)
+    assert offsets == [*range(50), *range(10**6, 10**6 + 5)]
+    for threads in (1, 2, 3):
+        found: list[Finding] = []
+        rows = partition.to_arrow(["offset"], threads=threads, layout=layout, findings=found).read_all()
+        assert rows["offset"].to_pylist() == offsets
+        assert [(each.code, each.position, each.offset, each.file) for each in found] == [
+            (told.code, told.position, told.offset, told.file)
+        ]
+        assert partition.to_arrow(["offset"], threads=threads, layout=layout).read_all().num_rows == len(offsets)
+
+
 def odd(base: int, deltas: list[int], last: int) -> bytes:
     """A batch whose records have other offsets than its header claims; the checksum is right."""
     records: list[Fields] = [(0, 0, delta, b"k%d" % (base + delta), bytes(40), []) for delta in deltas]
