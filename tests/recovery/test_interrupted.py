@@ -47,25 +47,20 @@ FAILURES: dict[str, Failure] = {
 
 
 def combined(ways: Iterable[str]) -> pytest.MarkDecorator:
-    """Every way at every place and change; in every run of the tests each case is stopped at both places, and fails in
-    one way, at every third change.
-    """
+    """Every way at every place; in every run of the tests each case is stopped at both places, and fails in one way."""
     failures = [how for how in ways if how != "stopped"]
 
-    def is_usual(number: int, place: str, how: str) -> bool:
-        return how == "stopped" or (place == PLACES[0] and how == failures[number % len(failures)])
+    def marks(number: int, place: str, how: str) -> list[pytest.MarkDecorator]:
+        is_usual = how == "stopped" or (place == PLACES[0] and how == failures[number % len(failures)])
+        return [] if is_usual else [pytest.mark.sweep]
 
     return pytest.mark.parametrize(
-        ("case", "place", "how", "step"),
+        ("case", "place", "how"),
         [
-            pytest.param(
-                case, place, how, step,
-                marks=[pytest.mark.sweep] if step == 1 else [], id=f"{named(case)}-{place}-{how}-{step}",
-            )
+            pytest.param(case, place, how, marks=marks(number, place, how), id=f"{named(case)}-{place}-{how}")
             for number, case in enumerate(CASES)
             for place in PLACES
             for how in ("stopped", *failures)
-            for step in ((3, 1) if is_usual(number, place, how) else (1,))
         ],
     )
 
@@ -79,7 +74,6 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     case: RecoveryCase,
     how: str,
     place: str,
-    step: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     measured: Callable[[str, int], None],
@@ -87,8 +81,9 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     original = case.unpack_before(tmp_path / "original")
     want = undisturbed_result(case, original, tmp_path)
     before, originals = stamps(original), Originals(original)
-    number = 1
+    number = 0
     while True:
+        number += 1
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
             work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
@@ -100,9 +95,8 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
                 complete_and_undo(case, again, want, before, f"operation {number}", kept)
             else:
                 take_back_all(again, before, f"operation {number}", kept)
-        number += step
     assert number > 10
-    measured(f"recoveries {how} before one of their changes, quarantine {place}, completed or undone", number // step)
+    measured(f"recoveries {how} before each of their changes, quarantine {place}, completed or undone", number - 1)
 
 
 @combined(["stopped", "out of space"])
@@ -110,15 +104,15 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
     case: RecoveryCase,
     how: str,
     place: str,
-    step: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     measured: Callable[[str, int], None],
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
     before, originals = stamps(original), Originals(original)
-    number = 1
+    number = 0
     while True:
+        number += 1
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
             recover(again, quarantine=kept, accept_loss=True, **given(case))
@@ -127,9 +121,8 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
             take_back_all(again, before, f"operation {number} of an undo", kept)
             if not went_on:
                 break
-        number += step
     assert number > 5
-    measured(f"undos {how} before one of their changes, quarantine {place}, then gone on with", number // step)
+    measured(f"undos {how} before each of their changes, quarantine {place}, then gone on with", number - 1)
 
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
