@@ -119,7 +119,7 @@ def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path
 def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
     enough: int, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No checksum covers a base offset: one that was raised makes a repetition of all that follows, as for a consumer."""
+    """No checksum covers a base offset: if one was raised, what follows looks like a repetition, to a consumer too."""
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
     raised = bytearray(some(50))
     raised[:8] = (10**6).to_bytes(8, "big")
