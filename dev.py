@@ -18,6 +18,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -28,6 +29,8 @@ REQUIREMENTS = ROOT / "requirements"
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MEMORY, MEMORY_FACTS = Path("/dev/shm"), Path("/proc/meminfo")
+ROOM_BYTES = 4 << 30
 ROOMS = ("codec", "log", "recovery", "cluster", "spark", "server")
 
 # Beside the package itself, what mypy reads: the tests, and the programs that are not part of the package.  Of several
@@ -189,8 +192,27 @@ def _pytest() -> None:
     expression = "not sweep and not interop"
     if find_java(os.environ) is None:
         expression += " and not java"
-    # each worker has half of the files, and what a file starts or unpacks is not started twice
-    _call([_python(), "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", expression])
+    with ExitStack() as stack:
+        if "TMPDIR" not in os.environ and has_room_in_memory(MEMORY, MEMORY_FACTS):
+            os.environ["TMPDIR"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkalog-", dir=MEMORY))
+            stack.callback(os.environ.pop, "TMPDIR", None)
+        # each worker has half of the files, and what a file starts or unpacks is not started twice
+        _call([_python(), "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", expression])
+
+
+def has_room_in_memory(place: Path, facts: Path) -> bool:
+    """Whether tests may write to a file system in memory: they make and remove a million small files, 400 MiB at most.
+
+    `facts` is what Linux says of its memory.
+    """
+    try:
+        available = re.search(r"^MemAvailable: +(\d+) kB$", facts.read_text(encoding="ascii"), re.MULTILINE)
+        free = shutil.disk_usage(place).free
+    except (OSError, ValueError):
+        return False
+    if available is None or not os.access(place, os.W_OK):
+        return False
+    return free >= ROOM_BYTES and int(available[1]) << 10 >= 2 * ROOM_BYTES
 
 
 def _sweep() -> None:

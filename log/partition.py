@@ -201,8 +201,8 @@ class Partition:
         `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
         timestamp.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended
-        there and ends the stream, as it ends a consumer's reading.  A batch below the end of one before it is not damage
-        to a consumer, which gives no record twice: the list gets the first such batch, and the stream goes on.
+        there and ends the stream, as it ends a consumer's reading.  A batch that begins below the end of another ends
+        nothing, as a consumer gives no record twice; the list gets the first of them.
 
         `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
         by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.

@@ -259,6 +259,22 @@ def test_programs_are_run_with_caches_inside_the_checkout(monkeypatch: pytest.Mo
     assert "PYTHONPATH" not in values
 
 
+def test_tests_write_to_memory_where_there_is_plenty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = tmp_path / "meminfo"
+    monkeypatch.setattr(dev, "ROOM_BYTES", 1 << 20)
+    facts.write_text("MemTotal:       24684136 kB\nMemAvailable:       2048 kB\n")
+    assert dev.has_room_in_memory(tmp_path, facts)
+    facts.write_text("MemTotal:       24684136 kB\nMemAvailable:       2047 kB\n")
+    assert not dev.has_room_in_memory(tmp_path, facts)
+    facts.write_text("MemTotal:       24684136 kB\n")
+    assert not dev.has_room_in_memory(tmp_path, facts)
+    assert not dev.has_room_in_memory(tmp_path, tmp_path / "nothing")
+    facts.write_text("MemAvailable:       2048 kB\n")
+    assert not dev.has_room_in_memory(tmp_path / "nothing", facts)
+    monkeypatch.setattr(dev, "ROOM_BYTES", 1 << 60)
+    assert not dev.has_room_in_memory(tmp_path, facts)
+
+
 def test_ci_run_is_executable_and_safe() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
