@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from support import peers, timing
 from support.corpora import CACHE, KAFKA, KAFKALOG, MIB, START_MS, Shape, partition
 from support.jvm import Jvms
@@ -29,7 +30,9 @@ from support.timing import Run, timed
 
 import kafkalog
 from kafkalog.codec import Codec, thresholds
+from kafkalog.codec.columnar.decompressed import decompress_together
 from kafkalog.codec.encode.columns import build_batches
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log import open_partition
 
@@ -39,6 +42,8 @@ TINY = Shape(writer=KAFKA, records=1, value_bytes=170)
 USUAL = Shape(writer=KAFKA)
 COPY_GOALS = {Codec.LZ4: 2.2, Codec.ZSTD: 2.5, Codec.SNAPPY: 2.0, Codec.GZIP: 2.0}
 CEILING = 0.85
+_AT_ONCE = 4 * MIB
+"""decompressed in one call: what a processor's cache may still hold"""
 JAVA = "Java"
 ONE_THREAD = "one thread"
 
@@ -109,6 +114,33 @@ class Suite:
                     goals[name] = CEILING
         row = self._row(title, shape, log, runs, "records", goals=goals, any_goal=packed)
         yield self._java(row, "deepcopy", shape, log)
+
+    def decompress(self, shape: Shape, goal: float) -> Iterator[Row]:
+        """Nothing but decompressing, beside the library: from memory, many batches in a call, where it takes one."""
+        title = "decompress alone"
+        if self._leaves_out(title, shape):
+            return
+        directory, log = self.corpus(shape)
+        batches = list(open_partition(directory).batches())
+        payloads = [bytes(batch.payload) for batch in batches]
+        records = sum(batch.header.records_count for batch in batches)
+        sources = np.array([np.frombuffer(each, np.uint8).ctypes.data for each in payloads], np.int64)
+        sizes = np.array([len(each) for each in payloads], np.int64)
+
+        def ours() -> int:
+            start = 0
+            while start < len(payloads):
+                found = decompress_together(shape.codec, sources[start:], sizes[start:], DEFAULT_LIMITS, _AT_ONCE)
+                assert found is not None
+                assert len(found.addresses)
+                start += len(found.addresses)
+            return records
+
+        runs: dict[str, Run] = {OURS: timed(ours)}
+        most = shape.records * (shape.value_bytes + 100) + 1024
+        for name, one in peers.decompressors(shape.codec, most).items():
+            runs[name] = timed(lambda one=one: [one(each) for each in payloads] and records)
+        yield self._row(title, shape, log, runs, "records", goals=dict.fromkeys(list(runs)[1:], goal))
 
     def both_cores(self, shape: Shape) -> Iterator[Row]:
         """Two threads beside one."""
@@ -320,6 +352,8 @@ class Suite:
                 yield from self.decode(shape, None)
             shape = Shape(writer=KAFKALOG, codec=codec)
             yield from self.decode(shape, COPY_GOALS[shape.codec])
+        for kind in KINDS:
+            yield from self.decompress(Shape(writer=KAFKA, kind=kind, codec=Codec.SNAPPY), 1.0)
         for codec in (Codec.NONE, *codecs):
             yield from self.both_cores(Shape(writer=KAFKA, kind="json", codec=codec))
 
