@@ -156,6 +156,11 @@ class BatchHeader:
         return self.batch_length + LOG_OVERHEAD.size
 
     @property
+    def first_offset(self) -> int:
+        """The lowest offset that the header tells."""
+        return self.base_offset
+
+    @property
     def last_offset(self) -> int:
         """Offset of the last record of the batch when it was produced."""
         return self.base_offset + self.last_offset_delta
@@ -218,6 +223,11 @@ class LegacyHeader:
     def size(self) -> int:
         """Bytes of the whole entry."""
         return self.batch_length + LOG_OVERHEAD.size
+
+    @property
+    def first_offset(self) -> int:
+        """The lowest offset that the header tells: the stored one, for those of inner messages are inside."""
+        return self.offset
 
     @property
     def last_offset(self) -> int:

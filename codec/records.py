@@ -92,7 +92,7 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
     count = header.records_count if isinstance(header, BatchHeader) else -1
 
     def fault(code: FindingCode, detail: str) -> tuple[None, Finding]:
-        return None, Finding(code, Severity.ERROR, batch.position, _first_offset(batch), detail)
+        return None, Finding(code, Severity.ERROR, batch.position, batch.header.first_offset, detail)
 
     if count == 0:
         return None, None
@@ -115,11 +115,7 @@ def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Findi
     else:
         position = batch.position
         detail = f"record {done} of {count}, byte {problem.position} of the decompressed records"
-    return Finding(problem.code, Severity.ERROR, position, _first_offset(batch), detail)
-
-
-def _first_offset(batch: RecordBatch) -> int:
-    return batch.header.base_offset if isinstance(batch.header, BatchHeader) else batch.header.offset
+    return Finding(problem.code, Severity.ERROR, position, batch.header.first_offset, detail)
 
 
 def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:

@@ -67,7 +67,7 @@ class Continuity:
         header, position = batch.header, batch.position
         yield from header_findings(header, position)
         last = header.last_offset
-        first = header.base_offset if isinstance(header, BatchHeader) else last
+        first = header.first_offset
 
         def found(code: FindingCode, detail: str, severity: Severity = Severity.ERROR) -> Finding:
             return Finding(code, severity, position, first, detail)

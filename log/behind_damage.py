@@ -66,7 +66,7 @@ class _Count:
         """One batch."""
         header = batch.header
         last = header.last_offset
-        first = header.base_offset if isinstance(header, BatchHeader) else last
+        first = header.first_offset
         if header.magic not in MAGICS or not 0 <= first <= last < NO_OFFSET_LIMIT or last < segment.base_offset:
             return  # nobody reads it
         if is_behind:

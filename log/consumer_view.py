@@ -154,11 +154,10 @@ class Selection:
         self.repeats = False
         if header.last_offset < self._opens_from:
             return None
-        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
-        if isinstance(header, BatchHeader) and first >= self.end_offset:
+        if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
             self.next_offset = self.end_offset
             return None
-        self.repeats = self._opens_from < self.next_offset > first
+        self.repeats = self._opens_from < self.next_offset > header.first_offset
         low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
         if header.is_control and not self._control:
             return None

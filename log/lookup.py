@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
-from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 
@@ -39,7 +38,7 @@ def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits
     if batch is None or batch.magic not in (0, 1, 2):
         return False
     header = batch.header
-    first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+    first = header.first_offset
     return base_offset <= first <= min(target, base_offset + entry.relative_offset)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Continuity, ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.batch_filter import BatchFilter
@@ -219,8 +219,7 @@ class SliceReader:
         return pieces
 
     def _repeated(self, batch: RecordBatch, reached: int) -> Damage:
-        header = batch.header
-        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        first = batch.header.first_offset
         detail = f"offset {first} after {reached - 1}; what is below offset {reached} from here on is not given again"
         finding = Finding(FindingCode.OFFSET_NOT_INCREASING, Severity.ERROR, batch.position, first, detail)
         damage = self._damage(finding, batch.position, batch.position + batch.size)

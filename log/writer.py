@@ -502,7 +502,7 @@ class Log:
         last = self._end - 1
         for batch in batches:
             header = batch.header
-            first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+            first = header.first_offset
             if header.size > self.config.max_message_bytes:
                 raise UsageError(
                     f"a batch of {header.size} bytes; max_message_bytes is {self.config.max_message_bytes}"
@@ -543,7 +543,7 @@ class Log:
         self._producers.on_high_watermark_updated(self._end)
         if self.config.flush_messages is not None and self._end - self._recovery_point >= self.config.flush_messages:
             self._flush()
-        return header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        return header.first_offset
 
     # -- rolling and flushing ----------------------------------------------------------------------------------------
 

@@ -322,7 +322,7 @@ def _segment(found: Survey, path: str, base_offset: int) -> RemainsSegment:
     for batch in scanner:
         header = batch.header
         if first is None:
-            first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+            first = header.first_offset
         last = header.last_offset if last is None else max(last, header.last_offset)
         records += _records_of(batch)
         epoch = max(epoch, header.partition_leader_epoch)

@@ -87,7 +87,8 @@ class _Salvage:
         held: tuple[AnyHeader, int] | None = None  # until it is known what comes after it
         for batch in scanner:
             header, position = batch.header, batch.position
-            if held is not None and (stop := self._take(*held, base, _first(header), _epoch_of(header))) is not None:
+            following = header.first_offset, _epoch_of(header)
+            if held is not None and (stop := self._take(*held, base, *following)) is not None:
                 return stop
             held = header, position
         whole = scanner.stop is StopReason.END
@@ -105,7 +106,7 @@ class _Salvage:
     ) -> _Stop | None:
         """Keep a batch with a right checksum, unless its offsets are wrong; `following` and `next_epoch` come next."""
         last = header.last_offset
-        first = _first(header)
+        first = header.first_offset
         if self._repair is not None and isinstance(header, BatchHeader):
             around = Neighbors(base if self._last is None else self._last + 1, following, next_epoch)
             wrong = outside_checksum(header, around, self._previous_epoch)
@@ -211,10 +212,6 @@ class _Salvage:
     @property
     def _next_offset(self) -> int:
         return 0 if self._last is None else self._last + 1
-
-
-def _first(header: AnyHeader) -> int:
-    return header.base_offset if isinstance(header, BatchHeader) else header.last_offset
 
 
 def _epoch_of(header: AnyHeader) -> int | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.model import AnyHeader, BatchHeader
+from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.end_of_walk import end_of_walk
@@ -187,7 +187,7 @@ class _Walk:
         if self._ends_at(path, position):
             return False
         last = header.last_offset
-        first = header.base_offset if isinstance(header, BatchHeader) else last
+        first = header.first_offset
         problem = offset_problem(header.magic, first, last, base)
         if problem is not None:
             self._cut(path, position, *problem)

@@ -95,7 +95,7 @@ class OneBatch:
     def row(self, number: int) -> Row:
         """The batch."""
         header = self.batch.header
-        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        first = header.first_offset
         size, epoch = self.batch.size, header.partition_leader_epoch
         return Row(first, header.last_offset, size, header.crc, epoch, header.magic)
 

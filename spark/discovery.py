@@ -14,7 +14,7 @@ from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.model import NO_END, BatchHeader
+from kafkalog.codec.model import NO_END
 from kafkalog.log.consumer_view import READ_COMMITTED, ConsumerView
 from kafkalog.log.follow import Follower
 from kafkalog.log.header_walk import Span, batch_spans, spans_from
@@ -252,7 +252,7 @@ def _proved_end(segment: Segment, next_base: int) -> int:
     end = segment.base_offset
     for batch in BatchReader([segment], through_damage=True):
         header = batch.header
-        first = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+        first = header.first_offset
         if header.next_offset <= next_base or first <= end:
             end = max(end, header.next_offset)
     return end

@@ -19,7 +19,7 @@ from kafka_oracle import Json
 from kafkalog.cluster.quorum_log import read_quorum_log
 from kafkalog.recovery.topic_facts import directory_id_of
 from quorums import METADATA, flip, last_log, tear
-from real_quorum import ALWAYS_SNAPSHOTS, START_SECONDS, QuorumError, RealQuorum, new_uuid
+from real_quorum import ALWAYS_SNAPSHOTS, QuorumError, RealQuorum, new_uuid
 
 __all__ = ["Setting", "Stage", "Trial", "run_trial", "set_stage"]
 
@@ -100,9 +100,7 @@ def _payload(count: int, partitions: int) -> list[Json]:
 def set_stage(setting: Setting, place: Path) -> Stage:
     """Start a cluster, let it live a little, kill it."""
     with RealQuorum(setting.version, place, **_options(setting)) as quorum:
-        quorum.start(*CONTROLLERS)
-        quorum.has_leader(START_SECONDS)
-        quorum.start(*setting.nodes)
+        quorum.start_in_order(*setting.nodes)
         for rf in {1, setting.brokers}:
             topic = f"{TOPIC}-{rf}"
             config = {"retention.ms": "86400000", "min.insync.replicas": "1"}
@@ -153,9 +151,7 @@ def run_trial(trial: Trial, stage: Stage, place: Path) -> Json:
         _damage(trial, quorum, brokers[0])
         told = _recover(trial, quorum, brokers)
         seconds = time.monotonic() - begun
-        quorum.start(*quorum.controllers)
-        quorum.has_leader(START_SECONDS)
-        quorum.start(*brokers)
+        quorum.start_in_order(*brokers)
         quorum.brokers = list(brokers)
         compared = _compare(trial, quorum, stage, brokers)
         _use(trial, quorum)

@@ -178,6 +178,12 @@ class RealQuorum:
             with self._output(node).open("ab") as output:
                 self._processes[node] = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.directory)
 
+    def start_in_order(self, *brokers: int) -> None:
+        """Start the controllers, and brokers once these have a leader."""
+        self.start(*self.controllers)
+        self.has_leader(START_SECONDS)
+        self.start(*brokers)
+
     def kill(self, *nodes: int) -> None:
         """SIGKILL."""
         for node in nodes or tuple(self._processes):

@@ -63,7 +63,7 @@ def batch_line(batch: RecordBatch, *, is_valid: bool = True, redacted: bool = Fa
 def metadata_words(batch: RecordBatch, record: Record) -> Json:
     """What a record's batch says of it, under kafka-dump-log's names: `--metadata`."""
     header = batch.header
-    base = header.base_offset if isinstance(header, BatchHeader) else header.last_offset
+    base = header.first_offset
     return {
         "producerId": header.producer_id,
         "producerEpoch": header.producer_epoch,
