@@ -196,6 +196,7 @@ def _pytest() -> None:
         if "TMPDIR" not in os.environ and has_room_in_memory(MEMORY, MEMORY_FACTS):
             os.environ["TMPDIR"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkalog-", dir=MEMORY))
             stack.callback(os.environ.pop, "TMPDIR", None)
+            os.chmod(os.environ["TMPDIR"], 0o755)  # tests that become another user must reach what is below it
         # each worker has half of the files, and what a file starts or unpacks is not started twice
         _call([_python(), "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", expression])
 
